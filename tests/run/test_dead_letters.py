@@ -22,7 +22,7 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import plan_stage
 from strandline.plan.stages.registry import find_stage
-from strandline.run.redo.dead_letters.listing import list_dead_letters
+from strandline.run.revise.dead_letters.listing import list_dead_letters
 from strandline.storage.outputs.manifest import list_outputs
 from strandline.storage.outputs.names import DEAD_LETTERS
 from strandline_api.outcome.exit_codes import ExitCode

@@ -25,7 +25,7 @@ from strandline.ledger.records.entries import Change
 from strandline.ledger.store.recipes import RECIPES
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import READ_KEPT_OUTPUT
-from strandline.run.redo.listing import Start, Survey, describe_redo
+from strandline.run.revise.listing import Start, Survey, describe_redo
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode

@@ -18,7 +18,7 @@ import tuned_stages
 from example_counts import scale_examples
 from number_runs import Item
 from pipeline_runs import crashing_at
-from strandline.run.redo.listing import Start, describe_start
+from strandline.run.revise.listing import Start, describe_start
 from strandline_api.outcome.exit_codes import ExitCode
 from tuning import NAME, Tuning, add, below
 

@@ -19,7 +19,7 @@ from marked_rows import draw_rows, name_rows
 from stage_runs import Rows, StageRun
 from strandline.data.tables.row_filter import RowFilter
 from strandline.data.tables.rules import Rule
-from strandline.run.marks.thresholds import MeasuredRows, Threshold, count_rows
+from strandline.run.revise.marks.thresholds import MeasuredRows, Threshold, count_rows
 from strandline_packs.text.scoring import score_perplexity
 
 LIMITED = sorted(

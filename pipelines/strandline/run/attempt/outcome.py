@@ -16,7 +16,7 @@ from strandline.plan.receipt import StageCounts
 from strandline.plan.stages.ends import SourceStage
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.failures import FailureGroup
-from strandline.run.redo.dead_letters.retrial import widen_ending
+from strandline.run.revise.dead_letters.retrial import widen_ending
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
 from strandline_api.outcome.evidence import Evidence, read_exit

@@ -14,7 +14,7 @@ from strandline.cli.app.options import show_examples, take_json, take_manifest, 
 from strandline.cli.views.format import format_count
 from strandline.ledger.store.rows import list_output_names
 from strandline.run.manifest.manifest import read_manifest
-from strandline.run.marks.dropped_rows import MarkedRows, find_reason_columns, gather_marked
+from strandline.run.revise.marks.dropped_rows import MarkedRows, find_reason_columns, gather_marked
 
 _EXAMPLES = 20
 _NOTHING_KEPT = (

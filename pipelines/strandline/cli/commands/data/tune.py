@@ -16,14 +16,14 @@ from strandline.cli.views.format import align, format_amount, format_count, form
 from strandline.ledger.store.rows import list_output_names
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.manifest.manifest import read_manifest
-from strandline.run.marks.measured_rows import (
+from strandline.run.revise.marks.measured_rows import (
     MeasuredSample,
     explain_sampling,
     find_filter,
     measure_sources,
     read_outputs,
 )
-from strandline.run.marks.thresholds import FilterCounts, RuleCounts, Threshold, count_rows
+from strandline.run.revise.marks.thresholds import FilterCounts, RuleCounts, Threshold, count_rows
 
 _SOURCES, _ROWS = 20, 200_000
 

@@ -42,11 +42,11 @@ from strandline.run.code.requirements import check_requirements
 from strandline.run.insight.history.funnel import WorstKill, estimate_worst
 from strandline.run.insight.history.records import read_chain
 from strandline.run.insight.history.sampling import count_done, read_samples
+from strandline.run.insight.history.stage_times import measure_stages
 from strandline.run.manifest.manifest import Manifest, read_manifest
-from strandline.run.marks.model_costs import estimate_costs
-from strandline.run.redo.auto_cuts import read_choice
-from strandline.run.redo.listing import preview
-from strandline.run.redo.stage_times import measure_stages
+from strandline.run.revise.auto_cuts import read_choice
+from strandline.run.revise.listing import preview
+from strandline.run.revise.marks.model_costs import estimate_costs
 from strandline.storage.layout import PipelineFolder
 from strandline_api.documents.problems import SpecError
 from strandline_api.objects.pipeline import CurationPipeline

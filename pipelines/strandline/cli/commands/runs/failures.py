@@ -22,7 +22,7 @@ from strandline.ledger.records.entries import SourceState
 from strandline.ledger.store.rows import list_failures, list_quarantined
 from strandline.run.attempt.failures import FailureGroup, group_failures, view_quarantined
 from strandline.run.manifest.yaml_file import read_pipeline
-from strandline.run.redo.dead_letters.listing import list_dead_letters
+from strandline.run.revise.dead_letters.listing import list_dead_letters
 from strandline.storage.layout import PipelineFolder
 
 _LISTINGS = {

@@ -19,9 +19,10 @@ from strandline.ledger.access.session import require_ledger
 from strandline.ledger.output_root import clean_up
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.insight.history.records import read_chain
+from strandline.run.insight.history.stage_times import measure_stages
 from strandline.run.manifest.manifest import read_manifest
-from strandline.run.redo.auto_cuts import read_choice
-from strandline.run.redo.kept_output import (
+from strandline.run.revise.auto_cuts import read_choice
+from strandline.run.revise.cut_files import (
     KeptSize,
     Pruned,
     choose_old,
@@ -29,7 +30,6 @@ from strandline.run.redo.kept_output import (
     prune_kept,
     prune_space,
 )
-from strandline.run.redo.stage_times import measure_stages
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.notation.quantities import parse_duration, parse_memory

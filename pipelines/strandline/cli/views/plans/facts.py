@@ -12,9 +12,9 @@ from strandline.plan.partition import Balance, Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stages.columns import ColumnStep, trace_columns
 from strandline.run.insight.history.funnel import WorstKill
-from strandline.run.marks.model_costs import AskEstimate
-from strandline.run.redo.choice import Judged
-from strandline.run.redo.listing import Start
+from strandline.run.revise.choice import Judged
+from strandline.run.revise.listing import Start
+from strandline.run.revise.marks.model_costs import AskEstimate
 
 
 class LedgerPreview(NamedTuple):

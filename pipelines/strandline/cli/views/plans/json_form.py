@@ -14,8 +14,8 @@ from strandline.cli.views.plans.facts import (
 from strandline.plan.partition import Balance, Chaining
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stages.columns import Columns
-from strandline.run.marks.model_costs import AskEstimate
-from strandline.run.redo.choice import Judged
+from strandline.run.revise.choice import Judged
+from strandline.run.revise.marks.model_costs import AskEstimate
 
 
 def render_plan(facts: PlanFacts) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from functools import partial
 from strandline.ledger.access.lease import OnChange
 from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.phases.work import run_engine
-from strandline.run.redo.dead_letters.counts import expect_dead_letters
-from strandline.run.redo.dead_letters.retrial import list_retried, plan_retrial
-from strandline.run.redo.phases import RedoTools, replace_older
+from strandline.run.revise.dead_letters.counts import expect_dead_letters
+from strandline.run.revise.dead_letters.retrial import list_retried, plan_retrial
+from strandline.run.revise.redo import RedoTools, replace_older
 from strandline.run.revise.repair import set_back_damage
 from strandline_api.status.enums import Trigger
 

@@ -14,8 +14,8 @@ from strandline.run.attempt.folder.takeover import TakenFolder
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.attempt.phases.publisher import Publisher
 from strandline.run.attempt.sources.partitions import open_source
-from strandline.run.redo.auto_cuts import AutoCuts, Tried
 from strandline.run.release.gatherer import Gatherer
+from strandline.run.revise.auto_cuts import AutoCuts, Tried
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from strandline.run.attempt.engines import IN_DRIVER, make_engine, works_in_driv
 from strandline.run.attempt.phases.look_ahead import look_ahead, pass_over
 from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.sources.partitions import find_removed_folders
-from strandline.run.redo.auto_cuts import AutoCuts, Keeping, run_trial
-from strandline.run.redo.cuts import plan_keeping
-from strandline.run.redo.phases import join_endings, show_whole
+from strandline.run.revise.auto_cuts import AutoCuts, Keeping, run_trial
+from strandline.run.revise.cuts import plan_keeping
+from strandline.run.revise.redo import join_endings, show_whole
 from strandline.storage.outputs.ports import OutputLocation
 
 

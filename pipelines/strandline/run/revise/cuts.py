@@ -13,8 +13,8 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
 from strandline.plan.receipt import name_keeping
 from strandline.plan.stages.stage import Stage
-from strandline.run.redo.kept_rows import ReadKept, ReadOutput, RereadableSink
-from strandline.run.redo.listing import Start
+from strandline.run.revise.cut_rows import ReadKept, ReadOutput, RereadableSink
+from strandline.run.revise.listing import Start
 
 
 class KeepCut(Stage):

@@ -14,8 +14,8 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
 from strandline.plan.receipt import READ_DEAD_LETTERS
 from strandline.plan.stages.ends import Source
-from strandline.run.redo.dead_letters.counts import list_dead_letter_files
-from strandline.run.redo.dead_letters.rows import ReadDeadLetters
+from strandline.run.revise.dead_letters.counts import list_dead_letter_files
+from strandline.run.revise.dead_letters.rows import ReadDeadLetters
 
 
 def plan_retrial(plan: PipelinePlan, stage: str) -> PipelinePlan:

@@ -27,8 +27,8 @@ from strandline.plan.stages.registry import find_stage
 from strandline.plan.task import Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.marks.dropped_rows import read_rows
-from strandline.run.marks.thresholds import MeasuredRows
+from strandline.run.revise.marks.dropped_rows import read_rows
+from strandline.run.revise.marks.thresholds import MeasuredRows
 
 _REASON = "reason"
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from strandline.data.files.opening import open_binary
 from strandline.ledger.records.entries import FailureRecord
 from strandline.ledger.store.store import Store
-from strandline.run.redo.dead_letters.counts import list_dead_letter_files
+from strandline.run.revise.dead_letters.counts import list_dead_letter_files
 
 # Of very many files only the first are looked at: their reasons are those of the others.
 FILES_READ = 2000

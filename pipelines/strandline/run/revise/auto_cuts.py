@@ -21,10 +21,10 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import list_uncuttable
 from strandline.plan.stages.ends import Source
-from strandline.run.redo.choice import CutMeasure, CutVerdict, Judged, choose_cuts
-from strandline.run.redo.cuts import plan_keeping
-from strandline.run.redo.kept_output import measure_kept, prune_kept, prune_space
-from strandline.run.redo.stage_times import measure_stages
+from strandline.run.insight.history.stage_times import measure_stages
+from strandline.run.revise.choice import CutMeasure, CutVerdict, Judged, choose_cuts
+from strandline.run.revise.cut_files import measure_kept, prune_kept, prune_space
+from strandline.run.revise.cuts import plan_keeping
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 

@@ -22,7 +22,7 @@ from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.marks.measured_rows import SampledSource
+from strandline.run.revise.marks.measured_rows import SampledSource
 
 MOST_SOURCES = 20
 _LIMIT = "rows-asked-for"

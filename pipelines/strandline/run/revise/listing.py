@@ -25,7 +25,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Output
 from strandline.plan.stages.ends import Source
 from strandline.plan.stages.stage import Stage
-from strandline.run.redo.kept_rows import KeptFile, RereadableSink
+from strandline.run.revise.cut_rows import KeptFile, RereadableSink
 from strandline.storage.outputs.names import name_output
 
 

@@ -18,10 +18,10 @@ from strandline.ledger.store.recipes import read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Output, StageCounts
-from strandline.run.redo.auto_cuts import TRIAL_SOURCES, AutoCuts
-from strandline.run.redo.cuts import plan_from
-from strandline.run.redo.kept_output import choose_missing, prune_kept
-from strandline.run.redo.listing import (
+from strandline.run.revise.auto_cuts import TRIAL_SOURCES, AutoCuts
+from strandline.run.revise.cut_files import choose_missing, prune_kept
+from strandline.run.revise.cuts import plan_from
+from strandline.run.revise.listing import (
     RedoListing,
     RedoStarts,
     Start,
