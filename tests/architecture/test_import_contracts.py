@@ -72,6 +72,7 @@ WORKER = "A worker loads no manifest, no ledger and no other stages"
 ENGINE = "The rooms of the engine are layers"
 LEDGER = "The modules of the ledger are layers"
 RUN = "The rooms of a run are layers"
+INSIGHT = "Insight reads only"
 CLIENTS = "Only one module knows the client of a target"
 TALLY = "The tally knows no disk and no clock"
 FLOW = "The flow knows no pool and no process"
@@ -244,8 +245,19 @@ FAULTS = [
     (LEDGER, "strandline/ledger/newroom.py", "X = 1"),
     (RUN, "strandline/run/insight/history/samples.py", "import strandline.run.supervise.ending"),
     (RUN, "strandline/run/supervise/ending.py", "import strandline.run.attempt.outcome"),
-    (RUN, "strandline/run/attempt/outcome.py", "import strandline.run.insight.doctor.facts"),
+    (RUN, "strandline/run/revise/redo.py", "import strandline.run.attempt.outcome"),
+    (RUN, "strandline/run/release/moving.py", "import strandline.run.revise.repair"),
     (RUN, "strandline/run/newroom.py", "X = 1"),
+    (
+        INSIGHT,
+        "strandline/run/insight/history/records.py",
+        "import strandline.ledger.keeping.keeper",
+    ),
+    (
+        INSIGHT,
+        "strandline/run/insight/doctor/checks.py",
+        "import strandline.storage.outputs.disk.whole_files",
+    ),
     (CLIENTS, "strandline/run/release/push/pushing.py", "import huggingface_hub"),
     (TALLY, "strandline/ledger/tally.py", "import strandline.ledger.store.store"),
     (TALLY, "strandline/ledger/tally.py", "import lmdb"),

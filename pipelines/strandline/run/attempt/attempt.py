@@ -9,9 +9,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 
 from strandline.engine.core.ports import Control, RunProgress
+from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.control import attach_folder, make_control
-from strandline.run.attempt.engines import check_engine
+from strandline.run.attempt.engines import IN_DRIVER, check_engine
 from strandline.run.attempt.folder.sampler import Sampler
 from strandline.run.attempt.folder.takeover import TakenFolder, take_over
 from strandline.run.attempt.outcome import AttemptResult, describe_error, to_driver_outcome
@@ -52,6 +53,11 @@ def run_attempt(
             ) as begin:
                 result = _run_tracked(config.count_by_source(), control, kills, begin)
     return replace(result, incidents=(*result.incidents, *unreported))
+
+
+def run_here(plan: PipelinePlan) -> AttemptResult:
+    """Run a plan in this process, without a ledger."""
+    return run_attempt(AttemptConfig(plan, None, engine=IN_DRIVER))
 
 
 def _run_tracked(

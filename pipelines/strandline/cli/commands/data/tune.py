@@ -15,6 +15,7 @@ from strandline.cli.app.options import show_examples, take_json, take_manifest, 
 from strandline.cli.views.format import align, format_amount, format_count, format_measure
 from strandline.ledger.store.rows import list_output_names
 from strandline.plan.pipeline import PipelinePlan
+from strandline.run.attempt.attempt import run_here
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.revise.marks.measured_rows import (
     MeasuredSample,
@@ -84,7 +85,7 @@ def tune(
     why = explain_sampling(plan, position)
     is_sampled = sources is not None or why is not None
     if is_sampled:
-        sample = measure_sources(plan, position, sources or _SOURCES)
+        sample = measure_sources(plan, position, sources or _SOURCES, run_here)
     else:
         sample = _read_marks(plan, volume, name, most_rows)
     counts = count_rows(rules, sample.rows, values)

@@ -35,6 +35,7 @@ from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.store.store import Store
 from strandline.plan.partition import pack
 from strandline.plan.pipeline import PipelinePlan
+from strandline.run.attempt.attempt import run_here
 from strandline.run.attempt.engines import find_unmet_here
 from strandline.run.attempt.sources.partitions import find_chaining, open_source
 from strandline.run.attempt.sources.schema_inference import describe_schema, recall_schema
@@ -147,7 +148,9 @@ def plan(
         facts = _mark_outdated(facts, target.pipeline, changing)
         if sample is not None and facts.listing is not None:
             folder = locate(manifest.plan, volume).path
-            estimates = estimate_costs(manifest.plan, sample, facts.listing.sources, folder)
+            estimates = estimate_costs(
+                manifest.plan, sample, facts.listing.sources, folder, run_here
+            )
             facts = facts._replace(estimates=estimates)
         if as_json:
             write_line(json.dumps(render_plan(facts)))

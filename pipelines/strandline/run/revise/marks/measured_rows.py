@@ -6,27 +6,27 @@ It must not know what a limit does to them.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strandline.data.tables.row_filter import RowFilter
+from strandline.ledger.records.entries import FailureRecord
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.receipt import StageCounts
 from strandline.plan.stages.columns import trace_columns
 from strandline.plan.stages.ends import SinkStage, Source, SourceStage
 from strandline.plan.stages.registry import find_stage
 from strandline.plan.task import Task
-from strandline.run.attempt.attempt import run_attempt
-from strandline.run.attempt.config import AttemptConfig
 from strandline.run.revise.marks.dropped_rows import read_rows
 from strandline.run.revise.marks.thresholds import MeasuredRows
 
@@ -35,6 +35,25 @@ _REASON = "reason"
 
 class NoMeasuresError(StrandlineError):
     """There is nothing by which limits could be tried out."""
+
+
+class RunResult(Protocol):
+    """The part of an attempt's result that a run over samples needs."""
+
+    @property
+    def total(self) -> int | None:
+        """Listed sources."""
+
+    @property
+    def counts(self) -> Mapping[str, StageCounts]:
+        """Work of each stage, by its name."""
+
+    @property
+    def failures(self) -> Sequence[FailureRecord]:
+        """Sources that failed."""
+
+
+RunHere = Callable[[PipelinePlan], RunResult]  # runs a plan in this process, without a ledger
 
 
 class MeasuredSample(NamedTuple):
@@ -112,7 +131,7 @@ def read_outputs(
     return MeasuredSample(_gather(rows, columns), looked_at, len(names))
 
 
-def measure_sources(plan: PipelinePlan, position: int, count: int) -> MeasuredSample:
+def measure_sources(plan: PipelinePlan, position: int, count: int, run: RunHere) -> MeasuredSample:
     """Run a pipeline up to a filter, here and for some sources, and leave nothing behind.
 
     Which sources are taken follows from their keys.
@@ -138,7 +157,7 @@ def measure_sources(plan: PipelinePlan, position: int, count: int) -> MeasuredSa
             stages=(*before, marking, StagePlan("marks", "marks", sink)),
             output=f"{folder}/output",
         )
-        result = run_attempt(AttemptConfig(sampled, None, engine="inline"))
+        result = run(sampled)
         paths = sorted(Path(folder, "output").rglob(f"*{MarkSink.suffix}"))
         rows = [row for path in paths for row in _read_rows(path)]
     failures = tuple(f"{each.key}: {each.message}" for each in result.failures)

@@ -20,9 +20,7 @@ from strandline.plan.stages.ends import SinkStage, SourceStage
 from strandline.plan.stages.paid import PaidStage
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
-from strandline.run.attempt.attempt import run_attempt
-from strandline.run.attempt.config import AttemptConfig
-from strandline.run.revise.marks.measured_rows import SampledSource
+from strandline.run.revise.marks.measured_rows import RunHere, SampledSource
 
 MOST_SOURCES = 20
 _LIMIT = "rows-asked-for"
@@ -55,7 +53,7 @@ class AskEstimate(NamedTuple):
 
 
 def estimate_costs(
-    plan: PipelinePlan, rows: int, sources: int, folder: Path
+    plan: PipelinePlan, rows: int, sources: int, folder: Path, run: RunHere
 ) -> tuple[AskEstimate, ...]:
     """Run a pipeline, here and for some rows, up to its last stage that asks a model.
 
@@ -80,7 +78,7 @@ def estimate_costs(
         StagePlan(_LIMIT, _LIMIT, limit),
         *(_keep_log(each, folder) for each in plan.stages[first : positions[-1] + 1]),
     ]
-    counts, failures = _run(plan, stages, taken)
+    counts, failures = _run(plan, stages, taken, run)
     seen, passed = counts[_LIMIT].rows_in, counts[_LIMIT].rows_out
     if not passed:
         why = f"; {failures[0]}" if failures else ""
@@ -123,7 +121,7 @@ class EmptySink(SinkStage):
 
 
 def _run(
-    plan: PipelinePlan, stages: Sequence[StagePlan], sources: int
+    plan: PipelinePlan, stages: Sequence[StagePlan], sources: int, run: RunHere
 ) -> tuple[Mapping[str, StageCounts], list[str]]:
     inner = plan.source.stage
     assert isinstance(inner, SourceStage)  # checked when the plan was built
@@ -134,7 +132,7 @@ def _run(
             stages=(*stages, StagePlan("nothing", "nothing", EmptySink())),
             output=f"{folder}/output",
         )
-        result = run_attempt(AttemptConfig(sampled, None, engine="inline"))
+        result = run(sampled)
     return result.counts, [f"{each.key}: {each.message}" for each in result.failures]
 
 
