@@ -16,7 +16,7 @@ from pyiceberg.types import LongType, StringType
 
 from cli_project import Call, Project, read_errors
 from own_tables import OwnDelta, OwnIceberg, OwnLance
-from strandline.run.release.push.tables import iceberg
+from strandline.data.tables.formats import iceberg
 from strandline_api.outcome.exit_codes import ExitCode
 from table_trials import use_parquet
 

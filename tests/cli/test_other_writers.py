@@ -16,7 +16,7 @@ from pyiceberg.manifest import DataFileContent
 from cli_project import Call, Project
 from iceberg_deletes import add_deletes
 from own_tables import OwnDelta, OwnIceberg, OwnLance
-from strandline.run.release.push.tables import iceberg
+from strandline.data.tables.formats import iceberg
 from strandline.storage import faults
 from table_trials import CHANGED, change_sources, push, use_parquet
 

@@ -16,9 +16,9 @@ from hub_server import Fault, serving
 from own_hub import OwnHub
 from own_tables import OwnDelta, OwnIceberg, OwnLance
 from strandline import Pipeline
+from strandline.data.tables.formats import iceberg
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.store.store import Store
-from strandline.run.release.push.tables import iceberg
 from strandline.storage import faults
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.publishing import Publishing

@@ -17,13 +17,13 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import Catalog, load_catalog
 
-from strandline.run.release.push.contents import Contents
-from strandline.run.release.push.errors import TargetRefusedError
-from strandline.run.release.push.shipment import PushResult, Shipment, ShippedFile
-from strandline.run.release.push.tables import iceberg
-from strandline.run.release.push.tables.delta import push_to_delta
-from strandline.run.release.push.tables.iceberg import push_to_iceberg
-from strandline.run.release.push.tables.lance import push_to_lance
+from strandline.data.shipments.contents import Contents
+from strandline.data.shipments.errors import TargetRefusedError
+from strandline.data.shipments.shipment import PushResult, Shipment, ShippedFile
+from strandline.data.tables.formats import iceberg
+from strandline.data.tables.formats.delta import push_to_delta
+from strandline.data.tables.formats.iceberg import push_to_iceberg
+from strandline.data.tables.formats.lance import push_to_lance
 from strandline.storage.outputs.disk.shards import digest_bytes
 
 pytestmark = [

@@ -8,13 +8,14 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from strandline.plan.stages.ends import Source, SourceStage
-from strandline_packs.sources.snapshots.snapshot import (
+from strandline.data.tables.formats.registry import (
     FORMS,
     find_kind,
     open_snapshot,
     resolve_table,
 )
+from strandline.plan.stages.ends import Source, SourceStage
+from strandline.plan.stages.registry import register
 
 
 class TableFiles(SourceStage):

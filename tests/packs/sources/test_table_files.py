@@ -19,10 +19,10 @@ from pyiceberg.types import LongType, NestedField, StringType
 from iceberg_deletes import add_deletes
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.columns import MissingColumnError
+from strandline.data.tables.formats.registry import TableError
 from strandline.plan.task import Task
 from strandline_api.documents.problems import SpecError
 from strandline_packs.sources.snapshots import iceberg as iceberg_snapshots
-from strandline_packs.sources.snapshots.snapshot import TableError
 from strandline_packs.sources.table_files import TableFiles
 from strandline_packs.tables.rows.read_table import ReadTable
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, DeltaProtocolError
 
-from strandline_packs.sources.snapshots.snapshot import DataFile, TableError
+from strandline.data.tables.formats.registry import DataFile, TableError
 
 _UNCHANGED = "0"
 _ADVICE = "rewrite the table without that feature, as Spark's REORG TABLE … APPLY (PURGE) does"

@@ -13,7 +13,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import DataScan, FileScanTask
 
-from strandline_packs.sources.snapshots.snapshot import DataFile, TableError, digest_parts
+from strandline.data.tables.formats.registry import DataFile, TableError, digest_parts
 
 
 class IcebergSnapshot:

@@ -8,7 +8,7 @@ import lance
 import pyarrow as pa
 from lance import FragmentMetadata
 
-from strandline_packs.sources.snapshots.snapshot import DataFile, TableError, digest_parts
+from strandline.data.tables.formats.registry import DataFile, TableError, digest_parts
 
 
 class LanceSnapshot:

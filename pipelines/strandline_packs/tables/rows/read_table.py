@@ -9,10 +9,10 @@ from pydantic import Field
 
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.columns import MissingColumnError, find_column
+from strandline.data.tables.formats.registry import TableSnapshot, open_snapshot
 from strandline.plan.stages.columns import Columns
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
-from strandline_packs.sources.snapshots.snapshot import TableSnapshot, open_snapshot
 
 _KEY = "key"
 

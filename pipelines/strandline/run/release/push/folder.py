@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from strandline.run.release.push.contents import Contents
-from strandline.run.release.push.shipment import (
+from strandline.data.shipments.contents import Contents
+from strandline.data.shipments.shipment import (
     MANIFEST,
     PushResult,
     Shipment,

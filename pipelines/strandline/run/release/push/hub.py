@@ -22,10 +22,9 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, and
     hf_raise_for_status,
 )
 
-from strandline.run.release.push.backoff import CallRefusal, ask_again
-from strandline.run.release.push.contents import Contents
-from strandline.run.release.push.errors import BadTargetError, TargetRefusedError
-from strandline.run.release.push.shipment import (
+from strandline.data.shipments.contents import Contents
+from strandline.data.shipments.errors import BadTargetError, TargetRefusedError
+from strandline.data.shipments.shipment import (
     MANIFEST,
     PushResult,
     Shipment,
@@ -35,6 +34,7 @@ from strandline.run.release.push.shipment import (
     read_properties,
     require_ours,
 )
+from strandline.run.release.push.backoff import CallRefusal, ask_again
 from strandline.storage import faults
 
 T = TypeVar("T")

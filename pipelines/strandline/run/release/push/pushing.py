@@ -6,6 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from strandline.data.shipments.contents import Contents
+from strandline.data.shipments.errors import BadTargetError
+from strandline.data.shipments.shipment import Author, PushResult, Shipment
+from strandline.data.tables.formats.changes import require_parquet
+from strandline.data.tables.formats.table_state import TableState, require_fit
 from strandline.ledger.access.commands import hold_by_command, make_claimant, written_alone
 from strandline.ledger.access.output_location import locate_outputs
 from strandline.ledger.access.session import LedgerSession, opened_to_read, require_ledger
@@ -13,13 +18,8 @@ from strandline.plan.errors import StrandlineError
 from strandline.plan.packages import advise, list_missing, load_module
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.columns import trace_columns
-from strandline.run.release.push.contents import Contents
-from strandline.run.release.push.errors import BadTargetError
 from strandline.run.release.push.folder import push_to_folder
 from strandline.run.release.push.reading import read_shipment, require_complete
-from strandline.run.release.push.shipment import Author, PushResult, Shipment
-from strandline.run.release.push.tables.changes import require_parquet
-from strandline.run.release.push.tables.table_state import TableState, require_fit
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import resolve_location
 
@@ -122,7 +122,7 @@ def _check_table(target: str, plan: PipelinePlan, folder: PipelineFolder) -> Non
     kind = _find_kind(target)
     name = target.removeprefix(f"{kind}:") if kind == ICEBERG else _locate(target, kind)
     # A library that only some targets need is loaded where one is pushed to.
-    module = load_module(f"{__package__}.tables.{kind}")
+    module = load_module(f"strandline.data.tables.formats.{kind}")
     try:
         state: TableState | None = module.inspect(name)
     except StrandlineError:
@@ -169,16 +169,16 @@ def _ship(
 
         return push_to_hub(shipment, contents, parse_target(target), clock.sleep, fence)
     if kind == ICEBERG:
-        from strandline.run.release.push.tables.iceberg import push_to_iceberg  # noqa: PLC0415
+        from strandline.data.tables.formats.iceberg import push_to_iceberg  # noqa: PLC0415
 
         return push_to_iceberg(shipment, contents, target.removeprefix(f"{ICEBERG}:"), fence)
     location = _locate(target, kind)
     if kind == DELTA:
-        from strandline.run.release.push.tables.delta import push_to_delta  # noqa: PLC0415
+        from strandline.data.tables.formats.delta import push_to_delta  # noqa: PLC0415
 
         return push_to_delta(shipment, contents, location, clock.time, fence)
     if kind == LANCE:
-        from strandline.run.release.push.tables.lance import push_to_lance  # noqa: PLC0415
+        from strandline.data.tables.formats.lance import push_to_lance  # noqa: PLC0415
 
         return push_to_lance(shipment, contents, location, fence)
     return push_to_folder(shipment, contents, location, fence)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from hashlib import blake2b
 
 from strandline.data.files.opening import open_binary
+from strandline.data.shipments.errors import RequirementsError, UnfitForPushError
+from strandline.data.shipments.shipment import Shipment, ShippedFile
 from strandline.ledger.access.commands import read_ledger_id
 from strandline.ledger.access.lease import find_changes
 from strandline.ledger.access.output_location import locate_outputs, make_claim
@@ -15,8 +17,6 @@ from strandline.ledger.records.entries import LISTED
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.insight.history.records import find_last
-from strandline.run.release.push.errors import RequirementsError, UnfitForPushError
-from strandline.run.release.push.shipment import Shipment, ShippedFile
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.hashing import DIGEST_BYTES
 from strandline.storage.outputs.names import INDEX, name_output, name_shared

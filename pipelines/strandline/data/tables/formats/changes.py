@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from strandline.run.release.push.errors import TargetRefusedError
-from strandline.run.release.push.shipment import PushResult, Shipment, ShippedFile
+from strandline.data.shipments.errors import TargetRefusedError
+from strandline.data.shipments.shipment import PushResult, Shipment, ShippedFile
 
 SUFFIX = ".parquet"
 _DIGITS = 16

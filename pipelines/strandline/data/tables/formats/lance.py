@@ -18,30 +18,30 @@ from lance import FragmentMetadata, LanceDataset, LanceOperation
 from lance.dataset import Transaction
 from lance.fragment import write_fragments
 
-from strandline.data.tables.conforming import conform_table
-from strandline.data.tables.schemas import simplify
-from strandline.plan.stages.columns import Columns
-from strandline.run.release.push.contents import Contents
-from strandline.run.release.push.errors import TargetRefusedError, UnfitForPushError
-from strandline.run.release.push.folder import TargetFiles, open_target
-from strandline.run.release.push.shipment import (
+from strandline.data.shipments.contents import Contents
+from strandline.data.shipments.errors import TargetRefusedError, UnfitForPushError
+from strandline.data.shipments.shipment import (
     REVISION,
     PushResult,
     Shipment,
     ShippedFile,
     require_ours,
 )
-from strandline.run.release.push.tables.changes import (
+from strandline.data.tables.conforming import conform_table
+from strandline.data.tables.formats.changes import (
     describe_difference,
     find_changes,
     name_data_file,
     push_until_whole,
     require_tabular,
 )
-from strandline.run.release.push.tables.column_types import LANCE as RULES
-from strandline.run.release.push.tables.column_types import require_columns
-from strandline.run.release.push.tables.schemas import find_new_columns, read_schema
-from strandline.run.release.push.tables.table_state import TableState, require_fit
+from strandline.data.tables.formats.column_types import LANCE as RULES
+from strandline.data.tables.formats.column_types import require_columns
+from strandline.data.tables.formats.schemas import find_new_columns, read_schema
+from strandline.data.tables.formats.table_state import TableState, require_fit
+from strandline.data.tables.schemas import simplify
+from strandline.plan.stages.columns import Columns
+from strandline.run.release.push.folder import TargetFiles, open_target
 from strandline.storage import faults
 
 # Operations after which a table has the rows of before.

@@ -22,12 +22,9 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, LongType
 
-from strandline.data.tables.schemas import simplify
-from strandline.plan.errors import StrandlineError
-from strandline.plan.stages.columns import Columns
-from strandline.run.release.push.contents import Contents
-from strandline.run.release.push.errors import BadTargetError, TargetRefusedError
-from strandline.run.release.push.shipment import (
+from strandline.data.shipments.contents import Contents
+from strandline.data.shipments.errors import BadTargetError, TargetRefusedError
+from strandline.data.shipments.shipment import (
     LEDGER,
     PIPELINE,
     REVISION,
@@ -35,17 +32,20 @@ from strandline.run.release.push.shipment import (
     Shipment,
     require_ours,
 )
-from strandline.run.release.push.tables.changes import (
+from strandline.data.tables.formats.changes import (
     TableChanges,
     describe_difference,
     find_changes,
     push_until_whole,
     require_tabular,
 )
-from strandline.run.release.push.tables.column_types import ICEBERG as RULES
-from strandline.run.release.push.tables.column_types import require_columns
-from strandline.run.release.push.tables.schemas import read_schema
-from strandline.run.release.push.tables.table_state import TableState, require_fit
+from strandline.data.tables.formats.column_types import ICEBERG as RULES
+from strandline.data.tables.formats.column_types import require_columns
+from strandline.data.tables.formats.schemas import read_schema
+from strandline.data.tables.formats.table_state import TableState, require_fit
+from strandline.data.tables.schemas import simplify
+from strandline.plan.errors import StrandlineError
+from strandline.plan.stages.columns import Columns
 from strandline.storage import faults
 
 _SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}

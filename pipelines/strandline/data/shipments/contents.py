@@ -9,8 +9,8 @@ from hashlib import blake2b
 from pathlib import Path
 
 from strandline.data.files.opening import open_binary
-from strandline.run.release.push.errors import UnfitForPushError
-from strandline.run.release.push.shipment import ShippedFile
+from strandline.data.shipments.errors import UnfitForPushError
+from strandline.data.shipments.shipment import ShippedFile
 from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.hashing import DIGEST_BYTES
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from strandline.data.shipments.errors import TargetRefusedError
 from strandline.data.tables.schemas import format_type
-from strandline.run.release.push.errors import TargetRefusedError
 
 Holds = Callable[[pa.DataType], bool]
 _UTC = frozenset({None, "UTC", "Etc/UTC", "+00:00"})

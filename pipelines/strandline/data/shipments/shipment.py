@@ -12,7 +12,7 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from strandline.run.release.push.errors import TargetRefusedError
+from strandline.data.shipments.errors import TargetRefusedError
 from strandline.storage.outputs.names import CARD, INDEX
 
 FORMAT = 1

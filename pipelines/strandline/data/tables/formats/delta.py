@@ -13,23 +13,23 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
-from strandline.data.tables.schemas import simplify
-from strandline.plan.stages.columns import Columns
-from strandline.run.release.push.contents import Contents
-from strandline.run.release.push.errors import TargetRefusedError
-from strandline.run.release.push.folder import open_target
-from strandline.run.release.push.shipment import REVISION, PushResult, Shipment, require_ours
-from strandline.run.release.push.tables.changes import (
+from strandline.data.shipments.contents import Contents
+from strandline.data.shipments.errors import TargetRefusedError
+from strandline.data.shipments.shipment import REVISION, PushResult, Shipment, require_ours
+from strandline.data.tables.formats.changes import (
     TableChanges,
     describe_difference,
     find_changes,
     push_until_whole,
     require_tabular,
 )
-from strandline.run.release.push.tables.column_types import DELTA as RULES
-from strandline.run.release.push.tables.column_types import require_columns
-from strandline.run.release.push.tables.schemas import find_new_columns, read_schema
-from strandline.run.release.push.tables.table_state import TableState, require_fit
+from strandline.data.tables.formats.column_types import DELTA as RULES
+from strandline.data.tables.formats.column_types import require_columns
+from strandline.data.tables.formats.schemas import find_new_columns, read_schema
+from strandline.data.tables.formats.table_state import TableState, require_fit
+from strandline.data.tables.schemas import simplify
+from strandline.plan.stages.columns import Columns
+from strandline.run.release.push.folder import open_target
 from strandline.storage import faults
 
 _CONSTRAINT = "delta.constraints."

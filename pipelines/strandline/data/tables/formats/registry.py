@@ -94,7 +94,7 @@ def open_snapshot(table: str, number: int | None = None) -> TableSnapshot:
         load_module(package)
     except ImportError as error:
         raise TableError(f"{table}: {error}") from error
-    opened = load_module(f"{__package__}.{module}")
+    opened = load_module(f"strandline_packs.sources.snapshots.{module}")
     found: TableSnapshot = getattr(opened, name)(rest, number)
     return found
 

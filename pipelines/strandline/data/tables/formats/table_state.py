@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from strandline.data.shipments.errors import TargetRefusedError
+from strandline.data.shipments.shipment import Author, require_ours
 from strandline.data.tables.schemas import describe_column, list_differing
 from strandline.plan.stages.columns import Columns
-from strandline.run.release.push.errors import TargetRefusedError
-from strandline.run.release.push.shipment import Author, require_ours
 
 FINGERPRINT = "strandline.fingerprint"
 

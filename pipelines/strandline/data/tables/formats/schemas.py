@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strandline.data.files.opening import open_binary
+from strandline.data.shipments.contents import Contents
+from strandline.data.shipments.errors import TargetRefusedError
+from strandline.data.shipments.shipment import Shipment
 from strandline.data.tables.schemas import describe_column, list_differing, simplify
-from strandline.run.release.push.contents import Contents
-from strandline.run.release.push.errors import TargetRefusedError
-from strandline.run.release.push.shipment import Shipment
 
 
 def read_schema(shipment: Shipment, contents: Contents) -> pa.Schema:
