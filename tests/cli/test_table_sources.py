@@ -20,8 +20,8 @@ from pyiceberg.types import IntegerType, LongType, StringType
 from cli_project import Call, Project, read_errors
 from iceberg_deletes import add_deletes
 from own_tables import OwnIceberg
+from strandline.data.tables.formats import iceberg as iceberg_tables
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_packs.sources.snapshots import iceberg as iceberg_snapshots
 
 ROWS = pa.schema([("text", pa.string())])
 
@@ -77,7 +77,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnIceberg:
     for name, value in own.variables.items():
         monkeypatch.setenv(name, value)
     # The library has read the variables that name catalogues before this test.
-    monkeypatch.setattr(iceberg_snapshots, "load_catalog", lambda _: own.open_catalog())
+    monkeypatch.setattr(iceberg_tables, "load_catalog", lambda _: own.open_catalog())
     return own
 
 

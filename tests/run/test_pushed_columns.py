@@ -21,9 +21,8 @@ from strandline.data.shipments.contents import Contents
 from strandline.data.shipments.errors import TargetRefusedError
 from strandline.data.shipments.shipment import PushResult, Shipment, ShippedFile
 from strandline.data.tables.formats import iceberg
-from strandline.data.tables.formats.delta import push_to_delta
-from strandline.data.tables.formats.iceberg import push_to_iceberg
-from strandline.data.tables.formats.lance import push_to_lance
+from strandline.data.tables.formats.changes import TablePush
+from strandline.data.tables.formats.registry import push_to_table
 from strandline.storage.outputs.disk.shards import digest_bytes
 
 pytestmark = [
@@ -93,11 +92,9 @@ class Target:
         file = ShippedFile("a.parquet", len(content), digest_bytes(content), table.num_rows)
         shipment = Shipment("default/a", "first", "f", "l", 1, (file,), b"")
         contents = Contents(str(outputs))
-        if self.kind == "delta":
-            return push_to_delta(shipment, contents, self._path, lambda: 0.0, lambda: None)
-        if self.kind == "iceberg":
-            return push_to_iceberg(shipment, contents, "trial/n.t", lambda: None)
-        return push_to_lance(shipment, contents, self._path, lambda: None)
+        name = "trial/n.t" if self.kind == "iceberg" else self._path
+        push = TablePush(shipment, contents, name, lambda: 0.0, lambda: None)
+        return push_to_table(self.kind, push)
 
     def read_all(self) -> list[pa.Table]:
         """The rows by each library that reads the table; the first one has written it."""

@@ -11,8 +11,8 @@ from pydantic import Field, field_validator
 from strandline.data.tables.formats.registry import (
     FORMS,
     find_kind,
+    locate_table,
     open_snapshot,
-    resolve_table,
 )
 from strandline.plan.stages.ends import Source, SourceStage
 from strandline.plan.stages.registry import register
@@ -38,7 +38,7 @@ class TableFiles(SourceStage):
         @field_validator("table")
         @classmethod
         def _check_table(cls, table: str) -> str:
-            if find_kind(table) is None:
+            if find_kind(table) is None or not table.partition(":")[2]:
                 msg = f"{table!r} names no table; one is {FORMS}"
                 raise ValueError(msg)
             return table
@@ -60,7 +60,7 @@ class TableFiles(SourceStage):
         Raises:
             TableError: there is no such table, or it has what can't be read.
         """
-        table = resolve_table(self.params.table)
+        table = _resolve(self.params.table)
         snapshot = open_snapshot(table, self.params.snapshot)
         for file in snapshot.list_files():
             row = {"key": file.name, "table": table, "snapshot": snapshot.number, "file": file.name}
@@ -72,5 +72,10 @@ class TableFiles(SourceStage):
         Raises:
             TableError: as `list_sources`.
         """
-        snapshot = open_snapshot(resolve_table(self.params.table), self.params.snapshot)
+        snapshot = open_snapshot(_resolve(self.params.table), self.params.snapshot)
         return {field.name: str(field.type) for field in snapshot.schema}
+
+
+def _resolve(table: str) -> str:
+    """Return a table's name as it means the same from every working directory."""
+    return f"{find_kind(table)}:{locate_table(table)}"

@@ -19,10 +19,10 @@ from pyiceberg.types import LongType, NestedField, StringType
 from iceberg_deletes import add_deletes
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.columns import MissingColumnError
+from strandline.data.tables.formats import iceberg
 from strandline.data.tables.formats.registry import TableError
 from strandline.plan.task import Task
 from strandline_api.documents.problems import SpecError
-from strandline_packs.sources.snapshots import iceberg as iceberg_snapshots
 from strandline_packs.sources.table_files import TableFiles
 from strandline_packs.tables.rows.read_table import ReadTable
 
@@ -104,7 +104,7 @@ def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
         warehouse=f"file://{tmp_path}/warehouse",
     )
     # Its library has read the variables that name catalogues before this test.
-    monkeypatch.setattr(iceberg_snapshots, "load_catalog", lambda _: found)
+    monkeypatch.setattr(iceberg, "load_catalog", lambda _: found)
     found.create_namespace("sea")
     return found
 

@@ -1,4 +1,1 @@
-"""Pushes into tables: the files of a data set become a table's, in one commit for each revision.
-
-A module for each format, and no other knows its library. What they share is pure: `changes`.
-"""
+"""Tables of Delta, Iceberg, and Lance: a module for each format, and no other has its library."""

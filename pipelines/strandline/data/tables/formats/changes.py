@@ -10,12 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from strandline.data.shipments.contents import Contents
 from strandline.data.shipments.errors import TargetRefusedError
 from strandline.data.shipments.shipment import PushResult, Shipment, ShippedFile
 
 SUFFIX = ".parquet"
 _DIGITS = 16
 _MOST_COMMITS = 4  # in a push, where another writer commits too
+
+
+class TablePush(NamedTuple):
+    """A data set on its way into a table.
+
+    Attributes:
+        contents: the bytes of its files.
+        name: of the table, without the format.
+        time: wall clock, seconds since the epoch.
+        fence: raises where the attempt that pushes is not the ledger's any more.
+    """
+
+    shipment: Shipment
+    contents: Contents
+    name: str
+    time: Callable[[], float]
+    fence: Callable[[], None]
 
 
 class TableChanges(NamedTuple):

@@ -30,7 +30,7 @@ def _is_plain_time(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) and kind.unit != "ns" and kind.tz in _UTC
 
 
-_COMMON: tuple[Holds, ...] = (
+COMMON: tuple[Holds, ...] = (
     pa.types.is_boolean,
     pa.types.is_signed_integer,
     pa.types.is_float32,
@@ -41,10 +41,6 @@ _COMMON: tuple[Holds, ...] = (
     *_TEXT,
     *_BYTES,
 )
-
-
-def _is_day_time(kind: pa.DataType) -> bool:
-    return bool(kind == pa.time64("us"))
 
 
 class ColumnRules(NamedTuple):
@@ -65,31 +61,6 @@ class ColumnRules(NamedTuple):
     is_dot_blind: bool = False
     reserved: frozenset[str] = frozenset()
     letters: str = ""
-
-
-DELTA = ColumnRules("Delta", (*_COMMON, pa.types.is_null), is_case_blind=True)
-ICEBERG = ColumnRules(
-    "Iceberg",
-    (*_COMMON, pa.types.is_uint8, pa.types.is_uint16, _is_day_time),
-    is_case_blind=True,
-    is_dot_blind=True,
-)
-LANCE = ColumnRules(
-    "Lance",
-    (
-        *_COMMON,
-        pa.types.is_null,
-        pa.types.is_integer,
-        pa.types.is_floating,
-        pa.types.is_temporal,
-        pa.types.is_decimal256,
-    ),
-    reserved=frozenset({
-        "_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version",
-        "_row_last_updated_at_version",
-    }),
-    letters='."`',
-)  # fmt: skip
 
 
 def require_columns(target: str, rules: ColumnRules, schema: pa.Schema) -> None:

@@ -1,35 +1,37 @@
-"""Pushes into a Delta table: one commit adds and removes files, with the run in its metadata."""
+"""Delta tables, by `deltalake`: inspect one, read a version, and commit a data set.
+
+A commit adds and removes files, with the run in its metadata. A version has partitions and columns
+that came later filled in. Deletion vectors and column mapping are refused: without them rows would
+come back, or go.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import DeltaError, DeltaProtocolError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
-from strandline.data.shipments.contents import Contents
-from strandline.data.shipments.errors import TargetRefusedError
 from strandline.data.shipments.shipment import REVISION, PushResult, Shipment, require_ours
+from strandline.data.shipments.target_files import open_target
 from strandline.data.tables.formats.changes import (
     TableChanges,
+    TablePush,
     describe_difference,
     find_changes,
-    push_until_whole,
-    require_tabular,
 )
-from strandline.data.tables.formats.column_types import DELTA as RULES
-from strandline.data.tables.formats.column_types import require_columns
+from strandline.data.tables.formats.column_types import COMMON, ColumnRules, require_columns
+from strandline.data.tables.formats.registry import TableError, VersionFile
 from strandline.data.tables.formats.schemas import find_new_columns, read_schema
 from strandline.data.tables.formats.table_state import TableState, require_fit
 from strandline.data.tables.schemas import simplify
 from strandline.plan.stages.columns import Columns
-from strandline.run.release.push.folder import open_target
 from strandline.storage import faults
 
 _CONSTRAINT = "delta.constraints."
@@ -44,52 +46,21 @@ _KEEPING = frozenset({
     "ADD COLUMN", "UPDATE TABLE METADATA",
 })  # fmt: skip
 COMMITS = 1000  # looked through for the last of ours
+_RULES = ColumnRules("Delta", (*COMMON, pa.types.is_null), is_case_blind=True)
+_UNCHANGED = "0"
+_ADVICE = "rewrite the table without that feature, as Spark's REORG TABLE … APPLY (PURGE) does"
+ERRORS = (DeltaError, OSError, ValueError)
 
 
-def push_to_delta(
-    shipment: Shipment,
-    contents: Contents,
-    location: str,
-    clock: Callable[[], float],
-    fence: Callable[[], None],
-) -> PushResult:
-    """Make a Delta table hold the data set, in one commit, unless its last one has done so.
-
-    Args:
-        location: folder or URL of the table; one that is not there is made.
-        clock: wall clock, seconds since the epoch.
-        fence: raises where the attempt that pushes is not the ledger's any more.
-
-    Raises:
-        UnfitForPushError: a file is missing, or has other bytes than were written.
-        TargetRefusedError: the table is another's, or can't hold these columns.
-        VolumeError, CredentialsRefusedError: its files can't be written.
-    """
-    require_tabular(shipment)
-
-    def push(*, is_forced: bool) -> PushResult:
-        return _push(shipment, contents, location, clock, fence, is_forced=is_forced)
-
-    def find_difference() -> str | None:
-        sizes = _list_files(DeltaTable(location))
-        return describe_difference(shipment, sizes, sum(file.rows for file in sizes.values()))
-
-    try:
-        return push_until_whole(location, push, find_difference)
-    except (DeltaError, OSError, ValueError) as error:
-        what = " ".join(str(error).split())
-        raise TargetRefusedError(f"{location}: the table did not take it ({what})") from error
+def find_difference(push: TablePush) -> str | None:
+    """Return how readers see another data set; None: they see this one."""
+    sizes = _list_files(DeltaTable(push.name))
+    return describe_difference(push.shipment, sizes, sum(file.rows for file in sizes.values()))
 
 
-def _push(
-    shipment: Shipment,
-    contents: Contents,
-    location: str,
-    clock: Callable[[], float],
-    fence: Callable[[], None],
-    *,
-    is_forced: bool,
-) -> PushResult:
+def commit(push: TablePush, *, is_forced: bool) -> PushResult:
+    """Make a Delta table hold the data set; one that is not there is made."""
+    shipment, contents, location, clock, fence = push
     table = _open(location)
     state = None if table is None else _read_state(location, table)
     if state is not None:
@@ -98,7 +69,7 @@ def _push(
         if not is_forced and _has(table, state, shipment.revision):
             return PushResult(location, shipment.revision, is_new=False, files=0)
     schema = read_schema(shipment, contents)
-    require_columns(location, RULES, schema)
+    require_columns(location, _RULES, schema)
     new = pa.schema([])
     if state is not None:
         new = find_new_columns(location, _to_delta(state.schema), _to_delta(schema))
@@ -227,3 +198,44 @@ def _commit(
         create_table_with_add_actions(location, delta, added, commit_properties=properties)
         return
     table.create_write_transaction(actions, "append", delta, commit_properties=properties)
+
+
+class DeltaSnapshot:
+    """A Delta table at a version.
+
+    Args:
+        location: folder or URL.
+        number: of the version; None: the current one.
+
+    Raises:
+        TableError: there is no such table or version, or it has what can't be read.
+    """
+
+    def __init__(self, location: str, number: int | None) -> None:
+        try:
+            self._table = DeltaTable(location, version=number)
+            dataset = self._table.to_pyarrow_dataset()
+        except DeltaProtocolError as error:
+            what = " ".join(str(error).split())
+            raise TableError(f"{location}: {what}; {_ADVICE}") from error
+        except DeltaError as error:
+            what = " ".join(str(error).split())
+            raise TableError(f"{location}: no Delta table can be read there ({what})") from error
+        self.number: int | None = self._table.version()
+        self.schema: pa.Schema = dataset.schema
+        self._fragments = {fragment.path: fragment for fragment in dataset.get_fragments()}
+
+    def list_files(self) -> Iterator[VersionFile]:
+        """Yield its data files; by Delta's protocol a name never gets other rows."""
+        for path in self._fragments:
+            yield VersionFile(path, _UNCHANGED)
+
+    def read(self, name: str, columns: Sequence[str] | None, most_rows: int) -> Iterator[pa.Table]:
+        """Yield the rows of a data file, see `TableSnapshot`."""
+        fragment = self._fragments[name]
+        chosen = list(self.schema.names if columns is None else columns)
+        for batch in fragment.to_batches(schema=self.schema, columns=chosen, batch_size=most_rows):
+            yield pa.Table.from_batches([batch])
+
+
+open_version = DeltaSnapshot

@@ -1,23 +1,27 @@
-"""Pushes into an Iceberg table: one snapshot adds and removes files, with the run in its summary.
+"""Iceberg tables, by `pyiceberg`: inspect one, read a snapshot, and commit a data set.
 
-Which catalogues there are, and where, is pyiceberg's own configuration: its file, or variables.
+A commit adds and removes files, with the run in its summary. A snapshot has the library's
+projections and positional deletes. Which catalogues there are, and where, is pyiceberg's own
+configuration: its file, or variables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import (
+    ArrowScan,
     parquet_files_to_data_files,
     pyarrow_to_schema,
     schema_to_pyarrow,
 )
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.table import DataScan, FileScanTask, Table, TableProperties
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, LongType
@@ -34,17 +38,15 @@ from strandline.data.shipments.shipment import (
 )
 from strandline.data.tables.formats.changes import (
     TableChanges,
+    TablePush,
     describe_difference,
     find_changes,
-    push_until_whole,
-    require_tabular,
 )
-from strandline.data.tables.formats.column_types import ICEBERG as RULES
-from strandline.data.tables.formats.column_types import require_columns
+from strandline.data.tables.formats.column_types import COMMON, ColumnRules, require_columns
+from strandline.data.tables.formats.registry import TableError, VersionFile, digest_parts
 from strandline.data.tables.formats.schemas import read_schema
 from strandline.data.tables.formats.table_state import TableState, require_fit
 from strandline.data.tables.schemas import simplify
-from strandline.plan.errors import StrandlineError
 from strandline.plan.stages.columns import Columns
 from strandline.storage import faults
 
@@ -52,39 +54,26 @@ _SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 _PROMOTIONS = {(IntegerType(), LongType()), (FloatType(), DoubleType())}
 
 
-def push_to_iceberg(
-    shipment: Shipment, contents: Contents, name: str, fence: Callable[[], None]
-) -> PushResult:
-    """Make an Iceberg table hold the data set, in one snapshot, unless its last one does.
+def _is_day_time(kind: pa.DataType) -> bool:
+    return bool(kind == pa.time64("us"))
 
-    Args:
-        name: `CATALOG/NAMESPACE.TABLE`; a table that is not there is made.
-        fence: raises where the attempt that pushes is not the ledger's any more.
 
-    Raises:
-        BadTargetError: it names no table.
-        UnfitForPushError: a file is missing, or has other bytes than were written.
-        TargetRefusedError: the table is another's, or can't hold these columns.
-    """
-    catalog, identifier = _parse(name)
-    require_tabular(shipment)
+_RULES = ColumnRules(
+    "Iceberg",
+    (*COMMON, pa.types.is_uint8, pa.types.is_uint16, _is_day_time),
+    is_case_blind=True,
+    is_dot_blind=True,
+)
+ERRORS = (Exception,)  # catalogues and stores have errors of their own
 
-    def push(*, is_forced: bool) -> PushResult:
-        return _push(shipment, contents, load_catalog(catalog), name, fence, is_forced=is_forced)
 
-    def find_difference() -> str | None:
-        table = load_catalog(catalog).load_table(identifier)
-        files = list(_list_files(table))
-        rows = sum(file.record_count for file in files)
-        return describe_difference(shipment, _name_files(table, files), rows)
-
-    try:
-        return push_until_whole(name, push, find_difference)
-    except StrandlineError:
-        raise
-    except Exception as error:  # catalogues and stores have errors of their own
-        what = " ".join(str(error).split())
-        raise TargetRefusedError(f"{name}: the table did not take it ({what})") from error
+def find_difference(push: TablePush) -> str | None:
+    """Return how readers see another data set; None: they see this one."""
+    catalog, identifier = _parse(push.name)
+    table = load_catalog(catalog).load_table(identifier)
+    files = list(_list_files(table))
+    rows = sum(file.record_count for file in files)
+    return describe_difference(push.shipment, _name_files(table, files), rows)
 
 
 def inspect(name: str) -> TableState | None:
@@ -108,16 +97,11 @@ def _parse(name: str) -> tuple[str, str]:
     return catalog, identifier
 
 
-def _push(
-    shipment: Shipment,
-    contents: Contents,
-    catalog: Catalog,
-    name: str,
-    fence: Callable[[], None],
-    *,
-    is_forced: bool,
-) -> PushResult:
-    identifier = name.partition("/")[2]
+def commit(push: TablePush, *, is_forced: bool) -> PushResult:
+    """Make an Iceberg table hold the data set; one that is not there is made."""
+    shipment, contents, name, _, fence = push
+    place, identifier = _parse(name)
+    catalog = load_catalog(place)
     schema = None
     try:
         table = catalog.load_table(identifier)
@@ -146,7 +130,7 @@ def _push(
 
 def _read_fitting(name: str, shipment: Shipment, contents: Contents) -> pa.Schema:
     schema = read_schema(shipment, contents)
-    require_columns(name, RULES, schema)
+    require_columns(name, _RULES, schema)
     return schema
 
 
@@ -297,3 +281,63 @@ def _commit(
             metadata = transaction.table_metadata
             for data_file in parquet_files_to_data_files(table.io, metadata, paths):
                 snapshot.append_data_file(data_file)
+
+
+class IcebergSnapshot:
+    """An Iceberg table at a snapshot.
+
+    Args:
+        name: `CATALOG/NAMESPACE.TABLE`.
+        number: of the snapshot; None: the current one.
+
+    Raises:
+        TableError: there is no such table or snapshot, or it has what can't be read.
+    """
+
+    def __init__(self, name: str, number: int | None) -> None:
+        catalog, _, identifier = name.partition("/")
+        try:
+            self._table = load_catalog(catalog).load_table(identifier)
+            current = self._table.current_snapshot()
+            self.number = number or (None if current is None else current.snapshot_id)
+            scan = self._scan(None)
+            self.schema: pa.Schema = _to_arrow(scan)
+            tasks = list(scan.plan_files()) if self.number is not None else []
+        except Exception as error:  # catalogues and stores have errors of their own
+            what = " ".join(str(error).split())
+            raise TableError(f"{name}: the table can't be read ({what})") from error
+        root = f"{self._table.location().rstrip('/')}/"
+        self._tasks = {task.file.file_path.removeprefix(root): task for task in tasks}
+
+    def list_files(self) -> Iterator[VersionFile]:
+        """Yield its data files; the version of one has the files that delete rows of it."""
+        for name, task in self._tasks.items():
+            deletes = sorted(_describe_delete(task))
+            yield VersionFile(name, digest_parts([str(task.file.file_size_in_bytes), *deletes]))
+
+    def read(self, name: str, columns: Sequence[str] | None, most_rows: int) -> Iterator[pa.Table]:
+        """Yield the rows of a data file, see `TableSnapshot`."""
+        task, scan = self._tasks[name], self._scan(columns)
+        reader = ArrowScan(self._table.metadata, self._table.io, scan.projection(), AlwaysTrue())
+        schema = _to_arrow(scan)
+        for batch in reader.to_record_batches([task]):
+            # Names of large types and dictionaries differ between files.
+            table = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+            for begin in range(0, table.num_rows, most_rows):
+                yield table.slice(begin, most_rows)
+
+    def _scan(self, columns: Sequence[str] | None) -> DataScan:
+        fields = ("*",) if columns is None else tuple(columns)
+        return self._table.scan(snapshot_id=self.number, selected_fields=fields)
+
+
+def _to_arrow(scan: DataScan) -> pa.Schema:
+    return schema_to_pyarrow(scan.projection(), include_field_ids=False)
+
+
+def _describe_delete(task: FileScanTask) -> Iterator[str]:
+    for file in task.delete_files:
+        yield f"{file.file_path} {file.file_size_in_bytes}"
+
+
+open_version = IcebergSnapshot

@@ -1,13 +1,14 @@
-"""Pushes into a Lance data set: one commit adds and removes fragments, and names the run.
+"""Lance data sets: inspect one, read a version, and commit a data set.
 
-Lance has files of its own, so rows are written once more. Which fragments hold which file is noted
-beside the table before the commit, by the names of their files; numbers they get only by it.
+A commit adds and removes fragments, and names the run. Lance has files of its own, so rows are
+written once more. Which fragments hold which file is noted beside the table before the commit, by
+the names of their files; numbers they get only by it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 
@@ -19,7 +20,6 @@ from lance.dataset import Transaction
 from lance.fragment import write_fragments
 
 from strandline.data.shipments.contents import Contents
-from strandline.data.shipments.errors import TargetRefusedError, UnfitForPushError
 from strandline.data.shipments.shipment import (
     REVISION,
     PushResult,
@@ -27,21 +27,20 @@ from strandline.data.shipments.shipment import (
     ShippedFile,
     require_ours,
 )
+from strandline.data.shipments.target_files import TargetFiles, open_target
 from strandline.data.tables.conforming import conform_table
 from strandline.data.tables.formats.changes import (
+    TablePush,
     describe_difference,
     find_changes,
     name_data_file,
-    push_until_whole,
-    require_tabular,
 )
-from strandline.data.tables.formats.column_types import LANCE as RULES
-from strandline.data.tables.formats.column_types import require_columns
+from strandline.data.tables.formats.column_types import COMMON, ColumnRules, require_columns
+from strandline.data.tables.formats.registry import TableError, VersionFile, digest_parts
 from strandline.data.tables.formats.schemas import find_new_columns, read_schema
 from strandline.data.tables.formats.table_state import TableState, require_fit
 from strandline.data.tables.schemas import simplify
 from strandline.plan.stages.columns import Columns
-from strandline.run.release.push.folder import TargetFiles, open_target
 from strandline.storage import faults
 
 # Operations after which a table has the rows of before.
@@ -50,50 +49,37 @@ _KEEPING = {LanceOperation.Rewrite, LanceOperation.CreateIndex, LanceOperation.B
 FOLDER = "_strandline"  # notes, which Lance does not look into
 COMMITS = 1000  # looked through for the last of ours
 _ROWS = 8192  # a batch
+_RULES = ColumnRules(
+    "Lance",
+    (
+        *COMMON,
+        pa.types.is_null,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_temporal,
+        pa.types.is_decimal256,
+    ),
+    reserved=frozenset({
+        "_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version",
+        "_row_last_updated_at_version",
+    }),
+    letters='."`',
+)  # fmt: skip
+ERRORS = (OSError, ValueError)
 
 
-def push_to_lance(
-    shipment: Shipment, contents: Contents, location: str, fence: Callable[[], None]
-) -> PushResult:
-    """Make a Lance data set hold the data set, in one commit, unless its last one has done so.
-
-    Args:
-        location: folder or URL of the data set; one that is not there is made.
-        fence: raises where the attempt that pushes is not the ledger's any more.
-
-    Raises:
-        UnfitForPushError: a file is missing, or has other bytes than were written.
-        TargetRefusedError: the data set is another's, or can't hold these columns.
-    """
-    require_tabular(shipment)
-
-    def push(*, is_forced: bool) -> PushResult:
-        return _push(shipment, contents, location, fence, is_forced=is_forced)
-
-    def find_difference() -> str | None:
-        table = lance.dataset(location)
-        noted = json.loads(open_target(location).read(_name_note(shipment.revision)) or b"{}")
-        empty = {name_data_file(file) for file in shipment.files if not file.rows}
-        there = [*_list_whole(table, noted), *empty]
-        return describe_difference(shipment, there, table.count_rows())
-
-    try:
-        return push_until_whole(location, push, find_difference)
-    except (UnfitForPushError, TargetRefusedError):
-        raise
-    except (OSError, ValueError) as error:
-        what = " ".join(str(error).split())
-        raise TargetRefusedError(f"{location}: the table did not take it ({what})") from error
+def find_difference(push: TablePush) -> str | None:
+    """Return how readers see another data set; None: they see this one."""
+    shipment, table = push.shipment, lance.dataset(push.name)
+    noted = json.loads(open_target(push.name).read(_name_note(shipment.revision)) or b"{}")
+    empty = {name_data_file(file) for file in shipment.files if not file.rows}
+    there = [*_list_whole(table, noted), *empty]
+    return describe_difference(shipment, there, table.count_rows())
 
 
-def _push(
-    shipment: Shipment,
-    contents: Contents,
-    location: str,
-    fence: Callable[[], None],
-    *,
-    is_forced: bool,
-) -> PushResult:
+def commit(push: TablePush, *, is_forced: bool) -> PushResult:
+    """Make a Lance data set hold the data set; one that is not there is made."""
+    shipment, contents, location, _, fence = push
     notes, table = open_target(location), _open(location)
     state = None if table is None else _read_state(location, table)
     if state is not None:
@@ -102,7 +88,7 @@ def _push(
         if not is_forced and _has(table, state, shipment.revision):
             return PushResult(location, shipment.revision, is_new=False, files=0)
     schema = read_schema(shipment, contents)
-    require_columns(location, RULES, schema)
+    require_columns(location, _RULES, schema)
     new: list[pa.Field] = []
     if state is not None:
         new = list(find_new_columns(location, state.schema, schema))
@@ -266,3 +252,50 @@ def _commit(
             raise
         require_ours(location, shipment.author, _read_state(location, made).properties)
         raise
+
+
+class LanceSnapshot:
+    """A Lance data set at a version.
+
+    Args:
+        location: folder or URL.
+        number: of the version; None: the current one.
+
+    Raises:
+        TableError: there is no such data set or version.
+    """
+
+    def __init__(self, location: str, number: int | None) -> None:
+        try:
+            self._dataset = lance.dataset(location, version=number)
+        except (OSError, ValueError) as error:
+            what = " ".join(str(error).split())
+            raise TableError(f"{location}: no Lance data set can be read ({what})") from error
+        self.number: int | None = self._dataset.version
+        self.schema: pa.Schema = self._dataset.schema
+        self._fragments = {
+            fragment.metadata.files[0].path: fragment for fragment in self._dataset.get_fragments()
+        }
+
+    def list_files(self) -> Iterator[VersionFile]:
+        """Yield its fragments; the version of one has its columns' files and its deletions."""
+        for name, fragment in self._fragments.items():
+            yield VersionFile(name, digest_parts(_list_parts(fragment.metadata)))
+
+    def read(self, name: str, columns: Sequence[str] | None, most_rows: int) -> Iterator[pa.Table]:
+        """Yield the rows of a fragment, see `TableSnapshot`."""
+        chosen = None if columns is None else list(columns)
+        for batch in self._fragments[name].to_batches(columns=chosen, batch_size=most_rows):
+            if batch.num_rows:
+                yield pa.Table.from_batches([batch])
+
+
+def _list_parts(fragment: FragmentMetadata) -> Iterator[str]:
+    for file in fragment.files:
+        yield f"{file.path} {file.fields}"
+    deleted = fragment.deletion_file
+    if deleted is not None:
+        yield f"{deleted.read_version} {deleted.id} {deleted.num_deleted_rows}"
+
+
+open_version = LanceSnapshot

@@ -9,13 +9,20 @@ from typing import NamedTuple
 from strandline.data.shipments.contents import Contents
 from strandline.data.shipments.errors import BadTargetError
 from strandline.data.shipments.shipment import Author, PushResult, Shipment
-from strandline.data.tables.formats.changes import require_parquet
-from strandline.data.tables.formats.table_state import TableState, require_fit
+from strandline.data.tables.formats.changes import TablePush, require_parquet
+from strandline.data.tables.formats.registry import (
+    FORMATS,
+    find_kind,
+    load_format,
+    locate_table,
+    push_to_table,
+)
+from strandline.data.tables.formats.table_state import require_fit
 from strandline.ledger.access.commands import hold_by_command, make_claimant, written_alone
 from strandline.ledger.access.output_location import locate_outputs
 from strandline.ledger.access.session import LedgerSession, opened_to_read, require_ledger
 from strandline.plan.errors import StrandlineError
-from strandline.plan.packages import advise, list_missing, load_module
+from strandline.plan.packages import advise, list_missing
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.columns import trace_columns
 from strandline.run.release.push.folder import push_to_folder
@@ -24,9 +31,6 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import resolve_location
 
 HUB = "hf://"
-DELTA, ICEBERG, LANCE = "delta", "iceberg", "lance"
-_TABLES = frozenset({DELTA, ICEBERG, LANCE})
-_PACKAGES = {HUB: "huggingface_hub", DELTA: "deltalake", ICEBERG: "pyiceberg", LANCE: "lance"}
 
 
 class PushClock(NamedTuple):
@@ -83,8 +87,9 @@ def make_delivery(
     """
     location = locate_outputs(plan, folder)
     check_target(target, location)
-    if _find_kind(target) in _TABLES:
-        _check_table(target, plan, folder)
+    kind = find_kind(target)
+    if kind is not None:
+        _check_table(kind, target, plan, folder)
 
     def deliver(session: LedgerSession) -> str:
         content = card()
@@ -106,25 +111,25 @@ def check_target(target: str, outputs: str) -> None:
     Raises:
         BadTargetError: it lies in the data set or around it, or lacks its package here.
     """
-    kind = _find_kind(target)
-    if kind in _PACKAGES:
-        _require(target, _PACKAGES[kind])
-    if kind in {HUB, ICEBERG}:
+    kind = find_kind(target)
+    if target.startswith(HUB):
+        _require(target, "huggingface_hub")
         return
-    location, inside = _locate(target, kind), f"{outputs.rstrip('/')}/"
+    if kind is not None:
+        _require(target, FORMATS[kind].package)
+        if not FORMATS[kind].is_location:
+            return
+    location, inside = _locate(kind, target), f"{outputs.rstrip('/')}/"
     if f"{location}/".startswith(inside) or inside.startswith(f"{location}/"):
         raise BadTargetError(f"{target}: the data set itself lies there; name another place")
 
 
-def _check_table(target: str, plan: PipelinePlan, folder: PipelineFolder) -> None:
+def _check_table(kind: str, target: str, plan: PipelinePlan, folder: PipelineFolder) -> None:
     """Refuse a table that can't take what a pipeline makes, as far as it is known before a run."""
     require_parquet(target, plan.sink.suffix)
-    kind = _find_kind(target)
-    name = target.removeprefix(f"{kind}:") if kind == ICEBERG else _locate(target, kind)
-    # A library that only some targets need is loaded where one is pushed to.
-    module = load_module(f"strandline.data.tables.formats.{kind}")
+    module = load_format(kind)
     try:
-        state: TableState | None = module.inspect(name)
+        state = module.inspect(locate_table(target))
     except StrandlineError:
         raise
     except Exception:  # noqa: BLE001 - catalogues and stores have errors of their own
@@ -145,13 +150,8 @@ def _find_ledger_id(folder: PipelineFolder) -> str:
         return str(store.read_meta("id") or "")
 
 
-def _find_kind(target: str) -> str:
-    kind = HUB if target.startswith(HUB) else target.partition(":")[0]
-    return kind if kind in _PACKAGES else ""
-
-
-def _locate(target: str, kind: str) -> str:
-    return resolve_location(target.removeprefix(f"{kind}:") if kind else target)
+def _locate(kind: str | None, target: str) -> str:
+    return resolve_location(target) if kind is None else locate_table(target)
 
 
 def _ship(
@@ -162,26 +162,16 @@ def _ship(
     fence: Callable[[], None],
 ) -> PushResult:
     check_target(target, contents.location)
-    kind = _find_kind(target)
-    if kind == HUB:
+    kind = find_kind(target)
+    if kind is not None:
+        name = locate_table(target)
+        return push_to_table(kind, TablePush(shipment, contents, name, clock.time, fence))
+    if target.startswith(HUB):
         # A library that only some targets need is loaded where one is pushed to.
         from strandline.run.release.push.hub import parse_target, push_to_hub  # noqa: PLC0415
 
         return push_to_hub(shipment, contents, parse_target(target), clock.sleep, fence)
-    if kind == ICEBERG:
-        from strandline.data.tables.formats.iceberg import push_to_iceberg  # noqa: PLC0415
-
-        return push_to_iceberg(shipment, contents, target.removeprefix(f"{ICEBERG}:"), fence)
-    location = _locate(target, kind)
-    if kind == DELTA:
-        from strandline.data.tables.formats.delta import push_to_delta  # noqa: PLC0415
-
-        return push_to_delta(shipment, contents, location, clock.time, fence)
-    if kind == LANCE:
-        from strandline.data.tables.formats.lance import push_to_lance  # noqa: PLC0415
-
-        return push_to_lance(shipment, contents, location, fence)
-    return push_to_folder(shipment, contents, location, fence)
+    return push_to_folder(shipment, contents, resolve_location(target), fence)
 
 
 def _require(target: str, module: str) -> None:
