@@ -24,9 +24,10 @@ from strandline.run.insight.history.samples import (
     Samples,
     Series,
     StagePoint,
+    locate_samples,
+    read_samples,
     thin,
 )
-from strandline.run.insight.history.sampling import locate_samples, read_samples
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 

@@ -6,8 +6,13 @@ from collections.abc import Callable, Mapping
 
 from strandline.engine.core.ports import RunProgress
 from strandline.plan.receipt import StageCounts
-from strandline.run.insight.history.samples import Sample, Samples, Series, StagePoint
-from strandline.run.insight.history.sampling import locate_samples
+from strandline.run.insight.history.samples import (
+    Sample,
+    Samples,
+    Series,
+    StagePoint,
+    locate_samples,
+)
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.disk.whole_files import show_whole
 

@@ -41,7 +41,7 @@ from strandline.run.insight.history.records import (
     find_progress,
     read_record,
 )
-from strandline.run.insight.history.sampling import read_samples
+from strandline.run.insight.history.samples import read_samples
 from strandline.run.release.file_list import make_index
 from strandline.run.supervise.record_writing import sweep_records, sweep_tables, write_record
 from strandline.storage import faults

@@ -1,17 +1,21 @@
 """How an attempt went over time: a bounded series of counts, coarsened as it grows.
 
 Counts only grow, so a point that is left out costs detail and no work: what was done between two
-points that are kept is their difference. Pure; when to look and where to keep it is `sampling`'s.
+points that are kept is their difference. A series knows no clock, and is only read here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from strandline.plan.receipt import StageCounts
+from strandline.run.insight.history.records import AttemptRecord
+from strandline.storage.layout import PipelineFolder
+from strandline_api.outcome.driver_outcome import SourceCounts
 
 LIMIT = 500  # even, so that halving one more than this keeps both ends
 INTERVAL = 2.0
@@ -95,3 +99,32 @@ def thin(points: Sequence[Point], limit: int) -> list[Point]:
         return list(points)
     last = len(points) - 1
     return [points[location * last // (limit - 1)] for location in range(limit)]
+
+
+SAMPLES = "samples.json"
+END_OF_TIME = 1e11  # seconds since the epoch, in the year 5138
+
+
+def locate_samples(folder: PipelineFolder, attempt: int) -> Path:
+    """Return the file of an attempt's samples."""
+    return folder.attempt(attempt) / SAMPLES
+
+
+def read_samples(folder: PipelineFolder, attempt: int) -> Samples | None:
+    """Return an attempt's samples.
+
+    None where there are none that can be read, at times that can be.
+    """
+    try:
+        samples = Samples.model_validate_json(locate_samples(folder, attempt).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    times = (samples.begun, *(sample.seconds for sample in samples.samples))
+    return samples if all(0 <= time < END_OF_TIME for time in times) else None
+
+
+def count_done(record: AttemptRecord, samples: Samples) -> int:
+    """Return how many sources an attempt has brought to an end."""
+    known = record.outcome.sources if record.outcome else SourceCounts()
+    last = samples.samples[-1] if samples.samples else Sample(0.0, 0, 0, ())
+    return max(known.finished, last.finished) + max(known.failed, last.failed)

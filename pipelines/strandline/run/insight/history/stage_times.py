@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from strandline.run.insight.history.records import read_chain
-from strandline.run.insight.history.sampling import count_done, read_samples
+from strandline.run.insight.history.samples import count_done, read_samples
 from strandline.storage.layout import PipelineFolder
 
 
