@@ -241,7 +241,7 @@ FAULTS = [
     (ENGINE, "strandline/engine/newroom.py", "X = 1"),
     (LEDGER, "strandline/ledger/tally.py", "import strandline.ledger.location"),
     (LEDGER, "strandline/ledger/store/index.py", "import strandline.ledger.gather.space"),
-    (LEDGER, "strandline/ledger/access/lease.py", "import strandline.ledger.keeping.keeper"),
+    (LEDGER, "strandline/ledger/access/lease.py", "import strandline.ledger.writer.writer"),
     (LEDGER, "strandline/ledger/newroom.py", "X = 1"),
     (RUN, "strandline/run/insight/history/samples.py", "import strandline.run.supervise.ending"),
     (RUN, "strandline/run/supervise/ending.py", "import strandline.run.attempt.outcome"),
@@ -251,7 +251,7 @@ FAULTS = [
     (
         INSIGHT,
         "strandline/run/insight/history/records.py",
-        "import strandline.ledger.keeping.keeper",
+        "import strandline.ledger.writer.writer",
     ),
     (
         INSIGHT,
@@ -268,7 +268,7 @@ FAULTS = [
     (FLOW, "strandline/engine/core/suspects.py", "import threading"),
     (CHOICE, "strandline/run/attempt/attempt.py", "import strandline.engine.inline"),
     (CHOICE, "strandline/cli/app/driver/launch.py", "import strandline.engine.ray.engine"),
-    (PORTS, "strandline/engine/core/ports.py", "import strandline.ledger.keeping.keeper"),
+    (PORTS, "strandline/engine/core/ports.py", "import strandline.ledger.writer.writer"),
     (PORTS, "strandline/ledger/access/heartbeat.py", "import strandline.ledger.access.lease"),
     (STATISTICS, "strandline/data/statistics/moments.py", "import pyarrow"),
     (STATISTICS, "strandline/data/statistics/moments.py", "import strandline.plan.token"),

@@ -21,10 +21,10 @@ from conformance_stages import Times, Under
 from strandline import OnChange, Pipeline, work
 from strandline.ledger.access.session import opened_to_read
 from strandline.run.attempt.engines import ENGINES
-from strandline.run.revise import auto_cuts, choice
-from strandline.run.revise.auto_cuts import Keeping, read_choice
-from strandline.run.revise.choice import CutVerdict
-from strandline.run.revise.cut_files import measure_kept
+from strandline.run.revise.cuts import auto_cuts, choice
+from strandline.run.revise.cuts.auto_cuts import Keeping, read_choice
+from strandline.run.revise.cuts.choice import CutVerdict
+from strandline.run.revise.cuts.files import measure_kept
 from strandline.stages import ParquetSink, ReadTable, TableFiles
 from strandline_api.outcome.exit_codes import ExitCode
 

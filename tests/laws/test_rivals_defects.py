@@ -14,7 +14,6 @@ import pytest
 
 from strandline.ledger.access.lease import Claim, Claimant, open_attempt
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.records.entries import (
     HAS_FAILED,
     QUARANTINED,
@@ -24,6 +23,7 @@ from strandline.ledger.records.entries import (
 )
 from strandline.ledger.store.store import Store
 from strandline.ledger.tally import Tally
+from strandline.ledger.writer.writer import Keeper
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_child, derive_root, digest_key, digest_version

@@ -20,11 +20,11 @@ from shard_files import KINDS, make_sink, make_table, read_texts
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.ledger.access.lease import open_attempt
 from strandline.ledger.checks.verification import verify
-from strandline.ledger.keeping.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.output_root import clean_up, sweep_shared
 from strandline.ledger.records.entries import ListedSource
 from strandline.ledger.store.environment import layout
 from strandline.ledger.store.store import Store
+from strandline.ledger.writer.writer import GROUP_SECONDS, Keeper
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Event
 from strandline.plan.task import Lineage, Task

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Never
 
 from strandline.ledger.access.lease import Claim, Claimant, OnChange
-from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.records.entries import (
     Change,
     Finish,
@@ -19,6 +18,7 @@ from strandline.ledger.records.entries import (
     SourceRecord,
 )
 from strandline.ledger.store.store import INITIAL_MAP, Store
+from strandline.ledger.writer.writer import Keeper
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_root, digest_key, digest_version

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ledger_builders import Clock, Desk, RecordingOutputs, RecordingStore, opened
-from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.store.store import Store
+from strandline.ledger.writer.writer import Keeper
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ from strandline.ledger.gather.gather import gather
 from strandline.ledger.gather.pieces import LARGE_BYTES, PieceStore
 from strandline.ledger.gather.state import find_merged, read_state
 from strandline.ledger.gather.verification import verify_pieces
-from strandline.ledger.keeping.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.output_root import clean_up
 from strandline.ledger.records.entries import ListedSource
 from strandline.ledger.store.store import Store
+from strandline.ledger.writer.writer import GROUP_SECONDS, Keeper
 from strandline.plan.receipt import Event, Output, Piece
 from strandline.plan.token import derive_child
 from strandline.storage import faults

@@ -20,10 +20,10 @@ from example_counts import scale_examples
 from ledger_builders import counts, finish_of, listed, opened, output_of
 from strandline.ledger.access.lease import restart
 from strandline.ledger.errors import DuplicateKeyError, LedgerError
-from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.records.entries import Change, Mark
 from strandline.ledger.store.environment.layout import LAYOUTS, Databases
 from strandline.ledger.store.store import Store
+from strandline.ledger.writer.writer import Keeper
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from varied_ledger import (

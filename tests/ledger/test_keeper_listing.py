@@ -8,9 +8,9 @@ import pytest
 
 from ledger_builders import Desk, counts, failed, listed, output_of, written
 from strandline.ledger.errors import DuplicateKeyError
-from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.records.entries import HAS_FAILED, RELEASED, SKIPPED
 from strandline.ledger.store.vanished import SeenSources
+from strandline.ledger.writer.writer import Keeper
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
 

@@ -6,8 +6,8 @@ import pytest
 
 from ledger_builders import Desk, counts, failed, listed, output_of, root_of, written
 from strandline.ledger.errors import NegativePendingCountError, NonDeterministicTaskError
-from strandline.ledger.keeping.keeper import GROUP_SECONDS
 from strandline.ledger.records.entries import RELEASED, SourceRecord, Standing
+from strandline.ledger.writer.writer import GROUP_SECONDS
 from strandline.plan.receipt import Event
 from strandline.plan.token import derive_child
 from strandline.storage.errors import VolumeError
@@ -161,7 +161,7 @@ def test_a_late_message_commits_the_group_by_itself(desk: Desk) -> None:
 
 
 def test_a_full_group_does_not_wait(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strandline.ledger.keeping.keeper.GROUP_SOURCES", 3)
+    monkeypatch.setattr("strandline.ledger.writer.writer.GROUP_SOURCES", 3)
     desk.keeper.admit([A, B, C])
     desk.keeper.apply(1, [written(A), written(B)])
     assert 0 == desk.keeper.finished

@@ -12,9 +12,9 @@ from ledger_builders import Clock, RecordingOutputs, failed, listed, opened, out
 from strandline.ledger.gather import pieces
 from strandline.ledger.gather.pieces import LARGE_BYTES, PieceStore, find_shard
 from strandline.ledger.gather.verification import verify_pieces
-from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.records.entries import ListedSource
 from strandline.ledger.store.store import Store
+from strandline.ledger.writer.writer import Keeper
 from strandline.plan.receipt import Event, Left, Piece, PieceLocation
 from strandline.plan.token import derive_child
 from strandline.storage.outputs.disk.shards import Title, open_frames, read_frame

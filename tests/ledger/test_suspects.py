@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from example_counts import scale_examples
 from ledger_builders import Clock, Desk, RecordingOutputs, counts, failed, listed, opened, written
 from strandline.ledger.errors import LeaseLostError
-from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.quarantine import Crash, accuse
 from strandline.ledger.records.entries import (
     HAS_FAILED,
@@ -25,6 +24,7 @@ from strandline.ledger.records.entries import (
     Quarantined,
 )
 from strandline.ledger.store.store import Store
+from strandline.ledger.writer.writer import Keeper
 from strandline.storage.errors import VolumeError
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))

@@ -21,7 +21,6 @@ from ledger_builders import (
     output_of,
     written,
 )
-from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.quarantine import Crash, accuse
 from strandline.ledger.records.entries import (
     QUARANTINED,
@@ -35,6 +34,7 @@ from strandline.ledger.records.entries import (
 )
 from strandline.ledger.store.store import Store
 from strandline.ledger.store.vanished import SeenSources, find_vanished
+from strandline.ledger.writer.writer import Keeper
 from strandline.storage.errors import VolumeError
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))

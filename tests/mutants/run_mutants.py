@@ -42,7 +42,7 @@ ELSEWHERE = {"kubernetes_client", "namespace_defaults", "operator_command", "lis
 # A module's file, and the room's tests, the quickest and closest ones first.
 TARGETS = {
     "pipelines/strandline/ledger/tally.py": LEDGER,
-    "pipelines/strandline/ledger/keeping/keeper.py": ("tests/ledger", "tests/laws"),
+    "pipelines/strandline/ledger/writer/writer.py": ("tests/ledger", "tests/laws"),
     "pipelines/strandline/ledger/access/lease.py": (
         "tests/ledger/test_lease.py",
         "tests/ledger",

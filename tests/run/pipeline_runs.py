@@ -25,7 +25,7 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.insight.history.records import AttemptRecord, read_record
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.release.push.pushing import PushClock
-from strandline.run.revise.auto_cuts import Keeping
+from strandline.run.revise.cuts.auto_cuts import Keeping
 from strandline.storage import faults
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs

@@ -14,9 +14,9 @@ import tuned_stages
 from example_counts import scale_examples
 from number_runs import Item
 from pipeline_runs import crashing_at
-from strandline.run.revise import auto_cuts, choice
-from strandline.run.revise.auto_cuts import read_choice
-from strandline.run.revise.choice import CutVerdict
+from strandline.run.revise.cuts import auto_cuts, choice
+from strandline.run.revise.cuts.auto_cuts import read_choice
+from strandline.run.revise.cuts.choice import CutVerdict
 from strandline_api.outcome.exit_codes import ExitCode
 from tuning import FILES, NAME, SHARED, Tuning, add, below
 

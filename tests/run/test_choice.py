@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.run.revise.choice import SHARE, WRITING, CutMeasure, CutVerdict, choose_cuts
+from strandline.run.revise.cuts.choice import SHARE, WRITING, CutMeasure, CutVerdict, choose_cuts
 
 SLOW = CutMeasure(100.0, 10e6)
 QUICK = CutMeasure(0.001, 10e6)

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from strandline.ledger.keeping.keeper import GROUP_SOURCES
 from strandline.ledger.records.entries import Change, Finish, SourceRecord
 from strandline.ledger.store.store import Store
+from strandline.ledger.writer.writer import GROUP_SOURCES
 from strandline.plan.receipt import Output
 from strandline.plan.token import derive_root, digest_key, digest_version
 from strandline_bench.ground.garbage import search_as_commands

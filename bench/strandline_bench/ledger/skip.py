@@ -11,10 +11,10 @@ from typing import NamedTuple
 import lmdb
 
 from strandline.engine.core.ports import Listing
-from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.store.index import key_row
 from strandline.ledger.store.store import Store
+from strandline.ledger.writer.writer import Keeper
 from strandline.plan.stages.ends import Source
 from strandline.plan.token import digest_key
 from strandline.run.attempt.phases.look_ahead import pass_over

@@ -16,10 +16,10 @@ from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.ports import Admitted, Control, Listing
 from strandline.engine.core.roots import enter_roots
 from strandline.ledger.access.session import LedgerSession
-from strandline.ledger.keeping.keeper import Keeper
-from strandline.ledger.keeping.opening import opened_keeper
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.records.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource, Standing
+from strandline.ledger.writer.opening import opened_keeper
+from strandline.ledger.writer.writer import Keeper
 from strandline.plan.errors import StageStoppedError, StrandlineError
 from strandline.plan.receipt import Event, Failure
 

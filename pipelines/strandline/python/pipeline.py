@@ -28,7 +28,7 @@ from strandline.run.attempt.engines import ENGINES, works_in_driver
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.code.stage_code import fingerprint_code
 from strandline.run.manifest.manifest import read_manifest
-from strandline.run.revise.auto_cuts import Keeping
+from strandline.run.revise.cuts.auto_cuts import Keeping
 from strandline_api.documents.problems import Problem, SpecError, problems_of
 from strandline_api.notation.quantities import parse_memory
 from strandline_api.objects.pipeline import ObjectMeta

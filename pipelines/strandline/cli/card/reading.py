@@ -17,7 +17,7 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.output_root import list_out
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.revise.auto_cuts import read_choice
+from strandline.run.revise.cuts.auto_cuts import read_choice
 from strandline.storage.layout import PipelineFolder
 
 

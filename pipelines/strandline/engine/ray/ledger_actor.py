@@ -21,11 +21,11 @@ from strandline.engine.call.wire import Plain, pack_events, unpack_events
 from strandline.engine.core.ports import ListingState
 from strandline.engine.ray.connection import first_line, unwrap
 from strandline.ledger.access.session import LedgerSession
-from strandline.ledger.keeping.keeper import GROUP_SECONDS
-from strandline.ledger.keeping.opening import opened_keeper
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.records.entries import ListedSource, Standing
 from strandline.ledger.records.packing import pack_listed, unpack_listed
+from strandline.ledger.writer.opening import opened_keeper
+from strandline.ledger.writer.writer import GROUP_SECONDS
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Event, Failure
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from strandline.ledger.access.lease import OnChange
 from strandline.ledger.access.session import LedgerSession
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.revise.auto_cuts import Keeping
+from strandline.run.revise.cuts.auto_cuts import Keeping
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.causes import Cause
 from strandline_api.spec.policy import Checkpoint, Quarantine

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.ledger.access.lease import Claim, list_recipes
-from strandline.ledger.keeping.redoing import list_unreadable
 from strandline.ledger.records.entries import FinishedEntry, SourceRecord
 from strandline.ledger.store.recipes import Changes, read_changes
 from strandline.ledger.store.store import Store
@@ -25,7 +24,8 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Output
 from strandline.plan.stages.ends import Source
 from strandline.plan.stages.stage import Stage
-from strandline.run.revise.cut_rows import KeptFile, RereadableSink
+from strandline.run.revise.cuts.rows import KeptFile, RereadableSink
+from strandline.run.revise.redoing import list_unreadable
 from strandline.storage.outputs.names import name_output
 
 

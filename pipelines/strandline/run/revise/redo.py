@@ -11,16 +11,15 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from strandline.engine.core.ports import Ending, Listing, RunProgress
-from strandline.ledger.keeping.redoing import note_unreadable
 from strandline.ledger.location import Redo
 from strandline.ledger.records.entries import SETTLED, Change, Standing
 from strandline.ledger.store.recipes import read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Output, StageCounts
-from strandline.run.revise.auto_cuts import TRIAL_SOURCES, AutoCuts
-from strandline.run.revise.cut_files import choose_missing, prune_kept
-from strandline.run.revise.cuts import plan_from
+from strandline.run.revise.cuts.auto_cuts import TRIAL_SOURCES, AutoCuts
+from strandline.run.revise.cuts.files import choose_missing, prune_kept
+from strandline.run.revise.cuts.plan import plan_from
 from strandline.run.revise.listing import (
     RedoListing,
     RedoStarts,
@@ -30,6 +29,7 @@ from strandline.run.revise.listing import (
     describe_start,
     read_starts,
 )
+from strandline.run.revise.redoing import note_unreadable
 from strandline.storage.outputs.names import CUTS, name_output
 from strandline.storage.outputs.remote import find_files
 

@@ -45,7 +45,7 @@ from strandline.run.insight.history.records import read_chain
 from strandline.run.insight.history.samples import count_done, read_samples
 from strandline.run.insight.history.stage_times import measure_stages
 from strandline.run.manifest.manifest import Manifest, read_manifest
-from strandline.run.revise.auto_cuts import read_choice
+from strandline.run.revise.cuts.auto_cuts import read_choice
 from strandline.run.revise.listing import preview
 from strandline.run.revise.marks.model_costs import estimate_costs
 from strandline.storage.layout import PipelineFolder

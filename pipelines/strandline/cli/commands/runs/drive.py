@@ -43,7 +43,7 @@ from strandline.run.attempt.engines import (
 )
 from strandline.run.attempt.outcome import describe_leaving
 from strandline.run.manifest.manifest import Manifest, read_manifest
-from strandline.run.revise.auto_cuts import Keeping
+from strandline.run.revise.cuts.auto_cuts import Keeping
 from strandline.run.supervise.driver.driver_message import leaving_message
 from strandline.run.supervise.driver.driver_output import prepare_reading_on
 from strandline.run.supervise.driver.kept_driver import Orders, find_orders

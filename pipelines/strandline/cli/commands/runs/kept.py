@@ -21,8 +21,8 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.run.insight.history.records import read_chain
 from strandline.run.insight.history.stage_times import measure_stages
 from strandline.run.manifest.manifest import read_manifest
-from strandline.run.revise.auto_cuts import read_choice
-from strandline.run.revise.cut_files import (
+from strandline.run.revise.cuts.auto_cuts import read_choice
+from strandline.run.revise.cuts.files import (
     KeptSize,
     Pruned,
     choose_old,

@@ -14,7 +14,7 @@ from strandline.cli.views.plans.facts import (
 from strandline.plan.partition import Balance, Chaining
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stages.columns import Columns
-from strandline.run.revise.choice import Judged
+from strandline.run.revise.cuts.choice import Judged
 from strandline.run.revise.marks.model_costs import AskEstimate
 
 

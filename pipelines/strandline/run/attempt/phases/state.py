@@ -15,7 +15,7 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.attempt.phases.publisher import Publisher
 from strandline.run.attempt.sources.partitions import open_source
 from strandline.run.release.gatherer import Gatherer
-from strandline.run.revise.auto_cuts import AutoCuts, Tried
+from strandline.run.revise.cuts.auto_cuts import AutoCuts, Tried
 
 T = TypeVar("T")
 

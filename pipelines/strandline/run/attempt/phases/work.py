@@ -13,8 +13,8 @@ from strandline.run.attempt.engines import IN_DRIVER, make_engine, works_in_driv
 from strandline.run.attempt.phases.look_ahead import look_ahead, pass_over
 from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.sources.partitions import find_removed_folders
-from strandline.run.revise.auto_cuts import AutoCuts, Keeping, run_trial
-from strandline.run.revise.cuts import plan_keeping
+from strandline.run.revise.cuts.auto_cuts import AutoCuts, Keeping, run_trial
+from strandline.run.revise.cuts.plan import plan_keeping
 from strandline.run.revise.redo import join_endings, show_whole
 from strandline.storage.outputs.ports import OutputLocation
 

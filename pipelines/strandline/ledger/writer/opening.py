@@ -8,11 +8,11 @@ from functools import partial
 
 from strandline.ledger.access.session import LedgerSession
 from strandline.ledger.gather.pieces import PieceStore
-from strandline.ledger.keeping.keeper import Keeper
-from strandline.ledger.keeping.kept_room import KeptRoom
-from strandline.ledger.keeping.redoing import RedoingKeeper
-from strandline.ledger.keeping.rejoining import RejoiningKeeper
 from strandline.ledger.location import LedgerLocation
+from strandline.ledger.writer.cut_room import KeptRoom
+from strandline.ledger.writer.writer import Keeper
+from strandline.run.revise.dead_letters.rejoining import RejoiningKeeper
+from strandline.run.revise.redoing import RedoingKeeper
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.locks import hold_shared, release
 

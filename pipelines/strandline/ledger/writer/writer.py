@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 
 from strandline.ledger.errors import NegativePendingCountError, duplicate_of
 from strandline.ledger.gather.pieces import PieceStore, split
-from strandline.ledger.keeping.kept_room import KeptRoom
 from strandline.ledger.location import Trial
 from strandline.ledger.output_root import name_kept
 from strandline.ledger.quarantine import find_excess
@@ -42,6 +41,7 @@ from strandline.ledger.store.vanished import (
     find_vanished,
 )
 from strandline.ledger.tally import Tally
+from strandline.ledger.writer.cut_room import KeptRoom
 from strandline.plan.receipt import NO_EFFORTS, Event, Failure, Left, split_work
 from strandline.plan.token import derive_root
 from strandline.storage import faults

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from strandline.ledger.gather.pieces import split
-from strandline.ledger.keeping.rejoining import RevisingKeeper
 from strandline.ledger.location import Redo
 from strandline.ledger.records.entries import (
     Change,
@@ -30,6 +29,7 @@ from strandline.plan.receipt import (
     Work,
     split_work,
 )
+from strandline.run.revise.dead_letters.rejoining import RevisingKeeper
 from strandline.storage.outputs.names import name_output
 
 # The stage that reads a cut; a source that fails there is not to blame.

@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from strandline.ledger.gather.pieces import split
-from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.output_root import name_kept
 from strandline.ledger.records.entries import (
     RELEASED,
@@ -24,6 +23,7 @@ from strandline.ledger.records.entries import (
     SourceRecord,
     drop_cuts,
 )
+from strandline.ledger.writer.writer import Keeper
 from strandline.plan.receipt import Effort, Left, Work, add_changes, add_efforts, split_work
 from strandline.plan.token import derive_root
 from strandline.storage import faults

@@ -22,9 +22,9 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import list_uncuttable
 from strandline.plan.stages.ends import Source
 from strandline.run.insight.history.stage_times import measure_stages
-from strandline.run.revise.choice import CutMeasure, CutVerdict, Judged, choose_cuts
-from strandline.run.revise.cut_files import measure_kept, prune_kept, prune_space
-from strandline.run.revise.cuts import plan_keeping
+from strandline.run.revise.cuts.choice import CutMeasure, CutVerdict, Judged, choose_cuts
+from strandline.run.revise.cuts.files import measure_kept, prune_kept, prune_space
+from strandline.run.revise.cuts.plan import plan_keeping
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 

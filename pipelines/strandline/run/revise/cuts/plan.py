@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from strandline.ledger.keeping.redoing import READING
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
 from strandline.plan.receipt import name_keeping
 from strandline.plan.stages.stage import Stage
-from strandline.run.revise.cut_rows import ReadKept, ReadOutput, RereadableSink
+from strandline.run.revise.cuts.rows import ReadKept, ReadOutput, RereadableSink
 from strandline.run.revise.listing import Start
+from strandline.run.revise.redoing import READING
 
 
 class KeepCut(Stage):

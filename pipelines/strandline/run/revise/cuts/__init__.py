@@ -1,0 +1,1 @@
+"""Cuts: which stages have one, what they hold, and plans that begin behind one."""
