@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from strandline.ledger.records.entries import RemovalPolicy
 from strandline.storage.outputs.ports import OutputLocation
-
-
-class Redo(NamedTuple):
-    """What replaces finished sources of an older recipe.
-
-    Attributes:
-        above: the stages that are not worked through again, in order; the last one is read from
-            its cut. None of them: sources are worked on from the beginning.
-        from_output: the last one is read from the sink's files instead.
-        finished, remaining: sources that the attempt had finished before, and all that it has to
-            finish where that is known.
-        total: sources that the attempt replaces.
-        listed, skipped, quarantined, failed: of all its sources, those that are not replaced.
-        reason: from where, and since what has changed, in words.
-    """
-
-    above: tuple[str, ...] = ()
-    from_output: bool = False
-    finished: int = 0
-    remaining: int | None = None
-    total: int = 0
-    reason: str = ""
-    listed: int = 0
-    skipped: int = 0
-    quarantined: int = 0
-    failed: int = 0
 
 
 class Trial(NamedTuple):
@@ -59,9 +34,7 @@ class LedgerLocation:
         deletes_vanished, deletes_within, part_suffix: see `RemovalPolicy`.
         quarantine_after: see `Keeper`.
         tolerances: see `Keeper`.
-        rejoins: the stage that gets its dead letters again; None: sources are worked on.
-        stale_cuts: stages whose cuts lack what joins a source again.
-        redo: how finished sources are replaced; None: sources are worked on that are not finished.
+        make_writer: makes the writer for work on finished sources; None: the others are worked on.
         is_trial: what is listed is a few sources of many.
         trial: such as were worked on before; None: none were.
         room: bytes that more cuts may have; None: any number.
@@ -79,9 +52,7 @@ class LedgerLocation:
     deletes_within: tuple[str, ...] = ()
     part_suffix: str = ""
     tolerances: tuple[tuple[str, int | str], ...] = ()
-    rejoins: str | None = None
-    stale_cuts: tuple[str, ...] = ()
-    redo: Redo | None = None
+    make_writer: Callable[..., Any] | None = None
     is_trial: bool = False
     trial: Trial | None = None
     room: int | None = None

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
 
 from strandline.ledger.access.session import LedgerSession
 from strandline.ledger.gather.pieces import PieceStore
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.writer.cut_room import KeptRoom
 from strandline.ledger.writer.writer import Keeper
-from strandline.run.revise.dead_letters.rejoining import RejoiningKeeper
-from strandline.run.revise.redoing import RedoingKeeper
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.locks import hold_shared, release
 
@@ -40,12 +37,7 @@ def opened_keeper(
         if location.shards is not None:
             pieces = stack.enter_context(closing(PieceStore(location.shards, location.attempt)))
         store = stack.enter_context(session.open())
-        rejoins = location.rejoins
-        make: Callable[..., Keeper] = Keeper
-        if rejoins is not None:
-            make = partial(RejoiningKeeper, rejoins, location.stale_cuts)
-        elif location.redo is not None:
-            make = partial(RedoingKeeper, location.redo)
+        make: Callable[..., Keeper] = location.make_writer or Keeper
         keeper = make(
             store,
             open_outputs(outputs.url),

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import NamedTuple
 
 from strandline.engine.core.ports import Ending, Listing, RunProgress
-from strandline.ledger.location import Redo
 from strandline.ledger.records.entries import SETTLED, Change, Standing
 from strandline.ledger.store.recipes import read_recipes
 from strandline.ledger.store.store import Store
-from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import mark_streaming
 from strandline.plan.receipt import Output, StageCounts
 from strandline.run.revise.cuts.auto_cuts import TRIAL_SOURCES, AutoCuts
 from strandline.run.revise.cuts.files import choose_missing, prune_kept
-from strandline.run.revise.cuts.plan import plan_from
+from strandline.run.revise.cuts.plan import add_cuts, plan_keeping
+from strandline.run.revise.cuts.rows import ReadKept, ReadOutput, RereadableSink
 from strandline.run.revise.listing import (
     RedoListing,
     RedoStarts,
@@ -29,7 +31,7 @@ from strandline.run.revise.listing import (
     describe_start,
     read_starts,
 )
-from strandline.run.revise.redoing import note_unreadable
+from strandline.run.revise.redoing import READING, Redo, note_unreadable
 from strandline.storage.outputs.names import CUTS, name_output
 from strandline.storage.outputs.remote import find_files
 
@@ -216,3 +218,17 @@ def _join_standings(before: Standing, redone: Standing) -> Standing:
         before.removed,
         before.quarantined + redone.quarantined,
     )
+
+
+def plan_from(plan: PipelinePlan, start: Start) -> PipelinePlan:
+    """Return the plan of the stages from a start on."""
+    if start.after is None:
+        return plan_keeping(plan)
+    names = [stage.name for stage in plan.stages]
+    reader = ReadKept()
+    if start.from_output:
+        assert isinstance(plan.sink, RereadableSink)  # or no source would start there
+        reader = ReadOutput(plan.sink, start.without)
+    reading = StagePlan(READING, READING, reader, stores=plan.stages[0].stores)
+    below = (reading, *add_cuts(plan.stages[names.index(start.after) + 1 :]))
+    return replace(plan, stages=tuple(mark_streaming(below)))

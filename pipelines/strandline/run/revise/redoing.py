@@ -1,25 +1,30 @@
-"""Keeping what replaces finished sources of an older recipe.
+"""Writes what replaces finished sources of an older recipe.
 
 A source keeps its outputs and its record until all of its new ones are durable: then one
-transaction puts the new record in the old one's stead. What stages above a cut have left stays. It
-must not know what a recipe is, nor how a cut is read.
+transaction puts the new record in the old one's stead. What stages above a cut have left stays. The
+writer must not know what a recipe is, nor how a cut is read.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from strandline.ledger.gather.pieces import split
-from strandline.ledger.location import Redo
 from strandline.ledger.records.entries import (
+    RELEASED,
+    SKIPPED,
     Change,
     FailureRecord,
     Finish,
     FinishedEntry,
+    ListedSource,
+    Mark,
     SourceRecord,
     drop_cuts,
 )
 from strandline.ledger.store.store import Store
+from strandline.ledger.writer.writer import Keeper
 from strandline.plan.receipt import (
     READ_KEPT_OUTPUT,
     ROOT,
@@ -29,12 +34,99 @@ from strandline.plan.receipt import (
     Work,
     split_work,
 )
-from strandline.run.revise.dead_letters.rejoining import RevisingKeeper
+from strandline.plan.token import derive_root
+from strandline.storage import faults
+from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.names import name_output
 
 # The stage that reads a cut; a source that fails there is not to blame.
 READING = READ_KEPT_OUTPUT
 _READING_NAMES = {READING, "read-kept"}  # older releases wrote the second one
+
+
+class Redo(NamedTuple):
+    """What replaces finished sources of an older recipe.
+
+    Attributes:
+        above: the stages that are not worked through again, in order; the last one is read from
+            its cut. None of them: sources are worked on from the beginning.
+        from_output: the last one is read from the sink's files instead.
+        finished, remaining: sources that the attempt had finished before, and all that it has to
+            finish where that is known.
+        total: sources that the attempt replaces.
+        listed, skipped, quarantined, failed: of all its sources, those that are not replaced.
+        reason: from where, and since what has changed, in words.
+    """
+
+    above: tuple[str, ...] = ()
+    from_output: bool = False
+    finished: int = 0
+    remaining: int | None = None
+    total: int = 0
+    reason: str = ""
+    listed: int = 0
+    skipped: int = 0
+    quarantined: int = 0
+    failed: int = 0
+
+
+class RevisingKeeper(Keeper):
+    """Writes an attempt at sources that are finished, and stay so whatever ends it.
+
+    Args:
+        *arguments, **options: those of `Keeper`.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(*arguments, **options)
+        self._former: dict[bytes, tuple[FinishedEntry, SourceRecord]] = {}
+        self._failed_before: dict[bytes, FailureRecord] = {}
+
+    def _is_due(self, entry: FinishedEntry, record: SourceRecord) -> bool:
+        """Return whether a finished source is to be worked on."""
+        raise NotImplementedError
+
+    @naming_volume("the ledger")
+    def admit(self, batch: Sequence[ListedSource], passed: int = 0) -> list[int]:
+        """Release the sources of a batch that are finished and due."""
+        digests = [listed.source for listed in batch]
+        records = self._store.find_records(digests)
+        entries = self._store.find_finished(digests)
+        failures = self._store.find_failures(digests)
+        verdicts = []
+        released = []
+        for listed in batch:
+            record = records.get(listed.source)
+            if record is None or not self._is_due(entries[listed.source], record):
+                verdicts.append(SKIPPED)
+                continue
+            entry = entries[listed.source]
+            failure = failures.get(listed.source)
+            before = failure.times if failure and failure.version == entry.version else 0
+            self._former[listed.source] = entry, record
+            if failure is not None:
+                self._failed_before[listed.source] = failure
+            mark = Mark(
+                listed.key,
+                entry.version,
+                self._attempt,
+                listed.ordinal,
+                is_stale=True,
+                failed_before=before,
+            )
+            self._live[listed.source] = mark
+            released.append((listed.source, derive_root(listed.source, listed.version)))
+            verdicts.append(RELEASED)
+        if released:
+            # A crash leaves files that no record names; the next attempt looks into these folders.
+            self._store.write(Change(untidy=[source for source, _ in released]))
+            faults.reach("listing.marked")
+            self._tally.announce(iter(released))
+        self._skipped += passed + len(batch) - len(released)
+        return verdicts
+
+    def end_listing(self, total: int, *, is_whole: bool = True, gaps: Sequence[str] = ()) -> None:
+        """Note nothing: such a listing says nothing of sources that it does not name."""
 
 
 class RedoingKeeper(RevisingKeeper):

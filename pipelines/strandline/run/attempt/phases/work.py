@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 from strandline.engine.core.ports import Control, Ending, Listing
-from strandline.ledger.location import LedgerLocation, Redo
+from strandline.ledger.location import LedgerLocation
+from strandline.ledger.writer.writer import Keeper
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.engines import IN_DRIVER, make_engine, works_in_driver
 from strandline.run.attempt.phases.look_ahead import look_ahead, pass_over
@@ -15,7 +18,9 @@ from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.sources.partitions import find_removed_folders
 from strandline.run.revise.cuts.auto_cuts import AutoCuts, Keeping, run_trial
 from strandline.run.revise.cuts.plan import plan_keeping
+from strandline.run.revise.dead_letters.rejoining import RejoiningKeeper
 from strandline.run.revise.redo import join_endings, show_whole
+from strandline.run.revise.redoing import Redo, RedoingKeeper
 from strandline.storage.outputs.ports import OutputLocation
 
 
@@ -84,8 +89,7 @@ def run_engine(
     chosen = replace(config, engine=IN_DRIVER) if is_idle else config
     engine = make_engine(chosen, _locate_outputs(state), held.session)
     ledger = replace(
-        _locate_ledger(state),
-        redo=redo,
+        _locate_ledger(state, redo),
         room=cuts.measure_room(),
         worth=cuts.worth,
         is_trial=is_trial,
@@ -109,7 +113,15 @@ def _locate_outputs(state: AttemptState) -> OutputLocation:
     )
 
 
-def _locate_ledger(state: AttemptState) -> LedgerLocation:
+def _choose_writer(state: AttemptState, redo: Redo | None) -> Callable[..., Keeper] | None:
+    """Return the maker of the writer for work on finished sources; None: others are worked on."""
+    if state.config.dead_letters is not None:
+        stale_cuts = [stage.name for stage in state.plan.stages]
+        return partial(RejoiningKeeper, state.config.dead_letters, stale_cuts)
+    return None if redo is None else partial(RedoingKeeper, redo)
+
+
+def _locate_ledger(state: AttemptState, redo: Redo | None = None) -> LedgerLocation:
     config, plan, held = state.config, state.plan, state.held
     return LedgerLocation(
         held.folder.ledger,
@@ -122,6 +134,5 @@ def _locate_ledger(state: AttemptState) -> LedgerLocation:
         deletes_within=find_removed_folders(state.source),
         part_suffix=state.source.part_suffix,
         tolerances=plan.tolerances,
-        rejoins=config.dead_letters,
-        stale_cuts=tuple(stage.name for stage in plan.stages) if state.is_retrial else (),
+        make_writer=_choose_writer(state, redo),
     )

@@ -1,7 +1,4 @@
-"""Where cuts go through a pipeline, and the plan that begins at one.
-
-It must not know ledgers, nor which sources a cut holds for.
-"""
+"""Where cuts go through a pipeline. It must not know ledgers, nor which sources a cut holds for."""
 
 from __future__ import annotations
 
@@ -12,9 +9,6 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
 from strandline.plan.receipt import name_keeping
 from strandline.plan.stages.stage import Stage
-from strandline.run.revise.cuts.rows import ReadKept, ReadOutput, RereadableSink
-from strandline.run.revise.listing import Start
-from strandline.run.revise.redoing import READING
 
 
 class KeepCut(Stage):
@@ -25,24 +19,11 @@ def plan_keeping(plan: PipelinePlan) -> PipelinePlan:
     """Return a plan in which what a stage hands on is kept, where the stage asks for that."""
     if not any(stage.is_kept for stage in plan.stages):
         return plan
-    return replace(plan, stages=tuple(mark_streaming(list(_add_cuts(plan.stages)))))
+    return replace(plan, stages=tuple(mark_streaming(list(add_cuts(plan.stages)))))
 
 
-def plan_from(plan: PipelinePlan, start: Start) -> PipelinePlan:
-    """Return the plan of the stages from a start on."""
-    if start.after is None:
-        return plan_keeping(plan)
-    names = [stage.name for stage in plan.stages]
-    reader = ReadKept()
-    if start.from_output:
-        assert isinstance(plan.sink, RereadableSink)  # or no source would start there
-        reader = ReadOutput(plan.sink, start.without)
-    reading = StagePlan(READING, READING, reader, stores=plan.stages[0].stores)
-    below = (reading, *_add_cuts(plan.stages[names.index(start.after) + 1 :]))
-    return replace(plan, stages=tuple(mark_streaming(below)))
-
-
-def _add_cuts(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
+def add_cuts(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
+    """Yield stages, each that keeps a cut followed by the one that writes it."""
     for stage in stages:
         yield stage
         if stage.is_kept:

@@ -6,87 +6,21 @@ when all that came of its dead letters is durable. It must not know how rows are
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 from strandline.ledger.gather.pieces import split
 from strandline.ledger.output_root import name_kept
 from strandline.ledger.records.entries import (
-    RELEASED,
-    SKIPPED,
     Change,
-    FailureRecord,
     Finish,
     FinishedEntry,
-    ListedSource,
-    Mark,
     SourceRecord,
     drop_cuts,
 )
-from strandline.ledger.writer.writer import Keeper
 from strandline.plan.receipt import Effort, Left, Work, add_changes, add_efforts, split_work
-from strandline.plan.token import derive_root
+from strandline.run.revise.redoing import RevisingKeeper
 from strandline.storage import faults
-from strandline.storage.errors import naming_volume
-
-
-class RevisingKeeper(Keeper):
-    """Writes an attempt at sources that are finished, and stay so whatever ends it.
-
-    Args:
-        *arguments, **options: those of `Keeper`.
-    """
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
-        super().__init__(*arguments, **options)
-        self._former: dict[bytes, tuple[FinishedEntry, SourceRecord]] = {}
-        self._failed_before: dict[bytes, FailureRecord] = {}
-
-    def _is_due(self, entry: FinishedEntry, record: SourceRecord) -> bool:
-        """Return whether a finished source is to be worked on."""
-        raise NotImplementedError
-
-    @naming_volume("the ledger")
-    def admit(self, batch: Sequence[ListedSource], passed: int = 0) -> list[int]:
-        """Release the sources of a batch that are finished and due."""
-        digests = [listed.source for listed in batch]
-        records = self._store.find_records(digests)
-        entries = self._store.find_finished(digests)
-        failures = self._store.find_failures(digests)
-        verdicts = []
-        released = []
-        for listed in batch:
-            record = records.get(listed.source)
-            if record is None or not self._is_due(entries[listed.source], record):
-                verdicts.append(SKIPPED)
-                continue
-            entry = entries[listed.source]
-            failure = failures.get(listed.source)
-            before = failure.times if failure and failure.version == entry.version else 0
-            self._former[listed.source] = entry, record
-            if failure is not None:
-                self._failed_before[listed.source] = failure
-            mark = Mark(
-                listed.key,
-                entry.version,
-                self._attempt,
-                listed.ordinal,
-                is_stale=True,
-                failed_before=before,
-            )
-            self._live[listed.source] = mark
-            released.append((listed.source, derive_root(listed.source, listed.version)))
-            verdicts.append(RELEASED)
-        if released:
-            # A crash leaves files that no record names; the next attempt looks into these folders.
-            self._store.write(Change(untidy=[source for source, _ in released]))
-            faults.reach("listing.marked")
-            self._tally.announce(iter(released))
-        self._skipped += passed + len(batch) - len(released)
-        return verdicts
-
-    def end_listing(self, total: int, *, is_whole: bool = True, gaps: Sequence[str] = ()) -> None:
-        """Note nothing: such a listing says nothing of sources that it does not name."""
 
 
 class RejoiningKeeper(RevisingKeeper):
