@@ -15,7 +15,6 @@ from strandline.data.tables.formats.registry import (
     open_snapshot,
 )
 from strandline.plan.stages.ends import Source, SourceStage
-from strandline.plan.stages.registry import register
 
 
 class TableFiles(SourceStage):
