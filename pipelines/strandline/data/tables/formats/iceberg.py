@@ -100,8 +100,8 @@ def _parse(name: str) -> tuple[str, str]:
 def commit(push: TablePush, *, is_forced: bool) -> PushResult:
     """Make an Iceberg table hold the data set; one that is not there is made."""
     shipment, contents, name, _, fence = push
-    place, identifier = _parse(name)
-    catalog = load_catalog(place)
+    catalog_name, identifier = _parse(name)
+    catalog = load_catalog(catalog_name)
     schema = None
     try:
         table = catalog.load_table(identifier)
