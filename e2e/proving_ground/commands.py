@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proving_ground.kube import Json, Kube
+from proving_ground.cluster.kube import Json, Kube
 from proving_ground.waiting import wait_for
 
 POD = "command"

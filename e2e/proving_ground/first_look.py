@@ -13,11 +13,11 @@ from pathlib import Path
 
 import yaml
 
+from proving_ground.cluster.kube import Json, Kube, RefusedError
+from proving_ground.cluster.volumes import make_volume
 from proving_ground.installation.chart import Installation, install
-from proving_ground.kube import Json, Kube, RefusedError
 from proving_ground.pipelines import KERNEL_ONLY, render_pipeline, render_stages
 from proving_ground.story import ATTEMPT, END_SECONDS, PIPELINE, Story
-from proving_ground.volumes import make_volume
 
 EXAMPLE = Path(__file__).parents[2] / "pipelines" / "examples" / "python-functions.yaml"
 NAMESPACE = "try"

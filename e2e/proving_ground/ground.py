@@ -14,12 +14,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from proving_ground.cluster.kube import Json, Kube, RefusedError
+from proving_ground.cluster.volumes import Volume, make_volume, remove_volume
 from proving_ground.commands import CONFIG, VOLUME, run_command
 from proving_ground.installation.chart import Installation
-from proving_ground.kube import Json, Kube, RefusedError
 from proving_ground.pipelines import HOLD, OPENED, render_pipeline, render_stages
 from proving_ground.story import Story
-from proving_ground.volumes import Volume, make_volume, remove_volume
 from proving_ground.waiting import wait_for
 
 DELETION_SECONDS = 180

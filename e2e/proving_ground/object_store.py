@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from proving_ground.cluster.kube import Json, Kube
+from proving_ground.cluster.volumes import make_volume, remove_volume
 from proving_ground.ground import Ground
-from proving_ground.kube import Json, Kube
-from proving_ground.volumes import make_volume, remove_volume
 from proving_ground.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from proving_ground.kube import Json
+from proving_ground.cluster.kube import Json
 
 STAGES = Path(__file__).parents[1] / "scenarios" / "stages" / "tide.py"
 STAGES_MAP = "tide"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from proving_ground.kube import Json, Kube
+from proving_ground.cluster.kube import Json, Kube
 from proving_ground.waiting import wait_for
 
 PIPELINE, ATTEMPT = "curationpipelines", "curationattempts"

@@ -25,7 +25,7 @@ from strandline_bench.engines.records import (
 from strandline_bench.engines.rivals.index import HOW_TO_INSTALL, RIVALS, Rival, find_rival
 from strandline_bench.engines.rows import Seen, find_ratio, list_rows
 from strandline_bench.engines.trials import Trial, read_answer, run_apart
-from strandline_bench.engines.works import (
+from strandline_bench.engines.work.works import (
     MakeBlock,
     Nap,
     chain,

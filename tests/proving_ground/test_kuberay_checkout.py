@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from proving_ground.cluster.kube import Json, Kube
 from proving_ground.installation.kuberay import (
     MANIFESTS,
     PROGRAM,
@@ -26,7 +27,6 @@ from proving_ground.installation.kuberay import (
     read_checkout,
     read_tag,
 )
-from proving_ground.kube import Json, Kube
 from real_node.node import Node
 
 GIT = shutil.which("git") or "git"

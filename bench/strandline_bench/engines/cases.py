@@ -14,9 +14,9 @@ from typing import Any
 from strandline.engine.core.roots import make_root
 from strandline.run.attempt.sources.partitions import open_listing
 from strandline.run.manifest.manifest import read_manifest
-from strandline_bench.engines.examples import ExampleStage
 from strandline_bench.engines.records import Recorded, Summary, sum_up
-from strandline_bench.engines.works import (
+from strandline_bench.engines.work.examples import ExampleStage
+from strandline_bench.engines.work.works import (
     Items,
     MakeBlock,
     Nap,

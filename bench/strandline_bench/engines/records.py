@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from strandline.storage.outputs.names import MANIFEST, OWNER
-from strandline_bench.engines.works import Items, Work, weigh
+from strandline_bench.engines.work.works import Items, Work, weigh
 
 _FORMAT = struct.Struct("<dIQQ")
 _MASK = (1 << 64) - 1

@@ -18,7 +18,7 @@ from strandline_bench.engines.cases import build_skewed
 from strandline_bench.engines.rates import find_steady_rate
 from strandline_bench.engines.records import Recorded, explain_difference, read_marks, sum_marks
 from strandline_bench.engines.rivals.ours import plan_case
-from strandline_bench.engines.works import Nap
+from strandline_bench.engines.work.works import Nap
 from strandline_bench.ground.folders import join_python_path
 from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, format_number, reach

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from proving_ground.cluster.kube import Json, Kube
 from proving_ground.commands import CONFINED
 from proving_ground.ground import Ground
-from proving_ground.kube import Json, Kube
 from proving_ground.waiting import wait_for
 
 SLOT = "example.com/slot"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from proving_ground.kube import Json, Kube
+from proving_ground.cluster.kube import Json, Kube
 
 SPOT_LABEL = "cloud.google.com/gke-spot"
 IMPENDING = "cloud.google.com/impending-node-termination"

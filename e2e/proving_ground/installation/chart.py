@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from images.names import BASE, TARGETS, Images, find_images
+from proving_ground.cluster.kube import Json, Kube
 from proving_ground.installation.rayjobs import Carrier, serve_rayjobs
-from proving_ground.kube import Json, Kube
 from real_node.node import Node
 
 ROOT = Path(__file__).parents[3]

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from proving_ground.cluster.kube import Json, Kube
 from proving_ground.commands import CONFINED
-from proving_ground.kube import Json, Kube
 from real_node import layout
 from real_node.inside.programs import render
 from real_node.node import Node

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from proving_ground.kube import Kube
+from proving_ground.cluster.kube import Kube
 
 
 class Plugin:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from proving_ground.kube import Json, Kube
+from proving_ground.cluster.kube import Json, Kube
 from real_node.images import pack_image
 from real_node.node import Node
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from proving_ground.cluster.kube import Kube
 from proving_ground.installation.kuberay import find_kuberay, install_kuberay, read_checkout
-from proving_ground.kube import Kube
 from proving_ground.waiting import wait_for
 from real_node.node import Node
 

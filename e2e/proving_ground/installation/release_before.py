@@ -14,6 +14,7 @@ from pathlib import Path
 from images.errors import ImagesError
 from images.history import LAST_RELEASE, need_sources
 from images.names import TARGETS
+from proving_ground.cluster.kube import Json
 from proving_ground.installation.chart import (
     HASTE,
     ROOT,
@@ -22,7 +23,6 @@ from proving_ground.installation.chart import (
     find_cache,
     name_images,
 )
-from proving_ground.kube import Json
 
 BUILD = 'make images ARGS="build --last-release"'
 # The chart names no version of Ray, without which KubeRay asks pods in a way that its image lacks.

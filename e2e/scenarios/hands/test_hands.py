@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from proving_ground.cluster.kube import Json
 from proving_ground.ground import Ground
 from proving_ground.installation.chart import Installation
 from proving_ground.installation.kubectl_plugin import Plugin
-from proving_ground.kube import Json
 from proving_ground.story import PIPELINE, Story
 
 pytestmark = pytest.mark.extended

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from proving_ground.cluster.kube import Json
 from proving_ground.ground import Ground
 from proving_ground.installation.kubectl_plugin import Plugin
-from proving_ground.kube import Json
 from proving_ground.story import Story
 
 pytestmark = pytest.mark.extended

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from proving_ground.cluster.kube import Json
 from proving_ground.ground import Ground
 from proving_ground.installation.chart import Installation
 from proving_ground.installation.enforcement import enforce_policies, invite_stranger
-from proving_ground.kube import Json
 
 pytestmark = [pytest.mark.extended, pytest.mark.alone]
 

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from proving_ground.cluster.kube import Json
 from proving_ground.ground import Ground
 from proving_ground.installation.release_before import ReleaseBefore
-from proving_ground.kube import Json
 from proving_ground.results.figures import Figures
 from proving_ground.results.records import Expectation, Records
 from proving_ground.story import Story

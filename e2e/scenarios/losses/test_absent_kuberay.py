@@ -7,9 +7,9 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from proving_ground.cluster.kube import Json, RefusedError
 from proving_ground.ground import Ground
 from proving_ground.installation.rayjobs import Carrier
-from proving_ground.kube import Json, RefusedError
 from proving_ground.pipelines import KERNEL_ONLY
 from proving_ground.results.figures import Figures
 from proving_ground.story import Story

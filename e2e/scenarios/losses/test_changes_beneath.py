@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from proving_ground.cluster.kube import Json, RefusedError
 from proving_ground.ground import Ground
-from proving_ground.kube import Json, RefusedError
 from proving_ground.results.figures import Figures
 
 pytestmark = pytest.mark.extended

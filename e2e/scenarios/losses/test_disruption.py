@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from proving_ground.cluster.kube import Json, Kube
 from proving_ground.disturbances.pods import (
     LOW,
     ask_for_slot,
@@ -15,7 +16,6 @@ from proving_ground.disturbances.pods import (
     yield_slot,
 )
 from proving_ground.ground import Ground, Resumption
-from proving_ground.kube import Json, Kube
 from proving_ground.pipelines import render_pipeline
 from proving_ground.results.figures import Figures
 from proving_ground.results.records import Expectation, Records

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from proving_ground.cluster.kube import Json, Kube
 from proving_ground.ground import Ground
-from proving_ground.kube import Json, Kube
 from proving_ground.results.figures import Figures
 
 COUNT, EARLY = 60, 8

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from proving_ground.cluster.kube import Json
+from proving_ground.cluster.volumes import Volume
 from proving_ground.ground import Ground
 from proving_ground.installation.enforcement import invite_stranger
 from proving_ground.installation.kubectl_plugin import Plugin
-from proving_ground.kube import Json
 from proving_ground.results.figures import Figures
 from proving_ground.story import Story
-from proving_ground.volumes import Volume
 
 pytestmark = pytest.mark.extended
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from proving_ground.cluster.kube import Json
 from proving_ground.disturbances.pods import ask_for_slot, evict, offer_slot
 from proving_ground.disturbances.spot_nodes import (
     announce_end,
@@ -17,7 +18,6 @@ from proving_ground.disturbances.spot_nodes import (
 )
 from proving_ground.ground import Ground
 from proving_ground.installation.chart import Installation
-from proving_ground.kube import Json
 from proving_ground.results.figures import Figures
 from proving_ground.story import Story
 

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from proving_ground.cluster.kube import Json
 from proving_ground.disturbances.pods import ask_for_slot, evict, offer_slots
 from proving_ground.ground import Ground
-from proving_ground.kube import Json
 from proving_ground.results.figures import Figures
 from proving_ground.story import Story
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from proving_ground.cluster.kube import Json
 from proving_ground.ground import Ground
-from proving_ground.kube import Json
 from proving_ground.object_store import KEYS, SECRET, ObjectStore, render_secret
 from proving_ground.pipelines import OPENED, write_elsewhere
 from proving_ground.results.figures import Figures

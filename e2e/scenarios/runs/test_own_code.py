@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from proving_ground.cluster.kube import Json
 from proving_ground.ground import Ground
-from proving_ground.kube import Json
 from proving_ground.pipelines import OUTPUT, STAGES
 from proving_ground.results.figures import Figures
 from proving_ground.story import Story

@@ -7,8 +7,8 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
+from proving_ground.cluster.kube import Json
 from proving_ground.ground import Ground
-from proving_ground.kube import Json
 from proving_ground.pipelines import OUTPUT
 from proving_ground.results.figures import Figures
 from proving_ground.story import Story

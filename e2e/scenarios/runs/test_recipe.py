@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from proving_ground.cluster.kube import Json
 from proving_ground.ground import Ground
-from proving_ground.kube import Json
 from proving_ground.object_store import SECRET, ObjectStore
 from proving_ground.pipelines import OPENED, write_elsewhere
 from proving_ground.results.figures import Figures

@@ -7,8 +7,8 @@ from datetime import datetime
 import pyarrow.parquet as pq
 import pytest
 
+from proving_ground.cluster.kube import Json
 from proving_ground.ground import Ground
-from proving_ground.kube import Json
 from proving_ground.story import PIPELINE, Story
 
 pytestmark = pytest.mark.extended

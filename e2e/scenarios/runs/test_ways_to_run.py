@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from proving_ground.cluster.kube import Json
 from proving_ground.commands import CONFINED
 from proving_ground.ground import Ground
-from proving_ground.kube import Json
 from proving_ground.results.figures import Figures
 from proving_ground.story import Story
 

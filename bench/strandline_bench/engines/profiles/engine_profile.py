@@ -12,8 +12,8 @@ from pathlib import Path
 
 from strandline_bench.engines.cases import build_case
 from strandline_bench.engines.rivals.index import OURS
-from strandline_bench.engines.stages import PROFILE
 from strandline_bench.engines.trials import run_apart
+from strandline_bench.engines.work.stages import PROFILE
 from strandline_bench.ground.scale import Scale
 
 CASES = ("tiny", "python-functions", "ratio")

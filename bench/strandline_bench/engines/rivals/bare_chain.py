@@ -13,7 +13,7 @@ from typing import Any
 
 import ray
 
-from strandline_bench.engines.works import Items, Work
+from strandline_bench.engines.work.works import Items, Work
 from strandline_bench.ground.stages import BATCH, PAYLOAD
 from strandline_bench.ground.steady_rate import SteadyRate
 

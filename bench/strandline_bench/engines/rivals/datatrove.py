@@ -14,7 +14,7 @@ from datatrove.executor import LocalPipelineExecutor
 from datatrove.pipeline.base import PipelineStep
 
 from strandline_bench.engines.cases import Case
-from strandline_bench.engines.works import Work
+from strandline_bench.engines.work.works import Work
 
 _SHARES = 8  # share of the items for each worker, so that one with much to do holds fewer back
 

@@ -13,8 +13,8 @@ from strandline.run.attempt.config import AttemptConfig
 from strandline.run.manifest.manifest import read_manifest
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_bench.engines.cases import Case
-from strandline_bench.engines.stages import Listed, Nowhere, Spreading, Working
-from strandline_bench.engines.works import Spread
+from strandline_bench.engines.work.stages import Listed, Nowhere, Spreading, Working
+from strandline_bench.engines.work.works import Spread
 
 
 def run_untracked(case: Case, folder: Path, begin: Callable[[], None]) -> None:

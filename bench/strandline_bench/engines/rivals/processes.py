@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from strandline_bench.engines.cases import Case
-from strandline_bench.engines.works import Items, chain
+from strandline_bench.engines.work.works import Items, chain
 
 
 def run_whole(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals

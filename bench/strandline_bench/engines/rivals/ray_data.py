@@ -19,7 +19,7 @@ import pyarrow as pa
 import ray
 from ray.data import ActorPoolStrategy, DataContext, Dataset
 
-from strandline_bench.engines.works import Items, Spread, Work
+from strandline_bench.engines.work.works import Items, Spread, Work
 
 if TYPE_CHECKING:  # a worker need not load what the examples are made of
     from strandline_bench.engines.cases import Case

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import ray
 from cosmos_xenna.pipelines import v1 as xenna
 
-from strandline_bench.engines.works import Items, Work
+from strandline_bench.engines.work.works import Items, Work
 
 if TYPE_CHECKING:  # a worker need not load what the examples are made of
     from strandline_bench.engines.cases import Case

@@ -10,7 +10,7 @@ from strandline.engine.call.setup import set_up_stage
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
-from strandline_bench.engines.works import Items
+from strandline_bench.engines.work.works import Items
 
 
 class ExampleStage:

@@ -9,7 +9,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from proving_ground.kube import Json, Kube
+from proving_ground.cluster.kube import Json, Kube
 
 SIZE: Json = {"storage": "1Gi"}
 

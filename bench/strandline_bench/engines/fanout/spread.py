@@ -10,8 +10,8 @@ from strandline.plan.planning import check_plan
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_bench.fanout.spread_stages import RARE, Count, Nap, Naps
-from strandline_bench.fanout.stages import One
+from strandline_bench.engines.fanout.spread_stages import RARE, Count, Nap, Naps
+from strandline_bench.engines.fanout.stages import One
 from strandline_bench.ground.local_ray import started_ray
 from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, bound, format_number

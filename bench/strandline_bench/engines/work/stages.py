@@ -12,7 +12,7 @@ from typing import BinaryIO
 from strandline.plan.stages.ends import SinkStage, Source, SourceStage
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, NoneTask, Slot, Task
-from strandline_bench.engines.works import Items, Work
+from strandline_bench.engines.work.works import Items, Work
 
 PROFILE = "STRANDLINE_BENCH_PROFILE"  # folder for profiles of workers; workers inherit it
 _PROFILE_EVERY = 2.0

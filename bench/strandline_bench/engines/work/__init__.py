@@ -1,0 +1,1 @@
+"""The work of cases: rows, stages, and pipelines."""

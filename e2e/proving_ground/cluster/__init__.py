@@ -1,0 +1,1 @@
+"""The cluster of scenarios: its API and volumes."""
