@@ -30,10 +30,10 @@ _MOST_BARS = 30
 
 
 class CountLanguages(StatefulFilter):
-    """Gathers documents and characters by language, as `identify-language` names it."""
+    """Gathers documents and characters by language, with the names of `identify-language`."""
 
     class Params(StatefulFilter.Params):
-        """Where language and text are."""
+        """Columns with the language and the text."""
 
         column: str = Field(default="language", description="Column with the language.")
         text_column: str = Field(default="text", description="Column with the text.")
@@ -45,15 +45,15 @@ class CountLanguages(StatefulFilter):
         return (self.params.column, self.params.text_column)
 
     def setup(self) -> None:
-        """Begin with nothing."""
+        """Start with empty counts."""
         self._gathered: dict[str, Moments] = {}
 
     def process(self, task: Task) -> Task:
-        """Count every row under its language; one without has the empty name.
+        """Count every row under its language. A row without a language counts under the empty name.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: the text is none, or the languages can't be spelled.
+            MissingColumnError: a column is missing.
+            TypeError: the text column has no text, or the language column has no names.
         """
         languages = list_texts(task.table, self.params.column)
         texts = list_strings(task.table, self.params.text_column)

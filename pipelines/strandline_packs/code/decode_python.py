@@ -20,7 +20,7 @@ _UNDECODABLE = (SyntaxError, LookupError, ValueError)
 
 # `BadInput` has two words; a wrongly declared encoding has a third way out, which keeps the file.
 class OnUndecodable(StrEnum):
-    """What becomes of a file with bytes that are not in the encoding it declares."""
+    """Treatment of a file whose bytes do not fit its declared encoding."""
 
     DROP = "drop"
     FAIL = "fail"
@@ -31,7 +31,7 @@ class DecodePython(Stage):
     r"""Replaces `content` by `text`, decoded by BOM, coding comment or UTF-8; lines end in \n."""
 
     class Params(Stage.Params):
-        """What to do about undecodable files."""
+        """Treatment of undecodable files."""
 
         on_undecodable: OnUndecodable = Field(
             default=OnUndecodable.DROP,
@@ -81,7 +81,7 @@ def decode_source(content: bytes) -> str:
     """Return the text of a Python source file.
 
     Raises:
-        SyntaxError, LookupError, ValueError: it is not in the encoding it declares.
+        SyntaxError, LookupError, ValueError: the bytes do not fit the declared encoding.
     """
     encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
     text = normalise_newlines(content.decode(encoding))

@@ -15,10 +15,10 @@ from strandline.data.tables.rules import Measured, RowVerdict, Rule
 
 
 class DropGeneratedCode(RowFilter):
-    """Drops files by folder (vendored), by a marker in their head, and by very long lines."""
+    """Drops generated files: vendored folders, markers in the first lines, very long lines."""
 
     class Params(RowFilter.Params):
-        """What counts as generated or vendored."""
+        """Signs of generated or vendored files."""
 
         vendored: tuple[str, ...] = Field(
             default=("_vendor", "_vendored", "vendor", "vendored", "third_party", "thirdparty",

@@ -1,6 +1,6 @@
 """The stage `extract-functions`: one row per function of the Python files in a table.
 
-Parsing and exploding are one stage because syntax trees are too costly to hand on.
+One stage parses and explodes, because passing syntax trees between stages costs too much.
 """
 
 from __future__ import annotations

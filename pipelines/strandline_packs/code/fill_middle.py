@@ -1,4 +1,4 @@
-"""The stage `fill-middle`: tokens of a text in an order from which its middle is learned."""
+"""The stage `fill-middle`: reorders tokens so that a model learns to fill the middle of a text."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class MiddleMarks(NamedTuple):
 
 
 class FillMiddle(Stage):
-    """Cuts some rows of tokens in three and moves the middle to the end; none gets lost."""
+    """Cuts some rows of tokens into three parts and moves the middle one to the end."""
 
     class Params(Stage.Params):
-        """Which rows, and by which tokens the parts are told apart."""
+        """The share of rows to reorder, and the tokens between the parts."""
 
         tokenizer: str = Field(
             min_length=1,
@@ -72,7 +72,7 @@ class FillMiddle(Stage):
 
         @property
         def digest(self) -> str:
-            """Of the tokenizer."""
+            """Digest of the tokenizer file."""
             return self._digest
 
         def list_places(self) -> Iterable[tuple[str, str]]:
@@ -95,11 +95,11 @@ class FillMiddle(Stage):
         return {"tokenizer": self.params.digest}
 
     def setup(self) -> None:
-        """Look the tokens up.
+        """Look up the marker tokens.
 
         Raises:
             ImportError: `tokenizers` is not installed.
-            ValueError: the file is no tokenizer, or does not know one of the tokens.
+            ValueError: the file is no tokenizer, or lacks one of the tokens.
         """
         params, tokenizer = self.params, load_tokenizer(self.params.tokenizer)
         names = [params.prefix, params.suffix, params.middle]
@@ -114,11 +114,11 @@ class FillMiddle(Stage):
         self._marks = MiddleMarks(*numbers)
 
     def process(self, task: Task) -> Task:
-        """Reorder the rows that are drawn: `tokens out` are `tokens in` and three for each.
+        """Reorder the drawn rows. `tokens out` is `tokens in` plus three for each reordered row.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: there are no lists of numbers.
+            MissingColumnError: a column is missing.
+            TypeError: the column does not contain lists of numbers.
         """
         table, params = task.table, self.params
         keys = list_texts(table, params.key)
@@ -162,7 +162,7 @@ class FillMiddle(Stage):
 
 
 def reorder(tokens: list[int], cut: tuple[int, int], form: str, marks: MiddleMarks) -> list[int]:
-    """Return tokens with those between two positions behind the others, with marks."""
+    """Return the tokens with the part between two positions moved to the end, with markers."""
     has_end = marks.end is not None and tokens[-1] == marks.end
     body, end = (tokens[:-1], tokens[-1:]) if has_end else (tokens, [])
     first, last = cut

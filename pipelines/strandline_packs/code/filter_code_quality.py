@@ -1,4 +1,4 @@
-"""The stage `filter-code-quality`: bounds on a code column's shape, each with its counter."""
+"""The stage `filter-code-quality`: limits on the shape of code, each with a counter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline.data.tables.rules import Rule
 
 
 class FilterCodeQuality(RowFilter):
-    """Keeps rows of reasonable make-up; a row is counted under the first rule it breaks."""
+    """Keeps code of reasonable shape. A dropped row counts under the first rule it breaks."""
 
     class Params(RowFilter.Params):
         """The bounds."""
@@ -81,6 +81,6 @@ def _measure(column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
 
 
 def _ratio(part: pa.ChunkedArray, whole: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`part / whole` as floating point; of an empty whole, 0."""
+    """Return `part / whole` as floating point, or 0 for an empty whole."""
     divisor = pc.max_element_wise(whole, 1)
     return pc.divide(pc.cast(part, pa.float64()), pc.cast(divisor, pa.float64()))

@@ -1,4 +1,4 @@
-"""Functions found in Python source: where they stand, what they say of themselves.
+"""Functions in Python source: their position, signature, and documentation.
 
 Pure: text in, rows out. The source is parsed, never run or imported.
 """
@@ -31,11 +31,11 @@ class FunctionRow(NamedTuple):
         name: qualified within the module, such as `Reader.read`.
         lineno, end_lineno: first (decorators included) and last line, from 1.
         signature: from `def` to the return annotation, on one line.
-        docstring: without indentation; None where there is none.
+        docstring: without indentation, or None.
         source: the whole lines, decorators included, indentation removed.
         decorators: as written, without the `@`.
         is_async: an `async def`.
-        is_method: stands directly in a class.
+        is_method: defined directly in a class.
     """
 
     name: str
@@ -54,10 +54,10 @@ def list_functions(text: str, *, nested: bool = False) -> list[FunctionRow]:
 
     Args:
         text: the module, with lines that end in `\n`.
-        nested: list functions inside functions too, under `outer.<locals>.inner`.
+        nested: also list functions inside functions, as `outer.<locals>.inner`.
 
     Raises:
-        UnparsableSourceError: it is not Python, or nested too deeply for the parser.
+        UnparsableSourceError: the text is not Python, or nested too deeply for the parser.
     """
     try:
         with warnings.catch_warnings():
@@ -71,9 +71,9 @@ def list_functions(text: str, *, nested: bool = False) -> list[FunctionRow]:
 
 
 def _parse(text: str) -> ast.Module:
-    """Return the tree, made without looking for garbage.
+    """Parse the module with the garbage collector paused.
 
-    It has no circles, and thousands of parts.
+    A syntax tree has thousands of objects and no cycles, so collecting them wastes time.
     """
     is_looking = gc.isenabled()
     gc.disable()
@@ -134,7 +134,7 @@ def _describe(lines: list[str], node: FunctionNode, name: str, *, in_class: bool
 
 
 def _remove_indent(lines: list[str]) -> str:
-    """Return the lines without the first one's indentation; a line with less keeps what it has."""
+    """Remove the first line's indentation from all lines; less indented lines stay unchanged."""
     indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
     if not indent:
         return "\n".join(lines)
@@ -142,7 +142,7 @@ def _remove_indent(lines: list[str]) -> str:
 
 
 def _read_signature(lines: list[str], node: FunctionNode) -> str:
-    """Return the header as written, without its colon, on one line."""
+    """Return the function header on one line, without its colon."""
     start = (node.lineno, node.col_offset)
     header = _slice(lines, start, _position(node.body[0]))
     ends = [

@@ -1,4 +1,4 @@
-"""The stage `keep-documented`: functions with a docstring that says something."""
+"""The stage `keep-documented`: keeps functions with a meaningful docstring."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline.data.tables.rules import Rule
 
 
 class KeepDocumented(RowFilter):
-    """Keeps the rows whose documentation has enough words."""
+    """Keeps rows whose documentation has enough words."""
 
     class Params(RowFilter.Params):
         """How much documentation."""
@@ -30,7 +30,7 @@ class KeepDocumented(RowFilter):
         return (self.params.column,)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Drop and count the rows with too few words; a null has none."""
+        """Drop and count rows with too few words. A null has no words."""
         column = find_column(table, self.params.column)
         words = pc.fill_null(pc.count_substring_regex(column, r"[^\s]+"), 0)
         verdicts = [self._apply_rules([("words", number)]) for number in words.to_pylist()]

@@ -1,7 +1,7 @@
-"""The stage `redact-secrets`: credentials and addresses in code, replaced by what they were.
+"""The stage `redact-secrets`: replaces credentials and addresses in code by their kind.
 
-Redacting twice changes nothing. It finds what looks like a secret; it can't know whether one is in
-use.
+Redacting twice changes nothing. The stage recognises secrets by their form; it cannot tell whether
+they are in use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RedactSecrets(RedactingStage):
     """Replaces keys, tokens, passwords by `<SECRET>`, e-mail by `<EMAIL>`, public IPs by `<IP>`."""
 
     class Params(Stage.Params):
-        """Where to look, and for what."""
+        """Columns to search, and kinds of secrets."""
 
         columns: tuple[str, ...] = Field(
             default=("signature", "docstring", "source", "decorators"),
@@ -57,11 +57,11 @@ class RedactSecrets(RedactingStage):
 
 
 def build_secret_kinds(min_length: int, min_entropy: float) -> tuple[RedactionRule, ...]:
-    """Return the kinds of secrets, the surest first.
+    """Return the kinds of secrets, the most certain first.
 
     Args:
-        min_length: characters of a quoted string that is judged by its entropy.
-        min_entropy: bits per character from which such a string is a secret.
+        min_length: minimal length of quoted strings that are judged by entropy, in characters.
+        min_entropy: minimal entropy of a secret, in bits per character.
     """
 
     def looks_random(text: str) -> bool:

@@ -1,7 +1,7 @@
-"""The stage `decode-images`: files of images as pictures, each a task of its own.
+"""The stage `decode-images`: decodes image files into tasks of one picture each.
 
-Images differ in size by a factor of thousands, so they are spread over workers one by one; a
-`group` further down joins what became small.
+Image sizes differ by a factor of thousands, so each image is a task of its own and workers share
+the load evenly. A later `group` joins the small results.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ IMAGE_SCHEMA = pa.schema(
         pa.field("picture", PICTURE),
     ]
 )
-# Formats whose first frame is made of the others.
+# The first frame of these formats is composed of the other frames.
 _LAYERED = {"PSD"}
 
 
@@ -90,7 +90,10 @@ class DecodeImages(Stage):
         return tasks or None
 
     def _count_left_out(self, table: pa.Table) -> None:
-        """Count values of other columns, such as captions and masks, but for facts of files."""
+        """Count values in other columns, such as captions and masks.
+
+        File metadata does not count.
+        """
         known = {*self.list_needed_columns(), self.params.column, *FILE_SCHEMA.names}
         for name in table.column_names:
             column = table.column(name)
@@ -100,7 +103,7 @@ class DecodeImages(Stage):
 
     @contextmanager
     def _bound(self) -> Iterator[None]:
-        """Let Pillow refuse what is too large, also where a file lies about it in its head."""
+        """Make Pillow reject images above the limit, even if the header states a smaller size."""
         before = self._images.MAX_IMAGE_PIXELS
         self._images.MAX_IMAGE_PIXELS = self.params.max_pixels / 2  # Pillow refuses twice as many
         try:
@@ -113,7 +116,7 @@ class DecodeImages(Stage):
     def _decode(self, key: str, content: bytes | None) -> dict[str, Any] | None:
         try:
             kind, picture = self._read(content or b"")
-        except MemoryError:  # a lack of memory says nothing of the file
+        except MemoryError:  # running out of memory is not the fault of the file
             raise
         except self._images.DecompressionBombError:
             self.count("dropped: too large")
@@ -128,7 +131,10 @@ class DecodeImages(Stage):
         return {"key": key, "format": kind, **size, "picture": picture}
 
     def _read(self, content: bytes) -> tuple[str, dict[str, Any]]:
-        """Return format and picture, of a file without its end or with long texts too."""
+        """Return the format and the picture.
+
+        Also reads truncated files and files with long texts.
+        """
         try:
             return self._open(content)
         except (MemoryError, self._images.DecompressionBombError):

@@ -1,4 +1,4 @@
-"""The stage `measure-images`: what tells good pictures from bad ones, and a hash of their look."""
+"""The stage `measure-images`: quality measures and a perceptual hash for each picture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MeasureImages(Stage):
     """Adds `hash` (dHash), `brightness`, `contrast` and `sharpness` of each `picture`."""
 
     class Params(Stage.Params):
-        """What is kept."""
+        """Which pictures to keep."""
 
         keep_pictures: bool = Field(
             default=False, description="Keep the column `picture`, which is most of the bytes."
@@ -41,7 +41,7 @@ class MeasureImages(Stage):
         """Measure every picture.
 
         Raises:
-            MissingColumnError: there are no pictures.
+            MissingColumnError: the table has no pictures.
         """
         pictures = find_column(task.table, "picture").to_pylist()
         table = set_column(task.table, "hash", list(map(hash_differences, pictures)), pa.string())

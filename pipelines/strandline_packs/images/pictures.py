@@ -1,7 +1,7 @@
-"""Pictures as values of a column, and measures of them. Pure: pixels in, numbers out.
+"""Pictures as column values, and their measures. Pure: pixels in, numbers out.
 
-A picture is a struct of width, height and RGB bytes. The work is that of the library Pillow, which
-is loaded when the first picture is made.
+A picture is a struct of width, height, and RGB bytes. Pillow does the work; it is imported when the
+first picture is decoded.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def to_image(picture: Picture) -> Any:  # noqa: ANN401 - Pillow's image
 
 
 def to_picture(image: Any) -> dict[str, Any]:  # noqa: ANN401 - Pillow's image
-    """Convert an image of Pillow's: upright, and on white where it can be looked through."""
+    """Convert a Pillow image to an upright picture. Transparent parts become white."""
     upright = _narrow(load_pillow("ImageOps").exif_transpose(image))
-    # Laying what is opaque on white changes nothing, and takes a third of the time.
+    # Skip the white background for opaque images: the result is the same in two thirds of the time.
     opaque = upright if _is_opaque(upright) else _lay_on_white(upright)
     width, height = opaque.size
     return {"width": width, "height": height, "rgb": opaque.convert("RGB").tobytes()}
@@ -67,18 +67,18 @@ def _narrow(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
 
 
 def _stretch(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
-    """Grey of 32 bits, of which no format says what is white, from its darkest to its brightest."""
+    """Scale 32-bit grey to 8 bits by the darkest and brightest pixel. No format defines white."""
     low, high = image.getextrema()
     if not math.isfinite(high - low):
         msg = f"its levels go from {low:g} to {high:g}"
         raise ValueError(msg)
     scale = _WHITE / (high - low) if high > low else 0
-    shift = 0.5 - low * scale  # rounds, since the levels are cut to whole ones
+    shift = 0.5 - low * scale  # 0.5 rounds, because the conversion truncates
     return image.point(lambda level: level * scale + shift).convert("L")
 
 
 def shrink(picture: Picture, longest: int) -> Picture:
-    """Return the picture with no side longer than `longest`; a smaller one stays as it is."""
+    """Return the picture with no side longer than `longest`. Smaller pictures stay unchanged."""
     if max(picture["width"], picture["height"]) <= longest:
         return picture
     image = to_image(picture)
@@ -89,8 +89,8 @@ def shrink(picture: Picture, longest: int) -> Picture:
 def hash_differences(picture: Picture) -> str:
     """Return the difference hash (dHash): 64 bits in hex, one for each of 8 × 8 steps to the right.
 
-    A bit says whether the grey shrunk picture becomes brighter there, so scaling, compression and
-    overall brightness hardly change it. Pictures are alike where few of the bits differ.
+    A bit is set if the shrunk grey picture becomes brighter at that step, so scaling, compression,
+    and overall brightness hardly change the hash. Similar pictures differ in few bits.
     """
     grey = to_image(picture).convert("L")
     small = grey.resize((_HASH_SIDE + 1, _HASH_SIDE), load_pillow("Image").Resampling.BILINEAR)
@@ -102,8 +102,8 @@ def hash_differences(picture: Picture) -> str:
 def measure(picture: Picture) -> dict[str, float]:
     """Return brightness and contrast from 0 to 1, and sharpness.
 
-    Brightness is the mean of the grey picture, contrast its standard deviation, sharpness the
-    variance of its Laplacian: near 0 for a blurred picture, hundreds for one with crisp edges.
+    Brightness is the mean of the grey picture and contrast its standard deviation. Sharpness is the
+    variance of its Laplacian: near 0 for a blurred picture, hundreds for crisp edges.
     """
     grey = to_image(picture).convert("L")
     spread = load_pillow("ImageStat").Stat(grey)
@@ -115,16 +115,16 @@ def measure(picture: Picture) -> dict[str, float]:
 
 
 def _measure_sharpness(grey: Any) -> float:  # noqa: ANN401 - Pillow's image
-    if min(grey.size) <= 2:  # noqa: PLR2004 - all of it is border
+    if min(grey.size) <= 2:  # noqa: PLR2004 - the picture has no interior
         return 0.0
-    # Not by a filter of Pillow's: it cuts what is beyond 0 and 255, which crisp edges are.
+    # Do not use Pillow's filter: it clips values beyond 0 and 255, which crisp edges reach.
     left, right, above, below = (_shift(grey, *by) for by in ((-1, 0), (1, 0), (0, -1), (0, 1)))
     around = pc.add(pc.add(left, right), pc.add(above, below))
     return float(pc.variance(pc.subtract(around, pc.multiply(_shift(grey, 0, 0), 4))).as_py())
 
 
 def _shift(grey: Any, across: int, down: int) -> pa.Array:  # noqa: ANN401 - Pillow's image
-    """Return the levels of the picture without its border, each that of a neighbour."""
+    """Return the inner levels of the picture, each replaced by its neighbour's level."""
     box = (1 + across, 1 + down, grey.width - 1 + across, grey.height - 1 + down)
     levels = grey.crop(box).tobytes()
     buffers = [None, pa.py_buffer(levels)]

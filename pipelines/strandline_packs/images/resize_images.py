@@ -13,7 +13,7 @@ from strandline_packs.images.pictures import PICTURE, shrink
 
 
 class ResizeImages(Stage):
-    """Shrinks each `picture` that is larger, keeping its proportions; the others stay."""
+    """Shrinks each larger `picture` and keeps its proportions. Smaller pictures stay unchanged."""
 
     class Params(Stage.Params):
         """How large a picture may be."""
@@ -31,7 +31,7 @@ class ResizeImages(Stage):
         """Shrink every picture.
 
         Raises:
-            MissingColumnError: there are no pictures.
+            MissingColumnError: the table has no pictures.
         """
         pictures = find_column(task.table, "picture").to_pylist()
         shrunk = [shrink(picture, self.params.longest) for picture in pictures]

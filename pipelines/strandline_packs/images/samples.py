@@ -1,7 +1,7 @@
-"""Samples of clips by what became of them: how many there are, and small pictures of a few.
+"""Samples of clips for each outcome: the number of clips, and small pictures of a few of them.
 
-Which clips are shown depends on their names alone, so that a replay shows the same ones. It knows
-pictures as they are in a column, nothing of why a clip is kept.
+Clip names alone select the pictures, so a replay shows the same clips. The module must not know the
+reasons for outcomes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CELL = (
 
 
 class SampledClip(NamedTuple):
-    """A clip that is shown: its rank among all, its name, and a JPEG file; empty: no picture."""
+    """A selected clip: its rank among all clips, its name, and a JPEG file or an empty string."""
 
     rank: bytes
     name: str
@@ -40,8 +40,8 @@ class ClipSample:
     """Clips that share an outcome.
 
     Attributes:
-        number: of all of them.
-        shown: those of the lowest rank, at most `SHOWN`, in its order.
+        number: count of all these clips.
+        shown: the clips of the lowest ranks in ascending order, at most `SHOWN`.
     """
 
     number: int
@@ -52,12 +52,12 @@ class ClipSample:
         return type(self)(self.number + other.number, tuple(both[:SHOWN]))
 
     def dump(self) -> list[Any]:
-        """Dump it as a plain list; `parse` reads it."""
+        """Return the sample as a plain list for `parse`."""
         return [self.number, [list(each) for each in self.shown]]
 
     @classmethod
     def parse(cls, dumped: Sequence[Any]) -> Self:
-        """Read what `dump` gave."""
+        """Return the sample from a list that `dump` made."""
         number, shown = dumped
         return cls(number, tuple(SampledClip(*each) for each in shown))
 
@@ -83,7 +83,7 @@ def draw_jpeg(frames: Sequence[Picture]) -> bytes:
 
 
 def draw_samples(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return HTML of what is shown of each outcome.
+    """Return HTML with the pictures of each outcome.
 
     Args:
         rows: `outcome`, `clips`, and `shown`: a list of `clip` and `jpeg`, base64.
@@ -95,7 +95,7 @@ def draw_samples(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def list_rows(samples: Mapping[str, ClipSample]) -> list[dict[str, Any]]:
-    """Return a row an outcome, most clips first, with its pictures as text."""
+    """Return one row for each outcome, most clips first, with its pictures as text."""
     return [
         {
             "outcome": outcome,

@@ -1,4 +1,4 @@
-"""Stages that list sources, and what listing takes: patterns, buckets, references."""
+"""Stages that list sources: files, tables, and data sets."""
 
 from __future__ import annotations
 

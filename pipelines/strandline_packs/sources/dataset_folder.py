@@ -1,6 +1,6 @@
-"""The source `dataset-folder`: a Hugging Face dataset as a folder, with its card and its splits.
+"""The source `dataset-folder`: a Hugging Face dataset in a folder, with its card and splits.
 
-The folder is on a disk or in a store. `hf://` is one; its revisions are branches, tags, commits.
+The folder is on disk or in a store. `hf://` is a store; branches, tags, and commits are revisions.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _SPLITS = {
 
 
 class DatasetError(OSError):
-    """A folder that is no dataset as it was asked for; the message names what there is."""
+    """The folder does not have the requested data set. The message lists the existing ones."""
 
 
 class SplitFiles(NamedTuple):
-    """A pattern below the dataset's folder; split: of its files, None where their names tell."""
+    """A pattern below the folder of the data set, and its split; None if file names decide."""
 
     pattern: str
     split: str | None
 
 
 class DatasetFolder(FileSource):
-    """Lists a Hugging Face dataset's files; read them with `read-parquet` or `read-jsonl`."""
+    """Lists the files of a Hugging Face dataset, for `read-parquet` or `read-jsonl`."""
 
     class Params(SourceStage.Params):
-        """Which dataset, and what of it."""
+        """The data set, and the part of it to list."""
 
         path: str = Field(
             min_length=1, description="Folder or fsspec URL of the dataset, where its card lies."
@@ -74,7 +74,7 @@ class DatasetFolder(FileSource):
             return check_access([f"{info.data.get('path', '')}/"], options)
 
         def list_stores(self) -> Mapping[str, Any]:
-            """Return how the dataset's store is asked."""
+            """Return the options of the store."""
             return list_access([f"{self.path}/"], self.storage_options)
 
         def list_places(self) -> Iterable[tuple[str, str]]:
@@ -121,14 +121,14 @@ class DatasetFolder(FileSource):
 
 
 def find_files(card: dict[str, Any], config: str | None) -> list[SplitFiles]:
-    """Return the patterns of a configuration's files, in the order of the card.
+    """Return the file patterns of a configuration, in the order of the card.
 
     Args:
-        card: the fields at the head of the dataset's README.
-        config: its name; None: the only one, or the default.
+        card: fields of the YAML block in the README of the data set.
+        config: name of the configuration; None selects the only one or the default.
 
     Raises:
-        DatasetError: there is none of that name, or several and no default.
+        DatasetError: the configuration does not exist, or several exist without a default.
     """
     configs = {str(each.get("config_name", "default")): each for each in card.get("configs") or []}
     if not configs and config in {None, "default"}:
@@ -144,7 +144,7 @@ def find_files(card: dict[str, Any], config: str | None) -> list[SplitFiles]:
 
 
 def guess_split(path: str) -> str:
-    """Return the split that a file's path names in one of its words; `train` where none does."""
+    """Return the split that a word of the path names, or `train`."""
     words = re.split(r"[^a-z0-9]+", str(PurePosixPath(path)).lower())
     for split, names in _SPLITS.items():
         if not set(names).isdisjoint(words):
@@ -160,7 +160,7 @@ def _find_default(configs: dict[str, Any]) -> str | None:
 
 
 def _list_patterns(files: Any) -> Iterator[tuple[str, str | None]]:  # noqa: ANN401 - YAML
-    """Yield patterns with their splits, in all forms that a card may have them."""
+    """Yield patterns with their splits, for all notations of a card."""
     if isinstance(files, str):
         yield files, None
     elif isinstance(files, list):

@@ -15,7 +15,7 @@ class Files(FileSource):
     """Lists files by glob or URL; rows of key, path, size and mtime_ns, without content."""
 
     class Params(FileListParams):
-        """Which files, and whether they are packed."""
+        """The files, and their grouping into buckets."""
 
         buckets: int | None = Field(
             default=None,
@@ -25,7 +25,7 @@ class Files(FileSource):
         )
 
     params: Params
-    adding = frozenset({"paths"})  # the first pattern that covers a file gives it its key
+    adding = frozenset({"paths"})  # the first matching pattern determines the key of a file
     keeps_columns = False
     adds_columns = tuple(FILE_SCHEMA.names)
 

@@ -14,10 +14,10 @@ from strandline.plan.stages.ends import Source
 
 
 class JsonlFiles(FileSource):
-    """Lists JSON Lines files, each a source; `read-jsonl` turns them into rows."""
+    """Lists JSON Lines files, one source per file or range, for `read-jsonl`."""
 
     class Params(FileListParams):
-        """Which files, and whether they are cut."""
+        """The files, and the size of ranges."""
 
         range_bytes: int | None = Field(
             default=None,
@@ -30,13 +30,13 @@ class JsonlFiles(FileSource):
 
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"range_bytes"})
-    adding = frozenset({"paths"})  # the first pattern that covers a file gives it its key
+    adding = frozenset({"paths"})  # the first matching pattern determines the key of a file
     keeps_columns = False
     adds_columns = ("key", "path")
     part_suffix = RANGE_SUFFIX
 
     def list_sources(self) -> Iterator[Source]:
-        """Yield every file that the patterns name, or every range of it; no file is opened.
+        """Yield every matching file, or every range of it, without opening files.
 
         Raises:
             OSError: a folder is missing or can't be read.

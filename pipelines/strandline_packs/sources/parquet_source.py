@@ -19,13 +19,13 @@ _TRIES = 2  # a store that does not answer once may do so at once
 
 
 class ParquetRowGroups(FileSource):
-    """Lists the row groups of Parquet files, each a source; `read-parquet` reads them."""
+    """Lists the row groups of Parquet files, one source each, for `read-parquet`."""
 
     class Params(FileListParams):
         """Which files."""
 
     params: Params
-    adding = frozenset({"paths"})  # the first pattern that covers a file gives it its key
+    adding = frozenset({"paths"})  # the first matching pattern determines the key of a file
     keeps_columns = False
     adds_columns = ("key", "path", "row_group")
     part_suffix = GROUP_SUFFIX
@@ -41,16 +41,16 @@ class ParquetRowGroups(FileSource):
 
 
 def list_groups(entry: ListedFile, reference: pa.Table, stage: SourceStage) -> Iterator[Source]:
-    """Yield the row groups of a Parquet file, one of a file that has none, so that it is listed.
+    """Yield the row groups of a Parquet file; a file without row groups yields one source.
 
-    A file without a readable footer is listed as its first group, which fails when it is read, so
-    that it does not keep the others from being worked on. How many groups it has is not known then,
-    so none of those that were read before is gone.
+    A file with an unreadable footer yields its first group, which fails when it is read. So the
+    other files can still be processed. The number of its groups stays unknown, so groups of earlier
+    runs do not count as removed.
 
     Args:
-        reference: the file as a row, to which the number of the group is added; null: it is not
-            known whether there are others.
-        stage: counts what can't be looked at, and notes it as a gap.
+        reference: the file as a row without a group number. A null number means that the number of
+            groups is unknown.
+        stage: counts unreadable files, and notes them as gaps.
     """
     number = count_groups(entry.path)
     if number is None:
@@ -63,8 +63,8 @@ def list_groups(entry: ListedFile, reference: pa.Table, stage: SourceStage) -> I
 
 
 def count_groups(path: str) -> int | None:
-    """Return the row groups of a Parquet file; None where its footer can't be read."""
+    """Return the number of row groups of a Parquet file, or None if its footer is unreadable."""
     for _ in range(_TRIES):
-        with suppress(Exception), open_binary(path) as file:  # stores have errors of their own
+        with suppress(Exception), open_binary(path) as file:  # stores raise errors of their own
             return int(pq.read_metadata(file).num_row_groups)
     return None

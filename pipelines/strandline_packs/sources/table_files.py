@@ -18,7 +18,7 @@ from strandline.plan.stages.ends import Source, SourceStage
 
 
 class TableFiles(SourceStage):
-    """Lists data files of a Delta, Iceberg or Lance table; `read-table` reads them."""
+    """Lists the data files of a Delta, Iceberg, or Lance table, for `read-table`."""
 
     class Params(SourceStage.Params):
         """Which table, and when."""
@@ -50,14 +50,14 @@ class TableFiles(SourceStage):
 
     @property
     def table(self) -> str:
-        """The table, as the pipeline names it."""
+        """Name of the table in the pipeline."""
         return self.params.table
 
     def list_sources(self) -> Iterator[Source]:
-        """Yield every data file, under its name below the table.
+        """Yield every data file by its name below the table.
 
         Raises:
-            TableError: there is no such table, or it has what can't be read.
+            TableError: the table is missing, or uses an unsupported feature.
         """
         table = _resolve(self.params.table)
         snapshot = open_snapshot(table, self.params.snapshot)
@@ -66,15 +66,15 @@ class TableFiles(SourceStage):
             yield Source(file.name, file.version, pa.Table.from_pylist([row]))
 
     def list_columns(self) -> dict[str, str]:
-        """Return the types of the table's columns by name, at the version that is listed.
+        """Return the column types of the listed version, by column name.
 
         Raises:
-            TableError: as `list_sources`.
+            TableError: see `list_sources`.
         """
         snapshot = open_snapshot(_resolve(self.params.table), self.params.snapshot)
         return {field.name: str(field.type) for field in snapshot.schema}
 
 
 def _resolve(table: str) -> str:
-    """Return a table's name as it means the same from every working directory."""
+    """Return a table name that is valid in every working directory."""
     return f"{find_kind(table)}:{locate_table(table)}"

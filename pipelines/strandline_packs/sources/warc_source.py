@@ -1,4 +1,4 @@
-"""The source `warc-files`: WARC and WET files, or ranges of them, to be read by `read-warc`."""
+"""The source `warc-files`: WARC and WET files, or ranges of them, for `read-warc`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CUT = (".gz", ".warc", ".wet", ".wat")
 
 
 class WarcFiles(FileSource):
-    """Lists WARC and WET files, or ranges of their bytes, each a source for `read-warc`."""
+    """Lists WARC and WET files, or byte ranges of them, one source each, for `read-warc`."""
 
     class Params(FileListParams):
-        """Which files, and whether they are cut."""
+        """The files, and the size of ranges."""
 
         range_bytes: int | None = Field(
             default=None,
@@ -30,7 +30,7 @@ class WarcFiles(FileSource):
         )
 
     params: Params
-    adding = frozenset({"paths"})  # the first pattern that covers a file gives it its key
+    adding = frozenset({"paths"})  # the first matching pattern determines the key of a file
     keeps_columns = False
     adds_columns = ("key", "path", "start", "stop")
     part_suffix = RANGE_SUFFIX

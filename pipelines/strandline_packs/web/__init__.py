@@ -1,4 +1,4 @@
-"""Stages for pages of the web: archives of them, their text, their addresses."""
+"""Stages for web pages: WARC archives, text extraction, and URLs."""
 
 from __future__ import annotations
 

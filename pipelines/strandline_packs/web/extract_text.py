@@ -24,7 +24,7 @@ class ExtractText(RowFilter):
     """Adds `text`, the main content of the page in `content`, which goes; drops and counts rest."""
 
     class Params(RowFilter.Params):
-        """Which engine, what it keeps, and how long a page may take."""
+        """The extraction engine, its choices, and the limits for a page."""
 
         column: str = Field(
             default="content", description="Column with the page: bytes, or text that is decoded."
@@ -92,10 +92,11 @@ class ExtractText(RowFilter):
         return super().change_columns(columns.without(gone))
 
     def setup(self) -> None:
-        """Begin the child process that extracts.
+        """Start the child process that extracts text.
 
         Raises:
-            ExtractorDiedError: it could not begin, since a library lacks another, for example.
+            ExtractorDiedError: the child process could not start, for example because of a missing
+                library.
         """
         params = self.params
         settings = ExtractionSettings(
@@ -109,11 +110,11 @@ class ExtractText(RowFilter):
         self._process = ExtractorProcess(settings, params.timeout_seconds, params.max_memory_bytes)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Extract every row's page.
+        """Extract the text of every page.
 
         Raises:
-            MissingColumnError: there is no column with pages.
-            ExtractorDiedError: the child process was ended from outside.
+            MissingColumnError: the table has no column with pages.
+            ExtractorDiedError: another program killed the child process.
         """
         params = self.params
         pages = find_column(table, params.column).to_pylist()

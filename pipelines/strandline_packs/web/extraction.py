@@ -1,7 +1,7 @@
-"""Main content of HTML pages, by libraries made for it; each page is given a clean slate.
+"""Extraction of the main content of HTML pages by third-party libraries.
 
-It runs in a process of its own (`extractor_process`), so whatever a page does to a parser is done
-there. It knows pages and text, no tables.
+Every page starts with fresh library state. The code runs in a child process (`extractor_process`),
+so a parser crash ends only the child. The module must not know tables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ExtractionEngine(StrEnum):
 
 
 class Favour(StrEnum):
-    """What matters more where a block may be content or not."""
+    """Preference for blocks that may or may not be content."""
 
     PRECISION = "precision"
     BALANCED = "balanced"
@@ -29,13 +29,13 @@ class Favour(StrEnum):
 
 
 class ExtractionSettings(NamedTuple):
-    """How text is extracted.
+    """Settings of the extraction.
 
     Attributes:
         engine: the library.
-        favour: leave out what may be boilerplate (precision), or keep it (recall).
-        tables, comments, links: keep them.
-        deduplicate: leave out blocks that a page repeats; trafilatura alone.
+        favour: drop possible boilerplate (precision), or keep it (recall).
+        tables, comments, links: keep these elements.
+        deduplicate: drop repeated blocks of a page; trafilatura only.
     """
 
     engine: ExtractionEngine = ExtractionEngine.TRAFILATURA
@@ -47,7 +47,7 @@ class ExtractionSettings(NamedTuple):
 
 
 def create_extractor(settings: ExtractionSettings) -> Callable[[bytes, str], str]:
-    """Return what makes the text of a page from its bytes and its charset; empty: it has none."""
+    """Return a function from bytes and charset to the text of a page; empty text if it has none."""
     if settings.engine is ExtractionEngine.RESILIPARSE:
         return _create_resiliparse(settings)
     return _create_trafilatura(settings)

@@ -1,8 +1,8 @@
-"""Extraction in a child process that the kernel ends when a page takes too long.
+"""Text extraction in a child process that the kernel kills if a page takes too long.
 
-A parser in C holds the interpreter, so no alarm of Python's is heard while it hangs. The child's
-timers have the default action instead: the kernel ends it, whatever it is in. Time is the
-processor's, so a busy machine drops no page that a quiet one keeps.
+A hanging C parser holds the interpreter lock, so a Python alarm would never run. The child's timers
+keep their default action instead: the kernel kills the process, wherever it hangs. The timers count
+CPU time, so a busy machine drops the same pages as an idle one.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class ExtractorDiedError(Exception):
 
 
 class Extraction(NamedTuple):
-    """What became of a page.
+    """Result of extracting one page.
 
     Attributes:
-        text: its main content.
-        problem: why there is none; empty where there is.
+        text: main content.
+        problem: reason for a missing text; empty on success.
     """
 
     text: str = ""
@@ -49,15 +49,15 @@ class Extraction(NamedTuple):
 
 
 class ExtractorProcess:
-    """A child that extracts pages one after another, and is begun again when it ended over one.
+    """Child process that extracts pages one after another, and restarts after a kill.
 
     Args:
-        settings: how text is extracted.
-        seconds: of the processor's time that a page may take.
-        memory: bytes that a page may take.
+        settings: settings of the extraction.
+        seconds: CPU time limit of a page.
+        memory: memory limit of a page, in bytes.
 
     Raises:
-        ExtractorDiedError: the child could not begin.
+        ExtractorDiedError: the child process could not start.
     """
 
     def __init__(self, settings: ExtractionSettings, seconds: float, memory: int = _MEMORY) -> None:
@@ -89,7 +89,7 @@ class ExtractorProcess:
         self._finalizer()
 
     def _begin(self) -> None:
-        # Where this process finds its modules, the child does too.
+        # The child must import from the same folders as this process.
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._child = subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, "-c", _PROGRAM],
@@ -115,18 +115,18 @@ class ExtractorProcess:
 
 
 def serve() -> None:
-    """Extract what comes in on the standard input until that ends; called in the child."""
+    """Extract pages from standard input until it ends. Runs in the child process."""
     requests, answers = _take_streams()
-    # A parser that is stopped by Ctrl-C is stopped by its parent.
+    # On Ctrl-C the parent stops the child.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGPROF, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
-    logging.disable()  # libraries log what pages have wrong with them
+    logging.disable()  # libraries log every defect of a page
     greeting = cast("tuple[ExtractionSettings, float, int]", _receive(requests))
     settings, seconds, memory = greeting
     try:
         extract = create_extractor(settings)
-    except Exception as error:  # noqa: BLE001 - the parent tells it
+    except Exception as error:  # noqa: BLE001 - the parent reports it
         _send(answers, f"{type(error).__name__}: {error}")
         return
     _bound_memory(memory)
@@ -153,7 +153,7 @@ def _extract(extract: Callable[[bytes, str], str], content: bytes, charset: str)
         text = extract(content, charset)
     except MemoryError:
         return Extraction(problem="extraction took too much memory")
-    except Exception:  # noqa: BLE001 - whatever a page does to a library
+    except Exception:  # noqa: BLE001 - a page can trigger any error in a library
         return Extraction(problem="extraction failed")
     if not text:
         return Extraction(problem="no text")
@@ -161,7 +161,7 @@ def _extract(extract: Callable[[bytes, str], str], content: bytes, charset: str)
 
 
 def _bound_memory(memory: int) -> None:
-    """Let the kernel refuse more, so that it ends no process for what a page asks for."""
+    """Limit the memory of the process, so that a large allocation fails instead of an OOM kill."""
     pages = int(Path("/proc/self/statm").read_text().split()[0]) if _HAS_PROC else 0
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = pages * resource.getpagesize() + memory
@@ -171,7 +171,7 @@ def _bound_memory(memory: int) -> None:
 
 
 def _take_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Return the streams to the parent; what libraries print goes to the standard error."""
+    """Return the streams to the parent, and redirect output of libraries to standard error."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return sys.stdin.buffer, answers

@@ -17,10 +17,10 @@ _LISTS = ("domains", "urls", "words", "subwords", "soft_words")
 
 
 class FilterUrls(RowFilter):
-    """Keeps rows whose URL is on none of the lists; what is in them is in the fingerprint."""
+    """Drops rows whose URL is on a list. The fingerprint covers the contents of the lists."""
 
     class Params(RowFilter.Params, ListedParams):
-        """The lists. None comes along: what is unwanted is for curators to say."""
+        """The lists. Strandline ships none: curators decide which URLs are unwanted."""
 
         column: str = Field(default="url", description="Column with the URL.")
         domains: ItemList = Field(
@@ -50,7 +50,7 @@ class FilterUrls(RowFilter):
             return {name: getattr(self, name) for name in _LISTS}
 
         def normalise(self, name: str, items: Iterable[str]) -> frozenset[str]:
-            """Return the items of a list as they are compared; URLs without scheme, last slash."""
+            """Return list items in their normal form; URLs lose the scheme and a final slash."""
             if name == "urls":
                 return frozenset(map(normalise_url, items))
             return super().normalise(name, items)
@@ -84,6 +84,6 @@ class FilterUrls(RowFilter):
         )
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Drop and count the rows with an unwanted URL, or with none."""
+        """Drop and count rows with an unwanted or missing URL."""
         faults = [find_fault(url, self._rules) for url in list_strings(table, self.params.column)]
         return JudgedRows(table, faults)

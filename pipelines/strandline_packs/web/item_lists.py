@@ -1,7 +1,7 @@
-"""Lists that a stage holds rows against: they stand in the pipeline, or in files of the user's.
+"""Lists of items for filters, written in the pipeline or read from the user's files.
 
-What is in them is in the fingerprint, so a list that changes under a run is refused. What items
-mean is not known here.
+The fingerprint covers the contents of the lists. If a list changes during a run, the stage rejects
+it. The module must not know the meaning of items.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ItemList(Stage.Params):
 
 
 class ListedParams(Stage.Params):
-    """Parameters that have such lists."""
+    """Base class of parameters with lists."""
 
     _digests: dict[str, str] = PrivateAttr(default_factory=dict)
 
@@ -51,15 +51,15 @@ class ListedParams(Stage.Params):
 
     @property
     def digests(self) -> dict[str, str]:
-        """Of the lists as they were when the pipeline was planned, by parameter."""
+        """Digests of the lists at planning time, by parameter."""
         return self._digests
 
     @abstractmethod
     def name_lists(self) -> Mapping[str, ItemList]:
-        """Return the lists by the parameter that holds them."""
+        """Return the lists by parameter."""
 
     def normalise(self, name: str, items: Iterable[str]) -> frozenset[str]:
-        """Return the items of a list as they are compared: in lower case."""
+        """Return the items of a list in their normal form: in lower case."""
         del name
         return frozenset(item.strip().lower() for item in items)
 
@@ -70,11 +70,11 @@ class ListedParams(Stage.Params):
                 yield f"{name}.paths[{index}]", path
 
     def read_again(self) -> dict[str, frozenset[str]]:
-        """Return what is in each list, where it is the same as when the pipeline was planned.
+        """Return the items of each list, after checking that no list changed since planning.
 
         Raises:
             UnreadableFileError: a file can't be read.
-            ChangedListError: a list is another one.
+            ChangedListError: a list has changed.
         """
         lists = dict(self._iterate_lists())
         for name, items in lists.items():
@@ -89,7 +89,7 @@ class ListedParams(Stage.Params):
 
 
 def _read_items(paths: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of files or URLs, without blank ones and those that begin with `#`."""
+    """Yield the lines of files or URLs, without blank lines and lines that start with `#`."""
     for path in paths:
         try:
             with open_decompressed(path) as lines:
@@ -102,7 +102,7 @@ def _read_items(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _digest(items: frozenset[str]) -> str:
-    """Return a digest of a list, whatever its order."""
+    """Return a digest of a list that does not depend on its order."""
     state = blake2b(digest_size=16)
     for item in sorted(items):
         state.update(item.encode() + b"\n")

@@ -1,7 +1,7 @@
-"""Which encoding a page is in, by the rules of WHATWG and by what its bytes allow.
+"""Character encoding of a page, by the WHATWG rules and the bytes of the page.
 
-A browser must show something; a corpus wants the characters that were meant. So what is declared
-counts in the order of browsers, but only where the bytes are such text. It knows bytes and text.
+A browser must display something, but a corpus needs the intended characters. So declared encodings
+count in the order of browsers, and only if the bytes are valid in them. Pure: bytes in, text out.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _UTF16 = ("utf-16-le", "utf-16-be")
 _FEWEST_ZEROS = 0.05
 _TIMES_MORE = 3
 _ASCII = {"ascii", "us-ascii"}
-_DEFAULT = "cp1252"  # servers declare this for all pages that they were not configured for
+_DEFAULT = "cp1252"  # the default that many servers declare for all pages
 _MULTIBYTE = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 )
 _SURE = 4  # sequences of UTF-8 that are no coincidence in an encoding of two bytes
 _REPLACED = "\ufffd"
-# The codecs of Python that have what WHATWG's encodings of these names have.
+# Python codecs that match the WHATWG encodings of these names.
 _CODECS = {
     "shift_jis": "cp932",
     "gbk": "gb18030",
@@ -38,7 +38,7 @@ _CODECS = {
     "big5": "big5hkscs",
     "iso8859-11": "cp874",
     "x-mac-cyrillic": "mac_cyrillic",
-    # Browsers refuse these two; their text is text all the same.
+    # Browsers reject these two encodings, but their text is readable.
     "hz-gb-2312": "hz",
     "iso-2022-kr": "iso2022_kr",
 }
@@ -60,14 +60,15 @@ _ISOLATED = re.compile(f"(?<=[A-Za-z]){_WIDES}(?!{_WIDES})")
 
 
 def decode_page(content: bytes, charset: str) -> str:
-    """Return a page's text.
+    """Return the text of a page.
 
-    What counts is a byte order mark, then HTTP's charset, the page's own, and a guess, the first
-    of which the bytes are text of. Where they are of none, U+FFFD stands for what is not.
+    The candidates are the byte order mark, the HTTP charset, the page's own declaration, and a
+    guess. The first encoding in which the bytes are valid wins. If none fits, U+FFFD replaces
+    invalid bytes.
 
     Args:
-        content: all of the page's bytes.
-        charset: as HTTP told it; empty where it did not.
+        content: all bytes of the page.
+        charset: from the HTTP header; empty if the header names none.
     """
     for mark, name in _MARKS:
         if content.startswith(mark):
@@ -85,7 +86,7 @@ def decode_page(content: bytes, charset: str) -> str:
 
 
 def find_meta_charset(content: bytes) -> str:
-    """Return the codec that a page names for itself, wherever; empty: none that is known."""
+    """Return the codec that the page declares, or an empty string without a known one."""
     at = 0
     while tag := _TAG.search(content, at):
         if tag["comment"]:
@@ -106,7 +107,7 @@ def find_meta_charset(content: bytes) -> str:
 
 
 def _read_meta(text: bytes) -> str:
-    """Return the codec that a tag `meta` names; only these two kinds of it count."""
+    """Return the codec of a `meta` tag; only these two kinds count."""
     attributes: dict[bytes, bytes] = {}
     for found in _ATTRIBUTE.finditer(text):
         attributes.setdefault(found[1].lower(), found[2] or found[3] or found[4] or b"")
@@ -120,13 +121,14 @@ def _read_meta(text: bytes) -> str:
 
 def _find_own_codec(label: bytes) -> str:
     name = label.decode("latin-1").strip().lower()
-    # A page that could be read so far is in no UTF-16; and what users define is no encoding.
+    # A page that was readable up to this tag cannot be UTF-16, and a user-defined charset has no
+    # codec.
     codec = "cp1252" if name == "x-user-defined" else _find_codec(name)
     return "utf-8" if codec in _UTF16 else codec
 
 
 def _find_codec(label: str) -> str:
-    """Return the codec of a label as browsers know it; empty: none."""
+    """Return the codec of a label by the rules of browsers, or an empty string."""
     from resiliparse.parse.encoding import map_encoding_to_html5  # noqa: PLC0415 - an extra's
 
     name = label.strip("\"' \t").lower()
@@ -135,12 +137,13 @@ def _find_codec(label: str) -> str:
 
 
 def _list_declared(content: bytes, charset: str) -> list[str]:
-    # A page that is called ASCII and is not has an encoding that is declared nowhere.
+    # A page with bytes above 127 that is declared as ASCII has no usable declaration.
     is_declared = bool(charset) and charset.strip().lower() not in _ASCII
     header = _find_codec(charset) if is_declared else ""
     own = find_meta_charset(content)
     names = [name for name in (header, own) if name and name not in _UTF16]
-    # A server's default for all its pages, against a page that says another, or its bytes do.
+    # Prefer the page's own declaration if the header is the server default, or if the bytes confirm
+    # it.
     if len(set(names)) > 1 and (header == _DEFAULT or _guess(content) == own):
         names.reverse()
     return names
@@ -153,7 +156,10 @@ def _guess(content: bytes) -> str:
 
 
 def _decode_wide(content: bytes) -> str | None:
-    """Return the text of UTF-16 without a mark; its markup has zeros on one side, others none."""
+    """Return the text of UTF-16 without a byte order mark, or None.
+
+    Markup in UTF-16 has a zero byte on the same side of every character; other encodings have none.
+    """
     begin = content[:_SAMPLE]
     half = max(len(begin) // 2, 1)
     shares = (begin[1::2].count(0) / half, begin[::2].count(0) / half)
@@ -165,7 +171,7 @@ def _decode_wide(content: bytes) -> str | None:
 
 
 def _is_utf8(content: bytes, declared: list[str]) -> bool:
-    """Return whether what decodes as UTF-8 is it, against another encoding that is declared."""
+    """Return whether valid UTF-8 really is UTF-8, despite another declared encoding."""
     others = [name for name in declared if name != "utf-8"]
     if not others or content.isascii():
         # Escapes of ISO-2022 and HZ are ASCII.
@@ -176,7 +182,7 @@ def _is_utf8(content: bytes, declared: list[str]) -> bool:
 
 
 def _is_mostly_utf8(content: bytes) -> bool:
-    """Return whether most of what is not ASCII is UTF-8: a few bytes of it are damaged."""
+    """Return whether most non-ASCII bytes form UTF-8, so that only a few bytes are damaged."""
     whole = sum(len(found[0]) for found in _MULTIBYTE.finditer(content))
     others = len(content) - len(content.translate(None, bytes(range(0x80, 0x100))))
     return whole * 2 > others + 2
@@ -201,10 +207,10 @@ def _decode_strictly(content: bytes, name: str) -> str | None:
 
 
 def _is_noise(text: str, name: str, fewest: int) -> bool:
-    """Return whether text of an encoding of two bytes is another's bytes joined by pairs.
+    """Return whether double-byte text is another encoding, read in pairs of bytes.
 
-    Such characters stand alone within words of ASCII, or are rare ones. Fewer than `fewest` of
-    them tell nothing.
+    Such characters stand alone within ASCII words, or are rare. Fewer than `fewest` of them are no
+    evidence.
     """
     common = _COMMON.get(name)
     drawn = _WIDE.findall(text)[:_MOST_DRAWN] if common else []

@@ -1,6 +1,6 @@
-"""Lists of domains, addresses and words that a URL is held against.
+"""Rules for unwanted URLs: domains, addresses, and words.
 
-Pure. It knows URLs, no tables, and not where the lists come from.
+Pure. The module must not know tables, or the origin of the lists.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _HOST = re.compile(r"[^/?#]*")
 
 
 class UrlRules(NamedTuple):
-    """What makes a URL unwanted. All of it is in lower case, but paths and queries of `urls`.
+    """Rules for unwanted URLs, in lower case except for paths and queries in `urls`.
 
     Attributes:
-        domains: hosts, with all that is below them.
-        urls: whole addresses, as `normalise_url` gives them.
-        words: what stands between two characters that are no letters or digits.
-        subwords: what stands anywhere, once such characters are taken out.
-        soft_words: words of which `most_soft_words` are borne.
-        most_soft_words: how many different ones.
+        domains: hosts, including their subdomains.
+        urls: whole addresses in the form of `normalise_url`.
+        words: unwanted between two characters that are neither letters nor digits.
+        subwords: unwanted anywhere, after removing such characters.
+        soft_words: words that a URL may have up to `most_soft_words` times.
+        most_soft_words: number of different soft words that are still accepted.
     """
 
     domains: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class UrlRules(NamedTuple):
 
 
 def find_fault(url: str, rules: UrlRules) -> str:
-    """Return why a URL is unwanted, the first reason of several; empty where it is wanted."""
+    """Return the first reason to drop a URL, or an empty string."""
     lowered = url.strip().lower()
     host = _find_host(lowered)
     if not host:
@@ -74,9 +74,9 @@ def _list_parents(host: str) -> Iterator[str]:
 
 
 def normalise_url(url: str) -> str:
-    """Return a URL without its scheme and the slash at its end; its host is in lower case.
+    """Return a URL without its scheme and final slash, and with its host in lower case.
 
-    The case of a path and of a query counts: on most servers they are other pages.
+    Paths and queries keep their case: on most servers other cases are other pages.
     """
     rest = url.strip()
     scheme, found, after = rest.partition("://")

@@ -1,1 +1,1 @@
-"""WARC files: records, bodies, and what damage leaves of them."""
+"""WARC files: records, bodies, and recovery from damage."""

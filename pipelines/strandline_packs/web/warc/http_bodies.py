@@ -1,8 +1,8 @@
-"""Bodies of HTTP responses, taken for what they are, whatever their heads say of them.
+"""Bodies of HTTP responses, decoded by their bytes rather than by their headers.
 
-Crawlers store bodies as they were sent, or unpacked with the heads left as they came, as Common
-Crawl did until August 2018. Browsers and readers of archives look at the bytes, and so does this.
-It knows bytes, no records and no columns.
+Some crawlers store bodies as received; others unpack them but keep the old headers, as Common Crawl
+did until August 2018. Browsers and archive readers look at the bytes, and so does this module. The
+module must not know records or columns.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _OK = 200  # statuses below only announce another
 
 
 class _DecodingError(Exception):
-    """A body that is not what it begins as; the message is why."""
+    """A body whose encoding is damaged. The message is the reason."""
 
 
 class HttpResponse(NamedTuple):
-    """What a server answered.
+    """HTTP response of a server.
 
     Attributes:
-        status: 0 where there is none.
-        content_type: lower case, without parameters; empty where it is not told.
-        charset: as the head tells; empty where it does not.
-        content: what the body is once it is unpacked.
-        problem: why there is none; empty where there is.
+        status: status code; 0 without one.
+        content_type: lower case, without parameters; empty without one.
+        charset: charset of the header; empty without one.
+        content: the unpacked body.
+        problem: reason for a missing body; empty on success.
     """
 
     status: int = 0
@@ -57,11 +57,11 @@ class HttpResponse(NamedTuple):
 
 
 def parse_response(block: bytes, most: int) -> HttpResponse:
-    """Return the response that a block holds, after those that only announce it.
+    """Return the response of a block, after any interim responses.
 
     Args:
-        block: heads and body as they were stored.
-        most: bytes that an unpacked body may have.
+        block: headers and body as stored.
+        most: limit of an unpacked body, in bytes.
     """
     status, head, body = _split_head(block)
     fields = parse_fields(head)
@@ -74,7 +74,7 @@ def parse_response(block: bytes, most: int) -> HttpResponse:
 
 
 def parse_fields(head: bytes) -> dict[str, str]:
-    """Return the fields of a head by their name in lower case; repeated ones are joined."""
+    """Return the header fields by lower-case name. Repeated fields are joined."""
     fields: dict[str, str] = {}
     for line in _FOLD.sub(" ", head.decode("latin-1")).splitlines()[1:]:
         name, colon, value = line.partition(":")
@@ -90,7 +90,7 @@ def parse_fields(head: bytes) -> dict[str, str]:
 
 
 def parse_content_type(value: str) -> tuple[str, str]:
-    """Return a type in lower case without parameters, and its charset; empty: there is none."""
+    """Return a type in lower case without parameters, and its charset; empty strings if missing."""
     kind, _, parameters = value.partition(";")
     charset = re.search(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", parameters, re.IGNORECASE)
     return kind.partition(",")[0].strip().lower(), charset[1] if charset else ""
@@ -104,7 +104,7 @@ def _split_head(block: bytes) -> tuple[int, bytes, bytes]:
         line = _STATUS.match(head)
         status = int(line[1]) if line else 0
         is_tunnel = status == _OK and line is not None and b"onnection " in line[2]
-        # `100 Continue`, hints, and a proxy's word that it is connected come before the answer.
+        # `100 Continue`, early hints, and the answer of a proxy to CONNECT precede the response.
         if not (0 < status < _OK or is_tunnel) or not body.startswith(b"HTTP/"):
             return status, head, body
         block = body
@@ -116,12 +116,12 @@ def _decode_body(body: bytes, fields: dict[str, str], content_type: str, most: i
     packing = [
         coding
         for coding in (*_list_codings(fields, "content-encoding"), *sent)
-        if coding in _PACKING  # `UTF-8`, `none` and `identity` pack nothing
+        if coding in _PACKING  # `UTF-8`, `none`, and `identity` do not compress
     ]
     is_text = not content_type or _TEXT.match(content_type) is not None
     for coding in reversed(packing):
         body = _unpack_declared(body, coding, most, is_text=is_text)
-    # Servers also send packed files of pages without a word of it, or packed twice.
+    # Some servers send compressed pages without declaring it, or compress them twice.
     for _ in range(_ROUNDS if is_text else 0):
         if not body.startswith(_GZIP):
             break
@@ -136,10 +136,11 @@ def _list_codings(fields: dict[str, str], name: str) -> list[str]:
 
 
 def _unpack_declared(body: bytes, coding: str, most: int, *, is_text: bool) -> bytes:
-    """Return a body without what it is packed in: by its first bytes, and by its head after them.
+    """Return an uncompressed body. Its first bytes decide, then its header.
 
     Raises:
-        _DecodingError: it is packed and was cut or damaged, or it is neither packed nor plain.
+        _DecodingError: the compressed body is truncated or damaged, or the body is neither
+            compressed nor plain.
     """
     if body.startswith(_GZIP):
         return _inflate(body, zlib.MAX_WBITS | 16, most)
@@ -151,8 +152,7 @@ def _unpack_declared(body: bytes, coding: str, most: int, *, is_text: bool) -> b
         if coding == "br" and body:
             return _decompress(body, "brotli", most)
     except _DecodingError as error:
-        # A body that is not packed as its header says is plain, as it is where a crawler has
-        # unpacked it.
+        # If the body is not compressed as declared, the crawler has unpacked it.
         if str(error) == TOO_LARGE or (is_text and not _is_plain(body)):
             raise
         return body
@@ -162,7 +162,7 @@ def _unpack_declared(body: bytes, coding: str, most: int, *, is_text: bool) -> b
 
 
 def _inflate_raw_or_not(body: bytes, most: int) -> bytes:
-    """Return what zlib packed, with its header as the standard has it, or without as servers do."""
+    """Decompress zlib data, with the standard header or without it, as some servers send it."""
     try:
         return _inflate(body, zlib.MAX_WBITS, most)
     except _DecodingError as error:
@@ -172,10 +172,10 @@ def _inflate_raw_or_not(body: bytes, most: int) -> bytes:
 
 
 def _inflate(body: bytes, window: int, most: int) -> bytes:
-    """Return what zlib unpacks, gzip members after the first included.
+    """Decompress zlib data, including later gzip members.
 
     Raises:
-        _DecodingError: it is damaged, was cut, or comes to more than `most` bytes.
+        _DecodingError: the data is damaged, truncated, or larger than `most` bytes.
     """
     unpacked, rest = b"", body
     while rest and (not unpacked or rest.startswith(_GZIP)):
@@ -206,10 +206,10 @@ def _decompress(body: bytes, codec: str, most: int) -> bytes:
 
 
 def _join_chunks(body: bytes, *, is_declared: bool) -> bytes:
-    """Return the chunks of a body joined; the body itself where it is not in chunks.
+    """Join the chunks of a body. A body without chunks is returned unchanged.
 
     Raises:
-        _DecodingError: it begins in chunks as its head says, and was cut or damaged.
+        _DecodingError: the chunks are truncated or damaged, and the header declares them.
     """
     parts: list[bytes] = []
     position = 0

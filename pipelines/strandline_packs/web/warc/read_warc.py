@@ -35,10 +35,10 @@ _PACKED = (".zst", ".bz2", ".lz4")
 
 
 class ReadWarc(Stage):
-    """Reads WARC records; a row has key, id, url, date, content_type, and its bytes or text."""
+    """Reads WARC records into rows: key, id, url, date, content_type, and the content."""
 
     class Params(Stage.Params):
-        """Which records are kept, and how many go on at once."""
+        """The records to keep, and the size of tasks."""
 
         records: RecordType = Field(
             default=RecordType.RESPONSE,
@@ -76,10 +76,10 @@ class ReadWarc(Stage):
         return super().change_columns(columns).having(self._schema.names[len(_FACTS) :])
 
     def process(self, task: Task) -> Iterator[Task]:
-        """Yield tasks of pages, in the order of the file; broken records are counted.
+        """Yield tasks of pages in file order, and count damaged records.
 
         Raises:
-            UnreadableFileError: a file can't be read, or no record is in it.
+            UnreadableFileError: a file can't be read, or has no record.
         """
         starts = find_column(task.table, "start").to_pylist()
         stops = find_column(task.table, "stop").to_pylist()
@@ -102,7 +102,8 @@ class ReadWarc(Stage):
     ) -> Iterator[tuple[str, WebRecord]]:
         params = self.params
         numbers: Counter[int] = Counter()
-        # A range proves nothing: all of its records may begin in others.
+        # A range without records is valid: all its bytes may belong to a record of an earlier
+        # range.
         is_understood = start > 0 or stop is not None
         problem = ""
         try:
@@ -137,7 +138,7 @@ class ReadWarc(Stage):
             return
         ahead = RANGE_AHEAD if stop is not None else None
         with open_binary(path, ahead=ahead) as file:
-            # Servers and people unpack files, or pack them, and leave the name as it is.
+            # Look at the bytes: files are often compressed or unpacked without being renamed.
             begin = file.read(len(_MARK))
             is_packed = begin.startswith(_GZIP)
             if not is_packed and begin != _MARK:

@@ -1,8 +1,7 @@
-"""Files of records cut into records, so that a broken one costs itself.
+"""Splits files into records, so that damage costs only the damaged record.
 
-Records are found by where gzip members begin, and within them, or where nothing is packed, by
-their lengths. Where one is broken, the next is looked for by how it begins. It knows bytes and
-offsets, not what a record means.
+In compressed files the gzip members mark the records; in plain files their lengths do. After damage
+the next record is located by its first bytes. The module must not know the meaning of records.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ _OVERLAP = 64  # bytes that two reads share, so that a mark is not cut
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _TRAILER = re.compile(rb"[\r\n]{0,8}")
 _TRAILER_LINES = 2
-BORDER = 4  # bytes before a record by which it is known
-_AFTER = 8 + len(_MARK)  # bytes after a record that tell whether it ends there
+BORDER = 4  # bytes before a record that identify its start
+_AFTER = 8 + len(_MARK)  # bytes after a record that confirm its end
 _MOST_HEAD = 1 << 16
 _LENGTH = re.compile(
     rb"^Content-Length:[ \t]*([0-9]{1,15})[ \t]*\r?$", re.MULTILINE | re.IGNORECASE
@@ -35,12 +34,12 @@ _DAMAGED = "damaged compression"
 
 
 class Chunk(NamedTuple):
-    """Bytes of a record, or why they are not to be had.
+    """Bytes of a record, or the reason that they are missing.
 
     Attributes:
-        offset: where in the file it begins, or the gzip member that it lies in.
-        data: unpacked; empty where there is a problem.
-        problem: a few words; empty where there is none.
+        offset: position in the file of the record, or of its gzip member.
+        data: unpacked bytes; empty with a problem.
+        problem: short reason; empty on success.
     """
 
     offset: int
@@ -53,7 +52,7 @@ class _Readable(Protocol):
 
 
 class _Piece(NamedTuple):
-    """What begins at the window's first byte: data or a problem, and how long it is there."""
+    """Data or a problem at the start of the window, and its length in the window."""
 
     data: bytes
     problem: str
@@ -61,7 +60,7 @@ class _Piece(NamedTuple):
 
 
 class _Window:
-    """The bytes of a file from an offset on, as far as they were read."""
+    """The bytes of a file from an offset to the current read position."""
 
     def __init__(self, file: _Readable, offset: int) -> None:
         self.offset = offset
@@ -69,7 +68,7 @@ class _Window:
         self._file = file
 
     def reach(self, length: int) -> bool:
-        """Return whether there are so many bytes, and read on for them."""
+        """Read until the window has this many bytes; return False at the end of the file."""
         while len(self.data) < length:
             read = self._file.read(_READ)
             if not read:
@@ -78,12 +77,12 @@ class _Window:
         return True
 
     def drop(self, length: int) -> None:
-        """Leave so many bytes behind."""
+        """Drop bytes at the start of the window."""
         del self.data[:length]
         self.offset += length
 
     def find(self, pattern: re.Pattern[bytes], skipped: int) -> bool:
-        """Move to where the pattern is found next, and return whether it is anywhere."""
+        """Move to the next match of the pattern; return False if there is none."""
         while True:
             found = pattern.search(self.data, skipped)
             if found:
@@ -97,15 +96,15 @@ class _Window:
 
 
 class _Members:
-    """What the gzip members at a window's begin unpack to, up to the next that begins a record.
+    """Unpacked content of the gzip members at the start of a window, up to the next record.
 
-    Most have a record each, some writers put a whole file into one, and others cut where it
-    suits them. The packed bytes stay in the window, as far as `most` allows: where something is
-    damaged, the next member is looked for among them.
+    Most members have one record each, but some writers compress a whole file into one member, and
+    others cut at arbitrary positions. Compressed bytes stay in the window as far as `most` allows:
+    after damage, the next member is located among them.
 
     Attributes:
-        problem: why it ended too early; empty while it did not.
-        verified: bytes with a right check sum.
+        problem: reason for an early end; empty without one.
+        verified: bytes with a valid checksum.
     """
 
     def __init__(self, window: _Window, most: int) -> None:
@@ -119,7 +118,7 @@ class _Members:
         self._inflater = zlib.decompressobj(_GZIP)
 
     def read(self, _: int) -> bytes:
-        """Return the next bytes, some at least; none at the end, or where there is a problem."""
+        """Return the next bytes; empty at the end, or after a problem."""
         while not self.problem:
             if self._inflater.eof and not self._begin_next():
                 return b""
@@ -133,7 +132,7 @@ class _Members:
         return b""
 
     def drop(self) -> None:
-        """Move the window behind what was read, or into the member that has a problem."""
+        """Move the window behind the read bytes, or into the damaged member."""
         self._window.drop(self._begin + 1 if self.problem else self._fed)
 
     def _inflate(self) -> bytes:
@@ -158,7 +157,7 @@ class _Members:
         return piece
 
     def _begin_next(self) -> bool:
-        """Return whether a member follows that goes on with the records of this one."""
+        """Start the next member if it continues the records of this one; return whether it does."""
         begin = _peek(self._window, self._fed)
         if begin is None or begin.startswith(_MARK):
             return False
@@ -168,13 +167,13 @@ class _Members:
 
 
 def read_members(file: BinaryIO, start: int, stop: int | None, most: int) -> Iterator[Chunk]:
-    """Yield the records of gzip members that begin in a range of a file, and the broken ones.
+    """Yield the records of gzip members that start in a range of a file, damaged ones included.
 
     Args:
-        file: at `start`.
-        start: where the range begins, which may be within a member of the range before.
-        stop: where the next range begins; None: at the end of the file.
-        most: bytes that a record may have.
+        file: positioned at `start`.
+        start: start of the range, possibly within a member of the previous range.
+        stop: start of the next range; None for the end of the file.
+        most: size limit of a record, in bytes.
 
     Raises:
         OSError: the file can't be read.
@@ -195,10 +194,10 @@ def read_members(file: BinaryIO, start: int, stop: int | None, most: int) -> Ite
 
 
 def read_records(file: BinaryIO, start: int, stop: int | None, most: int) -> Iterator[Chunk]:
-    """Yield the records that begin in a range of a file that is not packed, and the broken ones.
+    """Yield the records that start in a range of an uncompressed file, damaged ones included.
 
     Args:
-        file: at `start`, or `BORDER` bytes before it where that is not 0.
+        file: positioned at `start`, or `BORDER` bytes before it unless `start` is 0.
         start, stop, most: as for `read_members`.
 
     Raises:
@@ -216,7 +215,7 @@ def read_records(file: BinaryIO, start: int, stop: int | None, most: int) -> Ite
 
 
 def _peek(window: _Window, at: int) -> bytes | None:
-    """Return the first bytes of the gzip member at a position; None: none is there."""
+    """Return the first unpacked bytes of the gzip member at a position; None without a member."""
     window.reach(at + _PIECE)
     if not _MEMBER.match(window.data, at):
         return None
@@ -236,7 +235,7 @@ def _read_unpacked(members: _Members, offset: int, most: int) -> Iterator[Chunk]
             break
         piece = _cut(window, most)
         window.drop(piece.length)
-        # The last piece is whole only if the check sum after it is right.
+        # The last piece is complete only if the checksum after it is valid.
         is_suspect = not window.reach(1) and window.offset > members.verified
         problem = (members.problem if is_suspect or not piece.data else "") or piece.problem
         yield Chunk(offset, b"" if problem else piece.data, problem)
@@ -260,7 +259,7 @@ def _cut(window: _Window, most: int) -> _Piece:
     after = _TRAILER.match(window.data, end)
     trailer = after[0] if after else b""
     following = bytes(window.data[end + len(trailer) : end + _AFTER])
-    # Writers differ in the lines after a record; the last one may have none.
+    # Writers differ in the blank lines after a record, and the last record may have none.
     if following and trailer.count(b"\n") < _TRAILER_LINES and not following.startswith(_MARK):
         return _Piece(b"", "wrong length", 0)
     return _Piece(bytes(window.data[:end]), "", end + len(trailer))

@@ -1,6 +1,6 @@
-"""WARC records read from their bytes: what each is of, and its content, decoded.
+"""WARC records, parsed from bytes: their metadata, and their decoded content.
 
-It knows no files and no columns.
+The module must not know files or columns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RecordType(StrEnum):
     CONVERSION = "conversion"
 
 
-# A resource is a page that was fetched without HTTP, or stored without its head.
+# A resource is a page that was fetched without HTTP, or stored without its HTTP header.
 _TYPES = {RecordType.RESPONSE: {"response", "resource"}, RecordType.CONVERSION: {"conversion"}}
 
 
@@ -32,15 +32,15 @@ class WebRecord(NamedTuple):
     """A record of a WARC file.
 
     Attributes:
-        id: the record's own, as it stands; empty where it has none.
-        url: of what was fetched.
-        date: when, ISO 8601 as it stands.
-        status: of the HTTP response; 0 where it has none, None where no HTTP is stored.
-        content_type: lower case, without parameters; empty where it is not told.
-        charset: as the HTTP header tells; empty where it does not.
-        content: bytes, without what they were sent in.
-        problem: why it can't be read; empty where it can.
-        other: its type, where it is of none that is wanted.
+        id: the record ID as written; empty without one.
+        url: address of the fetched page.
+        date: time of the fetch, ISO 8601 as written.
+        status: HTTP status; 0 if missing, None if no HTTP was stored.
+        content_type: lower case, without parameters; empty without one.
+        charset: charset of the HTTP header; empty without one.
+        content: decoded bytes.
+        problem: reason for unreadable content; empty on success.
+        other: type of an unwanted record.
     """
 
     id: str = ""
@@ -55,12 +55,12 @@ class WebRecord(NamedTuple):
 
 
 def parse_record(data: bytes, wanted: RecordType, most: int) -> WebRecord:
-    """Return the record that bytes hold.
+    """Parse a record.
 
     Args:
-        data: its head and its block.
-        wanted: of another type only the type is read.
-        most: bytes that its content may have.
+        data: header and block.
+        wanted: of records of other types, only the type is read.
+        most: limit of the content, in bytes.
     """
     end = _HEAD_END.search(data)
     if end is None:
@@ -75,7 +75,7 @@ def parse_record(data: bytes, wanted: RecordType, most: int) -> WebRecord:
         date=fields.get("warc-date", ""),
     )
     block = data[end.end() :]
-    # The field that says so is optional, so the block itself is asked.
+    # The header field for this is optional, so check the block itself.
     if kind == "response" and block.startswith(_HTTP):
         return _read_response(facts, block, most)
     content_type, charset = parse_content_type(fields.get("content-type", ""))
