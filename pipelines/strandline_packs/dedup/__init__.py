@@ -1,4 +1,4 @@
-"""Stages that find what is there more than once."""
+"""Stages that find duplicates and benchmark texts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""N-grams of benchmark texts, and which of them a document has.
+"""N-grams of benchmark texts, and their overlap with documents.
 
-Words are compared without case and marks. Pure but for reading the texts; codes are exact, so that
-a document is judged the same in every process.
+Comparison ignores case and punctuation. Pure except for reading the texts. Codes of n-grams are
+exact, so every process judges a document the same way.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _JSON_LINES = (".jsonl", ".ndjson")
 
 
 class Overlap(NamedTuple):
-    """How much of a document is in benchmarks.
+    """Overlap of a document with benchmarks.
 
     Attributes:
-        share: of its n-grams that are in one; 0 where it has none.
-        benchmark: position of the one that has the first of them; None without any.
+        share: share of the document's n-grams that a benchmark contains; 0 without n-grams.
+        benchmark: position of the benchmark with the first shared n-gram, or None.
     """
 
     share: float
@@ -45,7 +45,7 @@ class NgramIndex:
 
     Args:
         n: words of an n-gram.
-        benchmarks: the texts of each; one with fewer words has no n-gram.
+        benchmarks: texts of each benchmark; shorter texts have no n-gram.
     """
 
     def __init__(self, n: int, benchmarks: Iterable[Iterable[str]]) -> None:
@@ -81,19 +81,19 @@ class NgramIndex:
 
 
 def normalise_words(text: str) -> list[str]:
-    """Return the words of a text as they are compared."""
+    """Return the words of a text in their normal form for comparison."""
     return [word for word in split_words(fold(text)) if not is_mark(word)]
 
 
 def read_texts(path: str, columns: Sequence[str]) -> Iterator[str]:
-    """Yield the texts of a benchmark: of each row, its columns in their order.
+    """Yield the texts of a benchmark: the given columns of each row, in order.
 
     Args:
-        path: JSON Lines, which may be compressed, Parquet, or one text.
-        columns: with text, of those that there are.
+        path: JSON Lines (compressed or not), Parquet, or one text.
+        columns: candidate columns with text; missing ones are skipped.
 
     Raises:
-        UnreadableFileError: it can't be read, or none of the columns is there.
+        UnreadableFileError: the file can't be read, or has none of the columns.
     """
     try:
         if path.endswith(".parquet"):

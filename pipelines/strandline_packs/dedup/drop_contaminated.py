@@ -17,10 +17,10 @@ from strandline_packs.dedup.benchmark_ngrams import NgramIndex, read_texts
 
 
 class DropContaminated(RowFilter):
-    """Drops texts that overlap with benchmark texts; these are in the fingerprint."""
+    """Drops texts that overlap with benchmark texts. The fingerprint covers the benchmarks."""
 
     class Params(RowFilter.Params):
-        """Which benchmarks, and how much of them."""
+        """The benchmarks, and the limits of the overlap."""
 
         benchmarks: tuple[str, ...] = Field(
             min_length=1,
@@ -53,7 +53,7 @@ class DropContaminated(RowFilter):
 
         @property
         def digests(self) -> dict[str, str]:
-            """Of the files as they were when the pipeline was planned, by path."""
+            """Digests of the files at planning time, by path."""
             return self._digests
 
         def list_places(self) -> Iterable[tuple[str, str]]:
@@ -72,11 +72,11 @@ class DropContaminated(RowFilter):
         return dict(self.params.digests)
 
     def setup(self) -> None:
-        """Load the n-grams: about 150 bytes for each.
+        """Load the n-grams, about 150 bytes each.
 
         Raises:
-            ChangedListError: a benchmark is another than the run was planned with.
-            UnreadableFileError: one can't be read.
+            ChangedListError: a benchmark has changed since planning.
+            UnreadableFileError: a benchmark can't be read.
         """
         params = self.params
         for path, digest in params.digests.items():
@@ -87,10 +87,10 @@ class DropContaminated(RowFilter):
         self._index = NgramIndex(params.n, texts)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Drop and count the rows that overlap.
+        """Drop and count overlapping rows.
 
         Raises:
-            MissingColumnError: the rows have no such column.
+            MissingColumnError: the text column is missing.
         """
         texts = list_strings(table, self.params.column)
         overlaps = [self._index.measure(text) for text in texts]
@@ -105,5 +105,5 @@ class DropContaminated(RowFilter):
         return (Rule("contaminated by", "share", "maxRatio", self.params.max_ratio),)
 
     def _name(self, benchmark: int | None) -> str:
-        assert benchmark is not None  # without one nothing is shared
+        assert benchmark is not None  # a share above zero has a benchmark
         return PurePosixPath(self.params.benchmarks[benchmark]).name

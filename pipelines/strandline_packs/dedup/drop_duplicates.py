@@ -24,26 +24,26 @@ class ComparedRows(StrEnum):
 
 
 class Normalisation(StrEnum):
-    """What is overlooked when two texts are compared."""
+    """Differences that a comparison of texts ignores."""
 
     NONE = "none"
     WHITESPACE = "whitespace"
     CASE = "case"
 
 
-# The reason says what was looked at: other tasks may have the same row.
+# The reason names the scope, because other tasks may have the same row.
 DUPLICATE = "duplicate in its task"
 
 
 class DropDuplicates(RowFilter):
-    """Keeps the first of the rows of a task that have the same text.
+    """Keeps the first of equal rows of a task.
 
-    A task is what a reader hands on at once, such as 10,000 lines of a file. Equal rows of other
-    tasks stay: `digest-rows` finds those of a whole corpus.
+    A task is the unit that a reader emits, such as 10,000 lines of a file. Equal rows in other
+    tasks stay; `digest-rows` finds the duplicates of a whole corpus.
     """
 
     class Params(RowFilter.Params):
-        """What makes rows equal."""
+        """The columns and the normalisation that decide equality."""
 
         within: ComparedRows = Field(
             description="Which rows are compared: `task`, those that a reader hands on at once. "
@@ -65,7 +65,7 @@ class DropDuplicates(RowFilter):
         return self.params.columns
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Drop and count the later ones of equal rows."""
+        """Drop and count all but the first of equal rows."""
         seen: set[bytes] = set()
         reasons = []
         for digest in self._digest_rows(table):

@@ -1,7 +1,7 @@
-"""The stage `drop-listed`: rows with a key that is in a list from before the run.
+"""The stage `drop-listed`: drops rows whose key is in an existing list.
 
-What needs a view of the whole corpus, such as near-duplicates, is decided once, before the run;
-then each source can be worked on, and resumed, by itself.
+Decisions about the whole corpus, such as near-duplicates, are made once before the run. Then each
+source can be processed and resumed independently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strandline_packs.dedup.key_lists import KEY, list_key_files, read_key_list
 
 
 class DropListed(RowFilter):
-    """Drops the rows whose key is in a Parquet file; the keys in it are in the fingerprint."""
+    """Drops rows whose key is in a Parquet file. The fingerprint covers the keys."""
 
     class Params(RowFilter.Params):
         """Which list, and which key."""
@@ -43,7 +43,7 @@ class DropListed(RowFilter):
 
         @property
         def digest(self) -> str:
-            """Of the keys that were in the file when the pipeline was planned."""
+            """Digest of the keys at planning time."""
             return self._digest
 
     scope = "list"
@@ -62,11 +62,12 @@ class DropListed(RowFilter):
         """Load the keys.
 
         Raises:
-            ChangedListError: they are others than those the run was planned with.
-            UnreadableFileError: there is no list.
+            ChangedListError: the keys have changed since planning.
+            UnreadableFileError: the list is missing.
         """
         if not list_key_files(self.params.path):
-            # As long as nothing runs that is no mistake: another pipeline may be about to make it.
+            # Missing is an error only now: during planning another pipeline may still create the
+            # file.
             msg = f"{self.params.path}: there is no file of this name"
             raise UnreadableFileError(msg)
         self._listed = read_key_list(self.params.path, self.params.path_column)
@@ -75,11 +76,11 @@ class DropListed(RowFilter):
             raise ChangedListError(msg)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Drop and count the rows that are listed.
+        """Drop and count listed rows.
 
         Raises:
-            MissingColumnError: the rows have no such key.
-            TypeError: their keys can't be spelled.
+            MissingColumnError: the key column is missing.
+            TypeError: keys have an unsupported type.
         """
         keys = list_texts(table, self.params.column)
         listed = self._listed.find(keys)

@@ -30,11 +30,11 @@ _KIND = f"S{DIGEST_BYTES}"
 
 
 class KeyList:
-    """Keys, of which 16 bytes each are in memory.
+    """A set of keys with 16 bytes in memory for each.
 
     Args:
-        digest: of the keys.
-        found: digests of the keys, in order.
+        digest: digest of the set.
+        found: sorted digests of the keys.
     """
 
     def __init__(self, digest: str, found: npt.NDArray[np.bytes_]) -> None:
@@ -43,7 +43,7 @@ class KeyList:
 
     @classmethod
     def of(cls, keys: Iterable[str]) -> Self:
-        """Return a list of keys that nothing stands for."""
+        """Return a list of keys without replacements."""
         found = np.array([digest_bytes(key.encode()) for key in keys], _KIND)
         return cls("", np.sort(found))
 
@@ -61,10 +61,10 @@ class KeyList:
 
 
 def write_key_list(path: str, found: Mapping[str, str]) -> None:
-    """Write keys, each with the one that stays for it.
+    """Write keys, each with the key that stays in its place.
 
     Raises:
-        OSError: it can't be written.
+        OSError: the file can't be written.
     """
     columns = {KEY: list(found), STAYS: list(found.values())}
     table = pa.table({name: pa.array(keys, pa.string()) for name, keys in columns.items()})
@@ -73,10 +73,10 @@ def write_key_list(path: str, found: Mapping[str, str]) -> None:
 
 
 def list_key_files(path: str) -> list[str]:
-    """Return the files of a list: one, or those that a pattern or a folder names; maybe none.
+    """Return the files of a path, a pattern, or a folder; possibly none.
 
     Raises:
-        UnreadableFileError: a folder can't be listed, but for one that is not there.
+        UnreadableFileError: an existing folder can't be listed.
     """
     if Path(path).is_file() or parse_pattern(path).is_plain:
         return [path]
@@ -90,13 +90,13 @@ def list_key_files(path: str) -> list[str]:
 
 
 def read_key_list(path: str, column: str = KEY) -> KeyList:
-    """Return the keys in a column of Parquet files; of none, an empty list.
+    """Return the keys in a column of Parquet files; an empty list without files.
 
     Args:
-        path: of a file, or a pattern as sources take it, or a folder with a slash at its end.
+        path: a file, a pattern as in sources, or a folder with a final slash.
 
     Raises:
-        UnreadableFileError: a file is not there, can't be read, or has no such column of text.
+        UnreadableFileError: a file is missing, unreadable, or lacks the text column.
     """
     parts = [_read_column(file, column) for file in list_key_files(path)]
     chunks = [chunk for part in parts for chunk in part.chunks]
@@ -119,7 +119,7 @@ def digest_bytes(raw: bytes) -> bytes:
 
 
 def _ignore(why: str, within: str = "") -> None:
-    """Leave it to the list's reader that a pattern names nothing."""
+    """Ignore a pattern without matches; the reader of the list reports it."""
 
 
 def _read_column(path: str, column: str) -> pa.ChunkedArray:
@@ -131,6 +131,6 @@ def _read_column(path: str, column: str) -> pa.ChunkedArray:
                 raise MissingColumnError(msg)
             find_column(parquet.schema_arrow.empty_table(), column)
             return find_column(parquet.read([column]), column).cast(pa.large_string())
-    # A URL of an unknown kind is a ValueError, one without its library an ImportError.
+    # An unknown kind of URL raises ValueError, a missing library ImportError.
     except (OSError, pa.ArrowException, ValueError, ImportError) as error:
         raise explain_error(path, error) from error

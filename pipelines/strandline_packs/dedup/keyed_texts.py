@@ -1,7 +1,4 @@
-"""Parameters of stages that take a text and the key of its row, which is unique in the corpus.
-
-It knows where they are, nothing of what is made of them.
-"""
+"""Parameters of stages that read a text and the key of its row, which is unique in the corpus."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from strandline.plan.stages.stage import Stage
 
 
 class KeyedTextParams(Stage.Params):
-    """Where text and key are."""
+    """Columns with text and key."""
 
     column: str = Field(default="text", description="Column with the text.")
     key: str = Field(
@@ -20,7 +17,7 @@ class KeyedTextParams(Stage.Params):
 
 
 class WordRunParams(KeyedTextParams):
-    """Which texts, and what they are compared by."""
+    """The texts, and the size of the compared runs of words."""
 
     words: int = Field(
         default=5,

@@ -1,4 +1,4 @@
-"""`strandline near-duplicates`: from the signatures of one run to the list another one drops."""
+"""`strandline near-duplicates`: makes a drop list from the signatures of a run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def near_duplicates(signatures: str, out: str, threshold: float, as_json: bool) 
     """List the near-duplicates in a corpus.
 
     SIGNATURES is a file that the stage `sketch-texts` has gathered, at a path or URL, or a folder
-    that holds one, such as `latest`. The stage `drop-listed` drops what the list names.
+    that contains such a file, for example `latest`. The stage `drop-listed` drops the listed rows.
     """
     try:
         texts = list(read_signatures(_find_file(signatures)))

@@ -1,1 +1,1 @@
-"""Stages that find duplicates in a whole corpus, pass by pass; each pass is a pipeline."""
+"""Stages that find duplicates in a whole corpus in several passes. Each pass is a pipeline."""

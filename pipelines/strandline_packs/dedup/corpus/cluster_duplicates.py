@@ -1,4 +1,4 @@
-"""The stage `cluster-duplicates`: from the links of all partitions to the keys to be dropped."""
+"""The stage `cluster-duplicates`: turns the links of all partitions into a list of keys to drop."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from strandline_packs.dedup.corpus.row_buckets import columns_of
 
 
 class ClusterDuplicates(Stage):
-    """Joins links to clusters, and lists all of each but what stays, for `drop-listed`.
+    """Joins links to clusters, and lists all but one row of each cluster for `drop-listed`.
 
-    What stayed before stays; in a cluster of new rows alone the first key does.
-    Its task names all files of links: the source is `files` with `buckets: 1`.
+    Rows that an earlier run retained stay. A cluster of new rows only retains its first key. The
+    task names all files of links: the source is `files` with `buckets: 1`.
     """
 
     scope = "partition"
     mixes_rows = True
 
     class Params(Stage.Params):
-        """How the list is cut, and what stayed before."""
+        """The size of the list's parts, and the rows that earlier runs retained."""
 
         max_rows: int = Field(default=1_000_000, ge=1, description="Most rows of a task.")
         kept_rows: str | None = Field(
@@ -60,7 +60,7 @@ class ClusterDuplicates(Stage):
 
         @property
         def digest(self) -> str:
-            """Of the rows that had stayed when the pipeline was planned."""
+            """Digest of the retained rows at planning time."""
             return self._digest
 
     params: Params
@@ -74,15 +74,15 @@ class ClusterDuplicates(Stage):
         return columns_of(DROPPED)
 
     def digest_inputs(self) -> dict[str, str]:
-        """Return what stands for the rows that stayed before."""
+        """Return the digest of the retained rows."""
         return {"keptRows": self.params.digest} if self._is_decided_by_kept else {}
 
     def setup(self) -> None:
-        """Look at the rows that stayed before.
+        """Check the rows that earlier runs retained.
 
         Raises:
-            ChangedListError: they are others than those the run was planned with.
-            UnreadableFileError: they can't be read.
+            ChangedListError: the rows differ from the rows at planning time.
+            UnreadableFileError: the rows can't be read.
         """
         path = self.params.kept_rows
         if path and self._is_decided_by_kept and digest_kept(path) != self.params.digest:
@@ -90,7 +90,7 @@ class ClusterDuplicates(Stage):
             raise ChangedListError(msg)
 
     def process(self, task: Task) -> Iterator[Task]:
-        """Yield the list in tables of at most `maxRows` rows; an empty one where nothing is alike.
+        """Yield the list in tables of at most `maxRows` rows; an empty table without duplicates.
 
         Raises:
             UnreadableFileError: a file can't be read.

@@ -1,8 +1,8 @@
-"""Clusters of duplicates in a corpus, from links that several partitions have found.
+"""Clusters of duplicates in a corpus, from the links of several partitions.
 
-Pure: links in portions, as often as they are asked for; keys out. In memory are some 50 bytes for
-each key that has a duplicate, and the first key of each cluster. The answer does not depend on the
-order of the links, nor on how they were parted, and given the rows that it kept it is the same.
+Pure: portions of links in, keys out; the links are read several times. Memory: about 50 bytes for
+each key with a duplicate, plus the first key of each cluster. The result depends neither on the
+order of the links nor on the partitions. With its own retained rows as input, it stays the same.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ ReadLinks = Callable[[], Iterable[pa.Table]]
 
 
 def link_rows(table: pa.Table) -> pa.Table:
-    """Return the keys that share a bucket with another: `key`, `id`, and the `first` id with it.
+    """Return the keys that share a bucket: `key`, `id`, and the `first` id of the group.
 
-    What hangs together by way of others here has one first. Keys that are alone are left out.
+    Keys that are connected through other keys of the table share one first id. Keys without a
+    partner are left out.
 
     Args:
-        table: `key`, `id` and `bucket` of all rows of the buckets in it.
+        table: `key`, `id`, and `bucket` of all rows in its buckets.
 
     Raises:
-        MissingColumnError: a column is not there.
-        TypeError: there are no digests in it.
-        AmbiguousKeyError: a key is twice in a bucket, so that two rows have it.
+        MissingColumnError: a column is missing.
+        TypeError: a column has no digests.
+        AmbiguousKeyError: a bucket has a key twice, so two rows share the key.
     """
     all_keys, _, _, sources = (find_column(table, name) for name in BUCKETS.names)
     buckets, ids = read_digests(table, "bucket"), read_digests(table, "id")
@@ -61,16 +62,16 @@ def list_dropped(
     kept: Iterable[Digests] = (),
     note_former: Callable[[int], None] | None = None,
 ) -> Iterator[pa.Table]:
-    """Yield the keys to be dropped, each once, with the key that stays.
+    """Yield each key to drop once, with the key that stays in its place.
 
-    Of a cluster in which some were kept before, all of these stay and no other; else the first
-    key. The others are told to go for the first that stays.
+    If earlier runs retained rows of a cluster, exactly these rows stay; otherwise the first key
+    stays. The dropped keys refer to the first key that stays.
 
     Args:
-        read_links: begins to read what `link_rows` has given, of all partitions; called four times.
-        kept: ids of rows that stayed when this was decided before, in portions.
-        note_former: is told how many of those go: the first key stays of every cluster. None: all
-            of them stay.
+        read_links: starts reading the links of all partitions; called four times.
+        kept: ids of rows that earlier runs retained, in portions.
+        note_former: called with the number of retained rows that are dropped because only the first
+            key of a cluster stays. None keeps all retained rows.
     """
     nodes = _list_nodes(read_links())
     components = Components(len(nodes))
@@ -139,7 +140,7 @@ def _number(nodes: Digests, links: pa.Table, name: str) -> Nodes:
 
 
 def _find_nodes(nodes: Digests, wanted: Iterable[Digests]) -> npt.NDArray[np.bool_]:
-    """Return of each node whether it is among some ids, most of which are no nodes."""
+    """Return for each node whether it is among the ids, most of which are no nodes."""
     is_found = np.zeros(len(nodes), dtype=bool)
     for ids in wanted:
         numbers = np.searchsorted(nodes, ids)
@@ -152,7 +153,7 @@ def _find_nodes(nodes: Digests, wanted: Iterable[Digests]) -> npt.NDArray[np.boo
 def _list_once(
     nodes: Digests, components: Components, tables: Iterable[pa.Table]
 ) -> Iterator[tuple[Nodes, Nodes, pa.ChunkedArray]]:
-    """Yield nodes, their clusters and keys, each where it comes for the first time."""
+    """Yield nodes, their clusters, and keys, each at its first occurrence."""
     seen = np.zeros(len(nodes), dtype=bool)
     for links in tables:
         numbers, positions = np.unique(_number(nodes, links, "id"), return_index=True)

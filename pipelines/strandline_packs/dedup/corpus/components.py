@@ -1,6 +1,6 @@
-"""Which nodes hang together, by arrays: pairs come in portions, in any order.
+"""Connected components by arrays: pairs of nodes arrive in portions, in any order.
 
-Pure. A node is a number; of nodes that hang together the least stands for all.
+Pure. A node is a number; the smallest node represents its component.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ Nodes = npt.NDArray[np.int32]
 
 
 class Components:
-    """Nodes 0, 1, 2 and so on, of which none hang together at first; 4 bytes for each.
+    """Nodes 0, 1, 2, and so on, initially unconnected. Each node takes 4 bytes.
 
     Args:
-        count: of the nodes.
+        count: number of nodes.
     """
 
     def __init__(self, count: int) -> None:
@@ -33,10 +33,11 @@ class Components:
         return roots
 
     def join(self, left: Nodes, right: Nodes) -> None:
-        """Make each of `left` hang together with the one of `right` at its index."""
+        """Connect each node of `left` with the node of `right` at the same index."""
         while len(left):
             left, right = self.find(left), self.find(right)
             differ = left != right
             left, right = left[differ], right[differ]
-            # Several may want to hang a root below others: the least wins, the rest try again.
+            # Several pairs may attach the same root: the smallest parent wins, and the other pairs
+            # retry.
             np.minimum.at(self._parents, np.maximum(left, right), np.minimum(left, right))

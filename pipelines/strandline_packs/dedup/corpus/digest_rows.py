@@ -22,7 +22,7 @@ class DigestRows(Stage):
     """Makes a row of each row's digest; equal rows share a bucket."""
 
     class Params(Stage.Params):
-        """What makes rows equal."""
+        """The columns and the normalisation that decide equality."""
 
         columns: tuple[str, ...] = Field(
             default=("text",),

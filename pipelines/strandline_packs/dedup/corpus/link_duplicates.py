@@ -10,7 +10,10 @@ from strandline_packs.dedup.corpus.row_buckets import BUCKETS, columns_of
 
 
 class LinkDuplicates(Stage):
-    """Links the rows of a partition that share a bucket; it never sees the bucket's other rows."""
+    """Links the rows of a partition that share a bucket.
+
+    All rows of a bucket must be in one task.
+    """
 
     scope = "partition"
     mixes_rows = True
@@ -23,12 +26,12 @@ class LinkDuplicates(Stage):
         return columns_of(LINKS)
 
     def process(self, task: Task) -> Task:
-        """Return a row for each key that is linked; where none is, an empty table.
+        """Return a row for each linked key; an empty table without links.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: there are no digests in it.
-            AmbiguousKeyError: two rows have one key.
+            MissingColumnError: a column is missing.
+            TypeError: a column has no digests.
+            AmbiguousKeyError: two rows have the same key.
         """
         links = link_rows(task.table)
         self.count("rows with a duplicate", links.num_rows)

@@ -1,7 +1,7 @@
-"""The stage `list-kept`: from the buckets of all rows, and the list of what goes, to what stays.
+"""The stage `list-kept`: subtracts the drop list from the buckets of all rows.
 
-The list is among the files of its source, not a parameter: then another list is another version of
-that source, and the index of before stands until the new one takes its place.
+The drop list is one of the source's files, not a parameter. A new list is therefore a new version
+of that source, and the previous index stays valid until the new one replaces it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _COLUMNS = ["key", "id", "source"]
 
 
 class ListKept(Stage):
-    """Lists the rows that stay, for `cluster-duplicates` of the next run, in an index of ids.
+    """Lists the retained rows in an index of ids, for `cluster-duplicates` of the next run.
 
-    Its task names all files of buckets and of the list: the source is `files` with `buckets: 1`.
+    The task names all files of buckets and of the list: the source is `files` with `buckets: 1`.
     """
 
     class Params(Stage.Params):
@@ -51,7 +51,7 @@ class ListKept(Stage):
 
         Raises:
             UnreadableFileError: a file can't be read.
-            MissingColumnError: a file has no buckets, or there is no list among them.
+            MissingColumnError: a file has no buckets, or no file is a list.
         """
         files = list_references(task)
         lists = [file for file in files if STAYS in list_columns(file)]
@@ -74,7 +74,7 @@ def _list_rows(file: FileReference, dropped: KeyList) -> pa.Table:
     """Return the rows of a file that stay, each once: all buckets of one are in the same file."""
     portions = read_portions(file, _COLUMNS)
     table = pa.concat_tables([BUCKETS.empty_table().select(_COLUMNS), *portions])
-    table = table.filter(pc.is_null(table["source"]))  # the others stand for keys
+    table = table.filter(pc.is_null(table["source"]))  # the other rows represent keys
     _, positions = np.unique(read_digests(table, "id"), return_index=True)
     table = table.take(pa.array(positions))
     is_listed = dropped.find(table["key"].to_pylist())

@@ -1,7 +1,7 @@
-"""The stages `split-paragraphs` and `join-paragraphs`: documents as rows of lines, and back.
+"""The stages `split-paragraphs` and `join-paragraphs`: turn documents into rows of lines, and back.
 
-Between the two each line is a row of its own, so that it can be dropped where the corpus has it
-already. A line's key follows from its document's and its number, whatever else is in the corpus.
+Between both stages each line is a row, so that duplicate lines of the corpus can be dropped. The
+key of a line consists of its document's key and its number, independent of the corpus.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ DOCUMENT = "document"
 
 
 class SplitParagraphs(Stage):
-    """Makes a row of each line of a text, blank ones too; `document` has the key it had."""
+    """Makes a row of each line of a text, blank lines included.
+
+    `document` keeps the original key.
+    """
 
     class Params(KeyedTextParams):
-        """Where text and key are."""
+        """Columns with text and key."""
 
     params: Params
     keeps_columns = True
@@ -32,11 +35,11 @@ class SplitParagraphs(Stage):
         return (self.params.key, self.params.column)
 
     def process(self, task: Task) -> Task:
-        """Repeat each row for each of its lines, with `#` and the line's number behind its key.
+        """Repeat each row for each of its lines, and append `#` and the line number to its key.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: the text is none, or the keys can't be spelled.
+            MissingColumnError: a column is missing.
+            TypeError: the text column has no text, or keys have an unsupported type.
         """
         keys = list_texts(task.table, self.params.key)
         lines = [text.split("\n") for text in list_strings(task.table, self.params.column)]
@@ -50,10 +53,10 @@ class SplitParagraphs(Stage):
 
 
 class JoinParagraphs(Stage):
-    """Joins the lines of a document that are left; one of which nothing is left is dropped."""
+    """Joins the remaining lines of each document. Documents without remaining lines are dropped."""
 
     class Params(KeyedTextParams):
-        """Where text and key are."""
+        """Columns with text and key."""
 
     scope = "partition"
     params: Params

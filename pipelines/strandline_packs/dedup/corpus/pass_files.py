@@ -1,7 +1,7 @@
 """Files that one pass over a corpus writes for another, read in portions and cut to size.
 
-Among them is the index of rows that stay, which is for the next run of all passes; most of it the
-reader has no use for, so it is never held. It must not know which pass decides what stays.
+One of them is the index of retained rows for the next run of all passes. It is read in portions
+only, because the reader needs few of its rows. The module must not know which pass decides.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def read_portions(file: FileReference, names: list[str]) -> Iterator[pa.Table]:
     """Yield some columns of a file.
 
     Raises:
-        UnreadableFileError: it can't be read.
-        MissingColumnError: it has no such column.
+        UnreadableFileError: the file can't be read.
+        MissingColumnError: a column is missing.
     """
     try:
         with open_binary(file.path, ahead=PART_AHEAD) as stream:
@@ -45,7 +45,7 @@ def list_columns(file: FileReference) -> list[str]:
     """Return the names of a file's columns.
 
     Raises:
-        UnreadableFileError: it can't be read.
+        UnreadableFileError: the file can't be read.
     """
     try:
         with open_binary(file.path) as stream:
@@ -56,7 +56,7 @@ def list_columns(file: FileReference) -> list[str]:
 
 
 def cut_rows(tables: Iterable[pa.Table], schema: pa.Schema, most: int) -> Iterator[pa.Table]:
-    """Yield rows in tables of at most `most`, an empty one where there are none."""
+    """Yield the rows in tables of at most `most` rows; an empty table without rows."""
     waiting: list[pa.Table] = []
     for found in tables:
         waiting.append(found)
@@ -68,10 +68,10 @@ def cut_rows(tables: Iterable[pa.Table], schema: pa.Schema, most: int) -> Iterat
 
 
 def read_kept(path: str) -> Iterator[Digests]:
-    """Yield the ids in an index of rows that stay; of no files none, as before the first run.
+    """Yield the ids of an index of retained rows. Before the first run no file exists and no id.
 
     Args:
-        path: a pattern as sources take it, or a folder with a slash at its end.
+        path: a pattern as in sources, or a folder with a final slash.
 
     Raises:
         UnreadableFileError: a file can't be read, or has no ids.
@@ -85,14 +85,14 @@ def read_kept(path: str) -> Iterator[Digests]:
 
 
 def digest_kept(path: str) -> str:
-    """Return what stands for the ids of an index, in whatever order and files they lie.
+    """Return a digest of the ids of an index, independent of their order and files.
 
     Raises:
         UnreadableFileError: see `read_kept`.
     """
     count, total = 0, np.zeros(2, np.uint64)
     for ids in read_kept(path):
-        # Ids are digests, so their sum stands for all of them.
+        # Ids are digests, so their sum identifies the whole set.
         halves = np.frombuffer(ids.tobytes(), np.uint64).reshape(-1, 2)
         count, total = count + len(ids), total + halves.sum(axis=0, dtype=np.uint64)
     return f"{count} rows {total.tobytes().hex()}" if count else "no rows"

@@ -1,6 +1,6 @@
-"""Rows that share a bucket may be duplicates of each other: how passes over a corpus tell so.
+"""Buckets: rows that share one may be duplicates of each other.
 
-Pure: keys and bytes in, tables out. It does not know what a bucket was made of, nor what reads it.
+Pure: keys and bytes in, tables out. The module must not know the content or the readers of buckets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strandline.plan.stages.columns import Columns
 from strandline_packs.dedup.key_lists import DIGEST_BYTES, digest_bytes
 
 DIGEST = pa.binary(DIGEST_BYTES)
-# `source` is there in the rows alone that stand for a key, by which two of one key meet.
+# Only rows that represent a key have a `source`. They detect two rows with the same key.
 BUCKETS = pa.schema(
     [("key", pa.string()), ("id", DIGEST), ("bucket", DIGEST), ("source", pa.string())]
 )
@@ -26,14 +26,14 @@ Digests = npt.NDArray[np.bytes_]
 
 
 def build_buckets(keys: Sequence[str], buckets: Sequence[Sequence[bytes]]) -> pa.Table:
-    """Return a row for each bucket that a key is in: `key`, `id`, `bucket`.
+    """Return a row for each bucket of each key: `key`, `id`, `bucket`.
 
-    The id is of the key and of all its buckets, so that a row which is changed has another one. Its
-    `source` is null; see `mark_keys`.
+    The id covers the key and all its buckets, so a changed row has another id. `source` is null;
+    see `mark_keys`.
 
     Args:
-        keys: of the rows.
-        buckets: of each key, as many as it is in.
+        keys: keys of the rows.
+        buckets: the buckets of each key.
     """
     counts = pa.array(np.repeat(np.arange(len(keys)), [len(found) for found in buckets]))
     ids = pa.array(map(_digest_row, keys, buckets), DIGEST)
@@ -50,14 +50,14 @@ def build_buckets(keys: Sequence[str], buckets: Sequence[Sequence[bytes]]) -> pa
 
 
 def mark_keys(keys: Sequence[str], source: str) -> pa.Table:
-    """Return a row for each key, in a bucket of its own: two rows of a corpus with one key meet.
+    """Return a row for each key in a bucket of its own, so that duplicate keys of a corpus collide.
 
-    Otherwise they would meet only where their texts are alike, and the list of what goes would drop
-    a text that is like no other.
+    Without these rows, duplicate keys would collide only for similar texts, and the drop list would
+    drop a unique text.
 
     Args:
-        keys: of the rows.
-        source: that they are from, for messages.
+        keys: keys of the rows.
+        source: source of the rows, for messages.
     """
     digests = [digest_bytes(key.encode()) for key in keys]
     buckets = [digest_bytes(_OF_KEYS + digest) for digest in digests]
@@ -74,20 +74,20 @@ def read_digests(table: pa.Table, name: str) -> Digests:
     """Return a column of digests.
 
     Raises:
-        MissingColumnError: there is no such column.
-        TypeError: it holds something else.
+        MissingColumnError: the column is missing.
+        TypeError: the column has another type.
     """
     column = find_column(table, name)
     if column.type != DIGEST:
         msg = f"the column {name!r} holds {column.type}, not digests of {DIGEST_BYTES} bytes"
         raise TypeError(msg)
-    # Chunks of a slice may share a buffer, so each is cut out of its own.
+    # Chunks of a slice may share a buffer, so cut each chunk out of its own.
     chunks = [_view(chunk) for chunk in column.chunks]
     return np.concatenate(chunks) if chunks else np.empty(0, f"S{DIGEST_BYTES}")
 
 
 def columns_of(schema: pa.Schema) -> Columns:
-    """Return what a stage declares that gives tables of this schema."""
+    """Return the column declaration of a stage that returns tables of this schema."""
     return Columns(tuple(schema.names))
 
 

@@ -1,8 +1,7 @@
-"""The stages `digest-sentences` and `drop-listed-sentences`: runs of sentences, as in C4.
+"""The stages `digest-sentences` and `drop-listed-sentences`: drop repeated sentences, as C4.
 
-A run of sentences that the corpus has already goes from the text. Between the two stages are the
-passes that find equal rows. A run's key follows from its document's and from its first sentence's
-number, so both stages must be given the same texts and cut them in the same way.
+Between both stages run the passes that find equal rows. The key of a run consists of its document's
+key and the number of its first sentence, so both stages need the same texts and the same splitting.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from strandline_packs.text.filters.splitting import (
 
 
 class SentenceRunParams(KeyedTextParams):
-    """Which texts, and how they are cut; the same for both stages."""
+    """The texts, and their splitting; equal for both stages."""
 
     span: int = Field(
         default=3, ge=1, description="Sentences of a run. A text with fewer has no run."
@@ -54,9 +53,8 @@ class SentenceRunParams(KeyedTextParams):
     )
 
     def name_runs(self, key: str, count: int) -> list[str]:
-        """Return the keys of a document's runs, given the number of its sentences."""
-        # Numbers of one width sort in order, so that of runs that a document repeats its first
-        # stays.
+        """Return the keys of a document's runs."""
+        # Numbers of equal width sort in order, so the first of a document's repeated runs stays.
         return [f"{key}#{at:08d}" for at in range(count - self.span + 1)]
 
 
@@ -64,7 +62,7 @@ class DigestSentences(Stage):
     """Makes a row of the digest of each run of sentences; equal runs share a bucket."""
 
     class Params(SentenceRunParams):
-        """What makes runs equal."""
+        """The size of runs, and the normalisation that decides equality."""
 
         normalise: Normalisation = Field(
             default=Normalisation.WHITESPACE,
@@ -88,15 +86,15 @@ class DigestSentences(Stage):
         return columns_of(BUCKETS)
 
     def setup(self) -> None:
-        """Load what splits texts."""
+        """Load the splitter."""
         self._splitter: Splitter = load_splitter(self.params.splitting, self.params.language)
 
     def process(self, task: Task) -> Task:
         """Digest every run.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: the text is none, or the keys can't be spelled.
+            MissingColumnError: a column is missing.
+            TypeError: the text column has no text, or keys have an unsupported type.
         """
         names: list[str] = []
         buckets: list[list[bytes]] = []
@@ -106,7 +104,7 @@ class DigestSentences(Stage):
             for at, name in enumerate(self.params.name_runs(key, len(sentences))):
                 names.append(name)
                 buckets.append(self._digest("".join(sentences[at : at + self.params.span])))
-        # The key of the document alone: of equal ones all runs would have equal names.
+        # Use the document's key in the names: equal documents would otherwise give equal names.
         return task.replace(
             pa.concat_tables([build_buckets(names, buckets), mark_keys(keys, task.key)])
         )
@@ -116,10 +114,10 @@ class DigestSentences(Stage):
 
 
 class DropListedSentences(DropListed):
-    """Takes listed runs of sentences out of each text; drops texts of which too little is left."""
+    """Removes listed runs of sentences from each text, and drops texts that become too short."""
 
     class Params(SentenceRunParams, DropListed.Params):
-        """Which list, which texts, and what must be left of one that loses something."""
+        """The list, the texts, and the minimal size of a shortened text."""
 
         min_sentences: int = Field(
             default=3, ge=0, description="Fewest sentences that are left of a text."
@@ -142,21 +140,21 @@ class DropListedSentences(DropListed):
         return (self.params.key, self.params.column)
 
     def setup(self) -> None:
-        """Load the keys, and what splits texts.
+        """Load the keys and the splitter.
 
         Raises:
-            ChangedListError: the keys are others than those the run was planned with.
-            UnreadableFileError: there is no list.
+            ChangedListError: the keys have changed since planning.
+            UnreadableFileError: the list is missing.
         """
         super().setup()
         self._splitter: Splitter = load_splitter(self.params.splitting, self.params.language)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Shorten texts, and count what goes.
+        """Shorten texts, and count the removed runs.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: the text is none, or the keys can't be spelled.
+            MissingColumnError: a column is missing.
+            TypeError: the text column has no text, or keys have an unsupported type.
         """
         params = self.params
         texts = list_strings(table, params.column)
@@ -182,7 +180,7 @@ class DropListedSentences(DropListed):
         return JudgedRows(set_column(table, params.column, changed, kind), reasons)
 
     def _shorten(self, text: str, sentences: list[str], is_listed: list[bool]) -> str:
-        """Return what is left of a text; the text itself where none of it is listed."""
+        """Return the remaining text, or the unchanged text if no run is listed."""
         gone = {
             at + step
             for at, goes in enumerate(is_listed)

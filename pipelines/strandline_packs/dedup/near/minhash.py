@@ -22,24 +22,24 @@ from strandline_packs.text.filters.words.word_rules import fold, list_words
 PERMUTATIONS = 128
 VALUE_BYTES = 4
 SIGNATURE_BYTES = VALUE_BYTES * PERMUTATIONS
-_DIGEST_BYTES = 20  # SHA-1 makes so many
+_DIGEST_BYTES = 20  # size of SHA-1
 
-# Said in full, so that another version of the library can't make other signatures unnoticed.
+# Name the scheme in full, so that a new version of the library cannot silently change signatures.
 _SCHEME = {"seed": 1, "scheme": "affine32"}
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no word of a run is lost
-_MOST_WORDS = 1 << 16  # their hashes are kept, some 10 MB
+_MOST_WORDS = 1 << 16  # hashes of these words are cached, about 10 MB
 
-# From the words of a text, one at least, and the size of a run to a hash of each, of 32 bits; of a
-# shorter text of the whole of it.
+# From the words of a text (at least one) and the size of a run to a 32-bit hash of each run; a
+# shorter text has one hash.
 Hashes = npt.NDArray[np.uint32]
 HashRuns = Callable[[Sequence[str], int], Hashes]
 
 
 def hash_joined_runs(words: Sequence[str], size: int) -> Hashes:
-    """Hash each run as a text of its own, as signatures in stored lists were made."""
+    """Hash each run as joined text, as in existing stored lists."""
     encoded = [word.encode("utf-8", "replace") for word in words]
     text, length = b" ".join(encoded), min(size, len(words))
-    # Cut out of the whole text: to join each run, and encode it, takes longer than its hash.
+    # Slice the encoded text: joining and encoding every run takes longer than hashing it.
     starts = list(accumulate((len(word) + 1 for word in encoded), initial=0))
     bounds = zip(starts, starts[length:], strict=False)
     runs = {text[begin : end - 1] for begin, end in bounds}
@@ -62,7 +62,7 @@ class RunHasher:
 
 
 class _WordHashes(dict[str, int]):
-    """The hash of each word, 64 bits, made when it is asked for first."""
+    """Cache of the 64-bit hash of each word."""
 
     def __missing__(self, word: str) -> int:
         digest = digest_bytes(word.encode("utf-8", "replace"))
@@ -71,10 +71,10 @@ class _WordHashes(dict[str, int]):
 
 
 def hash_runs(hashes: npt.NDArray[np.uint64], size: int) -> Hashes:
-    """Return a hash of each run of `size` words, in order; of a shorter text, of the whole of it.
+    """Return a hash of each run of `size` words, in order. A shorter text has one hash.
 
     Args:
-        hashes: of each word; one at least.
+        hashes: hashes of the words, at least one.
     """
     length = min(size, len(hashes))
     runs = np.zeros(len(hashes) - length + 1, np.uint64)
@@ -85,12 +85,12 @@ def hash_runs(hashes: npt.NDArray[np.uint64], size: int) -> Hashes:
 
 
 class Signer:
-    """Makes signatures.
+    """Computes signatures.
 
     Args:
         words: words of a run.
-        values: of a signature, four bytes each.
-        hash_runs: how runs are hashed; what is compared must be hashed alike.
+        values: values of a signature, four bytes each.
+        hash_runs: hash function of runs; compared signatures must use the same one.
 
     Raises:
         ImportError: the library is not installed.
@@ -107,20 +107,21 @@ class Signer:
         self._permutations = self._create(values, **_SCHEME).permutations
 
     def sign(self, text: str) -> bytes | None:
-        """Return the signature of a text, case ignored; None for one without words."""
+        """Return the signature of a text, ignoring case, or None for a text without words."""
         words = list_words(fold(text))
         if not words:
             return None
         minhash = self._create(
             self._values, permutations=self._permutations, hashfunc=_take, **_SCHEME
         )
-        # All hashes at once: the library would make a list of numbers of them, and again an array.
+        # Pass all hashes at once: otherwise the library converts them to a list and back to an
+        # array.
         minhash.update_batch([self._hash_runs(words, self._words)])
         return bytes(minhash.hashvalues.astype("<u4").tobytes())
 
 
 def _take(hashes: Hashes) -> Hashes:
-    """Stand in for a function that hashes: it is done."""
+    """Hash function for values that are hashed already."""
     return hashes
 
 
@@ -128,7 +129,7 @@ def read_signature(signature: bytes) -> Any:  # noqa: ANN401 - the library's Min
     """Return the library's MinHash of a signature.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the bytes are no signature.
     """
     if len(signature) != SIGNATURE_BYTES:
         msg = f"a signature has {SIGNATURE_BYTES} bytes, not {len(signature)}"
@@ -141,6 +142,6 @@ def load_datasketch() -> Any:  # noqa: ANN401 - a module
     """Return the library.
 
     Raises:
-        ImportError: it is not installed; the message says what to install.
+        ImportError: the library is not installed; the message names the package to install.
     """
     return load_module("datasketch")

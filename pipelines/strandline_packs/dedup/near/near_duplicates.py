@@ -1,7 +1,7 @@
-"""Which texts of a whole corpus are near-duplicates of an earlier one, by their signatures.
+"""Near-duplicates among the texts of a corpus, by their signatures.
 
-Pure: signatures in, keys out. The answer depends on the set of signatures alone, not on the order
-in which they come. Only texts that share a band of their signatures are compared.
+Pure: signatures in, keys out. The result depends on the set of signatures only, not on their order.
+Only texts that share a band of their signatures are compared.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import Any
 
 from strandline_packs.dedup.near.minhash import PERMUTATIONS, load_datasketch, read_signature
 
-# Share of pairs that are just alike enough and may be missed, since they have no band in common.
+# Share of pairs at the threshold that may be missed because they have no band in common.
 _MISSED = 0.01
 
 
 class AmbiguousKeyError(ValueError):
-    """A key that two texts have, so that no list of keys could tell them apart."""
+    """Two texts have the same key, so a list of keys cannot distinguish them."""
 
 
 def find_near_duplicates(
     signatures: Iterable[tuple[str, bytes]], threshold: float
 ) -> dict[str, str]:
-    """Return the keys to be dropped, in order, each with the key that stays for it.
+    """Return the keys to drop, in order, each with the key that stays in its place.
 
-    Texts are alike where their signatures agree in `threshold` of all places; a cluster is what
-    such pairs connect, and its first key stays.
+    Texts are near-duplicates if their signatures agree in at least `threshold` of all values. Such
+    pairs form clusters, and the first key of a cluster stays.
 
     Raises:
-        AmbiguousKeyError: two texts have one key.
+        AmbiguousKeyError: two texts have the same key.
         ImportError: the library is not installed.
     """
     texts = sorted(signatures)
@@ -38,12 +38,12 @@ def find_near_duplicates(
     known: dict[str, Any] = {}
     first: dict[bytes, str] = {}
     for key, signature in texts:
-        if first.setdefault(signature, key) != key:  # equal ones are found without comparing
+        if first.setdefault(signature, key) != key:  # equal signatures need no comparison
             clusters.join(first[signature], key)
             continue
         minhash = read_signature(signature)
         for other in similar.query(minhash):
-            # The others of a cluster that the text is in already need no look.
+            # Skip texts that are in the same cluster already.
             is_new = clusters.find(other) != clusters.find(key)
             if is_new and minhash.jaccard(known[other]) >= threshold:
                 clusters.join(other, key)
@@ -54,9 +54,9 @@ def find_near_duplicates(
 
 
 def cut_bands(threshold: float) -> tuple[int, int]:
-    """Return how many bands signatures are cut into, and of how many places each.
+    """Return the number of bands of a signature, and the number of values of each band.
 
-    The longer a band, the fewer pairs are compared in vain; so it is the longest that misses few.
+    Longer bands cause fewer useless comparisons, so choose the longest that misses few pairs.
     """
     lengths = range(1, PERMUTATIONS // 2 + 1)
     fit = [
@@ -76,7 +76,7 @@ def _check_keys(texts: list[tuple[str, bytes]]) -> None:
 
 
 class _Clusters:
-    """Keys that belong together, each cluster known by its first."""
+    """Clusters of keys, each identified by its first key."""
 
     def __init__(self) -> None:
         self._parents: dict[str, str] = {}

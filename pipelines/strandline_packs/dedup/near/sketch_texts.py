@@ -1,7 +1,7 @@
-"""The stage `sketch-texts`: signatures of all texts that pass, for finding near-duplicates.
+"""The stage `sketch-texts`: gathers signatures of all texts to find near-duplicates.
 
-Whether a text is a near-duplicate only the whole corpus can tell. So this stage decides nothing:
-it gathers, `strandline near-duplicates` decides, and a second pipeline drops.
+Near-duplicates are a property of the whole corpus, so this stage decides nothing. It gathers
+signatures, `strandline near-duplicates` decides, and a second pipeline drops.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SketchTexts(StatefulFilter):
     """Gathers a MinHash signature of each text, by its key, in `signatures.parquet`."""
 
     class Params(WordRunParams):
-        """Which texts, and what they are compared by."""
+        """The texts, and the parameters of signatures."""
 
     version = "2"
     params: Params
@@ -49,11 +49,11 @@ class SketchTexts(StatefulFilter):
         self._packer = msgpack.Packer(autoreset=False)
 
     def process(self, task: Task) -> Task:
-        """Sign every text; one without words has no signature.
+        """Compute the signature of every text with words.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: the text is none, or the keys can't be spelled.
+            MissingColumnError: a column is missing.
+            TypeError: the text column has no text, or keys have an unsupported type.
         """
         keys = list_texts(task.table, self.params.key)
         texts = list_strings(task.table, self.params.column)
@@ -86,10 +86,10 @@ class SketchTexts(StatefulFilter):
 
 
 def read_signatures(path: str) -> Iterator[tuple[str, bytes]]:
-    """Key and signature of each text, from a `signatures.parquet` at a path or URL.
+    """Yield key and signature of each text in a `signatures.parquet` at a path or URL.
 
     Raises:
-        UnreadableFileError: it is not there, or has no such columns.
+        UnreadableFileError: the file is missing, or lacks these columns.
     """
     try:
         with open_binary(path) as file:
@@ -98,7 +98,7 @@ def read_signatures(path: str) -> Iterator[tuple[str, bytes]]:
                 find_column(parquet.schema_arrow.empty_table(), name)
             for batch in parquet.iter_batches(columns=SCHEMA.names):
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    # A URL of an unknown kind is a ValueError, one without its library an ImportError.
+    # An unknown kind of URL raises ValueError, a missing library ImportError.
     except (OSError, pa.ArrowException, ValueError, ImportError) as error:
         raise explain_error(path, error) from error
 

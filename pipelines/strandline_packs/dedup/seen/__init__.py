@@ -1,1 +1,1 @@
-"""Rows of one corpus that are dropped from others, told by a Bloom filter."""
+"""Stages that drop rows of another corpus by a Bloom filter."""

@@ -1,8 +1,8 @@
-"""Bloom filters: a set of digests in few bits each, of which none that is in it is ever missed.
+"""Bloom filters: sets of digests in a few bits each. Added digests are always found.
 
-The bits are cut into segments by the digests' upper bits. Digests that come in order therefore fill
-one segment after the other, so a filter of any size is written front to back with one segment in
-memory; and it follows from the set of digests alone. Pure: digests and bytes, no path and no row.
+The upper bits of a digest select a segment. Sorted digests therefore fill one segment after
+another, so a filter of any size is written front to back with one segment in memory, and its bytes
+depend only on the set of digests. Pure: digests and bytes, without paths and rows.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 Digests = npt.NDArray[np.uint64]
 
-_SEGMENT_BYTES = 1 << 20  # flags of one segment; while it is filled, eight times as much
-_LEAST_BYTES = 512  # so that what holds for many bits holds for the smallest filter
-# Room for chance: without it half of all filters would have more bits set than is expected.
+_SEGMENT_BYTES = 1 << 20  # bits of a segment, as bytes; eight times as much while filling
+_LEAST_BYTES = 512  # the formulas for many bits also hold for the smallest filter
+# Margin for chance: without it, half of all filters would exceed the expected share of set bits.
 _SPARE = 1.01
 _HALF = np.uint64(32)
 _BITS_OF_A_BYTE = np.uint64(3)
@@ -27,12 +27,12 @@ _BITS_OF_A_BYTE = np.uint64(3)
 
 @dataclass(frozen=True, slots=True)
 class BloomShape:
-    """How bits are cut and asked.
+    """Layout of the bits.
 
     Attributes:
         hashes: bits that are set for a digest.
-        segments: parts of the filter, of which a digest has one.
-        segment_bytes: of each.
+        segments: parts of the filter; a digest belongs to one.
+        segment_bytes: size of a segment.
     """
 
     hashes: int
@@ -41,17 +41,17 @@ class BloomShape:
 
     @property
     def bytes(self) -> int:
-        """Of all bits."""
+        """Size of all bits, in bytes."""
         return self.segments * self.segment_bytes
 
 
 def plan_shape(keys: int, error_rate: float, spare: float = _SPARE) -> BloomShape:
-    """Return the shape in which digests that were never added are found at most so often.
+    """Return a layout that keeps the rate of false positives within a limit.
 
     Args:
-        keys: digests that will be added.
-        error_rate: above 0 and below 1.
-        spare: how much larger it is than on average suffices.
+        keys: number of digests to add.
+        error_rate: rate of false positives, between 0 and 1.
+        spare: factor by which the filter exceeds the average size for this rate.
     """
     hashes = max(1, math.ceil(-math.log2(error_rate)))
     bits = -hashes * keys / math.log1p(-(error_rate ** (1 / hashes))) * spare
@@ -60,15 +60,14 @@ def plan_shape(keys: int, error_rate: float, spare: float = _SPARE) -> BloomShap
 
 
 def write_bits(digests: Digests, shape: BloomShape, file: BinaryIO) -> float:
-    """Write the bits that digests set, and return how often others will be found all the same.
+    """Write the bits of the digests, and return the rate of false positives.
 
     Args:
-        digests: in order, each once; they may be mapped from a file.
-        file: gets `shape.bytes`, front to back.
+        digests: sorted and unique; they may be mapped from a file.
+        file: receives `shape.bytes` bytes, front to back.
 
     Returns:
-        The share of digests never added that happen to have their bits set: of these very bits, not
-        what is expected of such a filter.
+        The actual rate of false positives of these bits, not the expected one.
     """
     edges = np.arange(shape.segments + 1, dtype=np.uint64) << _HALF
     firsts = np.searchsorted(digests, _divide_up(edges[:-1], shape.segments) << _HALF)
@@ -99,14 +98,14 @@ def _divide_up(edges: Digests, segments: int) -> Digests:
 
 
 def _list_positions(digests: Digests, shape: BloomShape) -> Iterator[npt.NDArray[np.uint64]]:
-    """Yield for each hash the bits of the digests in their segment."""
+    """Yield for each hash the bit positions of the digests in their segments."""
     size = np.uint64(shape.segment_bytes * 8)
     for number in range(1, shape.hashes + 1):
         yield _mix(digests + np.uint64(number * 0x9E3779B97F4A7C15 % (1 << 64))) % size
 
 
 def _mix(values: Digests) -> Digests:
-    """Return other 64 bits of each value, of which each depends on all of it (SplitMix64)."""
+    """Mix the bits of each 64-bit value (SplitMix64 finalizer)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

@@ -1,6 +1,6 @@
-"""Sets of digests as files: eight bytes each, in order. Many are joined with little in memory.
+"""Sets of digests as files: eight bytes each, sorted. Merging many files needs little memory.
 
-It knows numbers and files, nothing of what was digested.
+The module must not know the digested values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def join_digests(paths: Sequence[Path], out: Path, portion: int = _PORTION) -> N
 
 def _join(waiting: list[Digests], portion: int) -> Iterator[Digests]:
     while waiting := [digests for digests in waiting if len(digests)]:
-        # Up to here every file has been looked at: what comes later in any of them is larger.
+        # All files have been read up to this limit: later digests in every file are larger.
         limit = min(digests[:portion][-1] for digests in waiting)
         ends = [int(np.searchsorted(digests[:portion], limit, "right")) for digests in waiting]
         yield np.unique(np.concatenate([d[:end] for d, end in zip(waiting, ends, strict=True)]))

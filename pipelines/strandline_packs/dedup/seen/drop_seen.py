@@ -1,7 +1,7 @@
-"""The stage `drop-seen`: rows that a Bloom filter has, which was made before the run.
+"""The stage `drop-seen`: drops rows that a Bloom filter of an earlier run contains.
 
-So a new crawl is held against all that is kept already in a few bits for each row of it, source by
-source, and a run that is killed keeps the same rows.
+The filter compares a new crawl with the whole existing corpus at a few bits a row. Sources are
+judged independently, so a killed and resumed run keeps the same rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DropSeen(RowFilter):
     """Drops rows that were added to a Bloom filter, and by mistake a few that were not."""
 
     class Params(RowFilter.Params):
-        """Which filters, and what of a row is looked for in them."""
+        """The filters, and the columns to look up in them."""
 
         paths: tuple[str, ...] = Field(
             min_length=1,
@@ -50,7 +50,7 @@ class DropSeen(RowFilter):
 
         @property
         def digests(self) -> tuple[str, ...]:
-            """Of the filters as they were when the pipeline was planned."""
+            """Digests of the filters at planning time."""
             return self._digests
 
     scope = "list"
@@ -68,18 +68,18 @@ class DropSeen(RowFilter):
         """Load the filters.
 
         Raises:
-            ChangedListError: one is another than the run was planned with.
-            UnreadableFileError: one is not there, is none, or is of another number of columns.
+            ChangedListError: a filter has changed since planning.
+            UnreadableFileError: a filter is missing, damaged, or made of another number of columns.
         """
         planned = zip(self.params.paths, self.params.digests, strict=True)
         self._filters = [self._load(path, digest) for path, digest in planned]
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Drop and count the rows that are in a filter.
+        """Drop and count the rows that a filter contains.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: it holds no text.
+            MissingColumnError: a column is missing.
+            TypeError: a column has no text.
         """
         is_kept = [True] * table.num_rows
         for each in self._filters:
@@ -103,7 +103,7 @@ class DropSeen(RowFilter):
 
 
 def _digest_filter(path: str) -> str:
-    """Return the digest of a file; of one that another pipeline may be about to make, a word."""
+    """Return the digest of a file, or a constant if another pipeline may still create the file."""
     try:
         return digest_content(path)
     except FileNotFoundError:

@@ -1,7 +1,8 @@
-"""The stage `fill-bloom`: a Bloom filter of all rows that pass, for dropping them from others.
+"""The stage `fill-bloom`: makes a Bloom filter of all rows, to drop them from other corpora.
 
-A filter that workers filled and asked as they go would keep other rows whenever sources finish in
-another order. So this stage drops nothing: it gathers digests, of which the filter is made.
+Workers that fill and query a filter at the same time would keep different rows whenever sources
+finish in another order. So this stage drops nothing: it gathers digests, and the filter is made at
+the end.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ NAME = "seen"
 
 
 class FillBloom(StatefulFilter):
-    """Gathers what rows pass, by a digest of some columns, in the Bloom filter `seen.bloom`."""
+    """Gathers digests of some columns of all rows in the Bloom filter `seen.bloom`."""
 
     class Params(StatefulFilter.Params):
-        """What makes rows equal, and how sure the filter is."""
+        """The columns and normalisation that decide equality, and the error rate."""
 
         columns: tuple[str, ...] = Field(
             default=("text",),
@@ -57,15 +58,15 @@ class FillBloom(StatefulFilter):
         return self.params.columns
 
     def setup(self) -> None:
-        """Begin with nothing."""
+        """Start with an empty set."""
         self._gathered: list[Digests] = []
 
     def process(self, task: Task) -> Task:
         """Digest every row that is not empty.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: it holds no text.
+            MissingColumnError: a column is missing.
+            TypeError: a column has no text.
         """
         digests, _ = digest_rows(task.table, self.params.columns, self.params.normalise)
         self._gathered.append(digests)
@@ -78,11 +79,11 @@ class FillBloom(StatefulFilter):
 
     @staticmethod
     def merge(paths: Sequence[Path], out: Path) -> None:
-        """Join sets of digests, each in order: the union, however it is cut."""
+        """Merge sorted sets of digests. The result does not depend on how the set was split."""
         join_digests(paths, out)
 
     def artifacts(self, merged: Path, folder: Path) -> None:
-        """Write `seen.bloom`, and what it says of itself as `seen.json`."""
+        """Write `seen.bloom`, and its description `seen.json`."""
         head = write_filter(
             folder / f"{NAME}.bloom",
             read_digests(merged),

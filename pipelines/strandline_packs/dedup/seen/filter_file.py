@@ -1,6 +1,6 @@
-"""Bloom filters as files: a head of one block that says what is in it, then the bits.
+"""Bloom filters as files: a header block with a description, then the bits.
 
-It knows paths and URLs. It must not know what fills a filter, nor what is dropped by it.
+The module must not know how a filter is filled or used.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _MORE = 1.02
 
 
 class FilterHead(BaseModel):
-    """What a filter says of itself.
+    """Description of a filter.
 
     Attributes:
-        keys: digests that were added.
-        error_rate: share of rows never added that are found all the same.
-        columns, normalise: what of a row was digested, and how.
+        keys: number of added digests.
+        error_rate: rate of false positives.
+        columns, normalise: digested columns, and their normalisation.
     """
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
@@ -62,12 +62,12 @@ class FilterHead(BaseModel):
 
 
 class BloomFile:
-    """A filter that was read.
+    """A filter that was read from a file.
 
     Args:
-        head: what it says of itself.
-        bits: of it.
-        digest: of the whole file, as `digest_content` has it.
+        head: description of the filter.
+        bits: bits of the filter.
+        digest: digest of the whole file, see `digest_content`.
     """
 
     def __init__(self, head: FilterHead, bits: npt.NDArray[np.uint8], digest: str) -> None:
@@ -76,7 +76,7 @@ class BloomFile:
         self._bits = bits
 
     def find(self, digests: Digests) -> list[bool]:
-        """Return whether each digest is in it, as `find_in_bits` does."""
+        """Return whether the filter contains each digest; see `find_in_bits`."""
         return find_in_bits(digests, self.head.shape, self._bits)
 
 
@@ -87,7 +87,7 @@ def write_filter(
     columns: tuple[str, ...],
     normalise: Normalisation,
 ) -> FilterHead:
-    """Write a filter in which at most so many rows that were never added are found.
+    """Write a filter whose rate of false positives is within a limit.
 
     Args:
         digests: see `write_bits`.
@@ -96,7 +96,8 @@ def write_filter(
     shape = plan_shape(len(digests), error_rate)
     with path.open("wb") as file:
         while (actual := _write_bits(digests, shape, file)) > error_rate:
-            # By chance more bits are set than was allowed for; seldom, and only in small filters.
+            # By chance more bits can be set than planned; this is rare, and happens to small
+            # filters only.
             shape = BloomShape(shape.hashes, shape.segments, int(shape.segment_bytes * _MORE) + 1)
         head = FilterHead(
             keys=len(digests),
@@ -113,10 +114,10 @@ def write_filter(
 
 
 def read_filter(path: str) -> BloomFile:
-    """Return the filter in a file at a path or URL, all of it in memory.
+    """Read a filter at a path or URL into memory.
 
     Raises:
-        UnreadableFileError: it is not there, is no filter, or is cut short.
+        UnreadableFileError: the file is missing, no filter, or truncated.
     """
     try:
         with open_binary(path) as file:
@@ -125,7 +126,7 @@ def read_filter(path: str) -> BloomFile:
     except ValidationError as error:
         msg = f"{path}: this is no filter that `fill-bloom` has written"
         raise UnreadableFileError(msg) from error
-    # A URL of an unknown kind is a ValueError, one without its library an ImportError.
+    # An unknown kind of URL raises ValueError, a missing library ImportError.
     except (*READ_ERRORS, ValueError, ImportError) as error:
         raise explain_error(path, error) from error
     if len(rest) != head.shape.bytes:

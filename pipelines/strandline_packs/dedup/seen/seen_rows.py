@@ -1,6 +1,6 @@
-"""What makes rows equal for a Bloom filter, and their digests of eight bytes.
+"""Digests of rows for a Bloom filter, eight bytes each, by the columns that decide equality.
 
-It must not know what is made of the digests.
+The module must not know the use of the digests.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from strandline_packs.dedup.seen.digest_files import DTYPE
 def digest_rows(
     table: pa.Table, columns: tuple[str, ...], normalise: Normalisation
 ) -> tuple[Digests, list[bool]]:
-    """Return the digests of the rows that are not empty, and of each row whether it is none.
+    """Return the digests of the non-empty rows, and for each row whether it is empty.
 
     Raises:
-        MissingColumnError: a column is not there.
-        TypeError: it holds no text.
+        MissingColumnError: a column is missing.
+        TypeError: a column has no text.
     """
     texts = [list_strings(table, name) for name in columns]
     rows = list(zip(*texts, strict=True))
