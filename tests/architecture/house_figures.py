@@ -19,7 +19,7 @@ from pathlib import PurePosixPath
 from statistics import median, quantiles
 
 from source_tree import PACKAGES, ROOT, Function, Module
-from test_voice import measure
+from test_voice import PROSE, measure
 
 ROOMS = {
     "engine": "pipelines/strandline/engine",
@@ -177,8 +177,9 @@ def list_figures(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     yield "noqa; type: ignore", f"{text.count('# noqa')}; {text.count('type: ignore')}"
     yield "class names twice (Params apart)", str(_count_twins(product))
     yield "functions with the body of another", str(_count_copies(product))
-    yield "words for people per 1,000", f"{voice.people / 10:.1f}"
-    yield "comments that begin with a pronoun", f"{voice.pronouns / 10:.1f}%"
+    for figure in PROSE:
+        yield f"{figure} per 1,000 words", str(getattr(voice, figure))
+    yield "comments that begin with a pronoun", f"{voice.openings / 10:.1f}%"
     yield "names that are bare participles", f"{voice.participles / 10:.1f}%"
     contracts = texts["pyproject.toml"].count("[[tool.importlinter.contracts]]")
     yield "import contracts", str(contracts)
