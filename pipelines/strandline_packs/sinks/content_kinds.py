@@ -1,6 +1,6 @@
-"""What a file of some content is called: its extension, by its first bytes.
+"""File extensions by content: the first bytes of a file determine its extension.
 
-It must not know where the file goes. What is not told for certain is `bin`.
+Unknown content gets the extension `bin`. The module must not know the destination of files.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _BRANDS = {
     **dict.fromkeys((b"3g2a", b"3g2b", b"3g2c"), "3g2"),
     b"crx ": "cr3",
 }
-_IMAGES = (b"mif1", b"msf1", b"miaf")  # brands of any picture; other brands say which
+_IMAGES = (b"mif1", b"msf1", b"miaf")  # generic picture brands; the other brands name the format
 _PACKET = 188  # bytes of MPEG's transport stream
 _EBML_HEAD = 4096
 _SVG = re.compile(
@@ -97,7 +97,7 @@ def _find_box(data: bytes) -> str:
     brands = [data[8:12], *(data[at : at + 4] for at in range(16, min(size, 512), 4))]
     if brands[0] in _BRANDS:
         return _BRANDS[brands[0]]
-    if brands[0] in _IMAGES:  # other pictures in it are of HEIF too
+    if brands[0] in _IMAGES:  # other pictures in this container are HEIF
         return next((_BRANDS[each] for each in brands if each in _BRANDS), "heif")
     return "mp4"
 

@@ -1,7 +1,7 @@
-"""Rows of tables as JSON has them, the same in every sink and with every set of libraries.
+"""Table rows as JSON, identical in all sinks and with every set of libraries.
 
-What Arrow makes of times depends on whether pandas is installed, and ends in errors beyond the year
-9999, so times are read as counts and written here. It must not know files.
+Arrow converts times differently if pandas is installed, and fails beyond the year 9999. So this
+module reads times as integers and formats them itself. It must not know files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LAST_YEAR = 9999
 _END = orjson.OPT_APPEND_NEWLINE
 # orjson ends at 254 levels, and Arrow's types may have more.
 _LEVELS = 8
-# Between these orjson writes numbers as Python does, in all its versions.
+# Within these limits every version of orjson formats numbers as Python does.
 _LEAST, _MOST = 1e-4, 1e16
 
 Format = Callable[[Any], Any]
@@ -57,16 +57,16 @@ def list_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def format_lines(table: pa.Table) -> Iterator[list[bytes]]:
-    """Yield some rows at a time as lines of JSON, what `format_json` makes of them without blanks.
+    """Yield batches of rows as JSON lines, equal to `format_json` without blanks.
 
     Raises:
-        ValueError: two columns, or two fields of one, have the same name.
+        ValueError: two columns, or two fields of a column, share a name.
     """
     check_names(table.schema)
     names = table.column_names
     encodings = [_find_encoding(field.type) for field in table.schema]
     timed = {field.name for field in table.schema if _find_format(field.type)}
-    # Long rows are few at a time, since they are in memory as Arrow's, as Python's and as JSON.
+    # Use small batches for long rows, which are in memory as Arrow, Python, and JSON data.
     most = max(1, min(_BATCH_ROWS, _BATCH_BYTES * table.num_rows // max(1, table.nbytes)))
     for batch in _count_times(table, timed).to_batches(max_chunksize=most):
         columns = [encode(column) for encode, column in zip(encodings, batch.columns, strict=True)]
@@ -83,7 +83,7 @@ def _count_times(table: pa.Table, names: Collection[str]) -> pa.Table:
     return table.cast(pa.schema(fields)) if names else table
 
 
-def format_json(row: dict[str, Any], **layout: Any) -> str:  # noqa: ANN401 - of `json.dumps`
+def format_json(row: dict[str, Any], **layout: Any) -> str:  # noqa: ANN401 - options of `json.dumps`
     """Format a row as JSON: bytes as base64, NaN and infinities as null."""
     options: dict[str, Any] = {
         "ensure_ascii": False,
@@ -92,22 +92,22 @@ def format_json(row: dict[str, Any], **layout: Any) -> str:  # noqa: ANN401 - of
     } | layout
     try:
         return json.dumps(row, **options)
-    except ValueError:  # NaN alone raises this: nothing here holds itself
+    except ValueError:  # only NaN can raise this: the values have no cycles
         return json.dumps(_replace_nan(row), **options)
 
 
 def list_cells(table: pa.Table, name: str) -> Iterator[str]:
-    """Yield the values of one column as `format_json` writes them in a row.
+    """Yield the values of one column, formatted as in `format_json`.
 
     Raises:
-        ValueError: two fields of one have the same name.
+        ValueError: two fields of a column share a name.
     """
     before = len(format_json({name: 0})) - len("0}")
     return (format_json(row)[before:-1] for row in list_rows(table.select([name])))
 
 
 def _find_encoding(kind: pa.DataType) -> Encoding:
-    """Return what makes values of a column that orjson writes with the bytes of `format_json`."""
+    """Return a function to values for which orjson writes the bytes of `format_json`."""
     if pa.types.is_floating(kind):
         return _list_fractions
     change = _find_format(kind)
@@ -151,14 +151,14 @@ def _list_fragments(column: pa.Array, change: Format) -> list[Any]:
 
 
 def encode_value(value: object) -> str:
-    """Return a value as `format_json` writes it in a row, without blanks."""
+    """Return a value formatted as in `format_json`, without blanks."""
     return format_json({"": value}, separators=(",", ":"))[len('{"":') : -1]
 
 
 def _format_value(value: object) -> object:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    # Times in types that are not looked into, such as views of lists.
+    # Times inside types that are not searched, such as list views.
     return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
@@ -203,7 +203,7 @@ def _is_time(kind: pa.DataType) -> bool:
 
 
 def _find_format(kind: pa.DataType) -> Format | None:
-    """Return what makes text of the times in a value, None where there are none in its type."""
+    """Return a function that formats the times in a value, or None if its type has no times."""
     types = pa.types
     if types.is_dictionary(kind):
         return _find_format(kind.value_type)
@@ -267,7 +267,7 @@ def _format_timestamp(count: int, size: int, zone: tzinfo | None) -> str:
     if zone is not None:
         try:
             there = (_EPOCH + timedelta(seconds=count // size)).astimezone(zone)
-        except (OverflowError, ValueError):  # no zone knows that year, so it is told in UTC
+        except (OverflowError, ValueError):  # the zone has no rules for that year, so use UTC
             offset = "+00:00"
         else:
             offset = there.isoformat()[len("1970-01-01T00:00:00") :]
@@ -278,7 +278,7 @@ def _format_timestamp(count: int, size: int, zone: tzinfo | None) -> str:
 
 def _format_duration(count: int, size: int) -> str:
     days, count = divmod(count, _DAY * size)
-    clock = _format_clock(count, size).removeprefix("0")  # as Python writes durations
+    clock = _format_clock(count, size).removeprefix("0")  # the format of Python durations
     return f"{days} day{'' if abs(days) == 1 else 's'}, {clock}" if days else clock
 
 
@@ -288,6 +288,6 @@ def _format_clock(count: int, size: int) -> str:
     hours, minutes = divmod(minutes, 60)
     nanoseconds = rest * (_PER_SECOND["ns"] // size)
     fraction = f".{nanoseconds:09}" if rest else ""
-    # Six digits where they are enough, as Python writes times.
+    # Omit the last three digits if they are zero, as Python does.
     shown = fraction if nanoseconds % 1000 else fraction[: -len("000")]
     return f"{hours:02}:{minutes:02}:{seconds:02}{shown}"

@@ -20,7 +20,7 @@ from strandline_packs.sinks.json_values import format_lines
 
 
 class SinkParams(Stage.Params):
-    """Where the output goes."""
+    """The destination of the output."""
 
     path: str | None = Field(
         default=None,
@@ -30,12 +30,12 @@ class SinkParams(Stage.Params):
     )
 
     def list_places(self) -> Iterable[tuple[str, str]]:
-        """Return the output, where it is said."""
+        """Return the output folder, if it is set."""
         return () if self.path is None else [("path", self.path)]
 
 
 class SharingParams(SinkParams):
-    """Where the output goes, and whether sources share files."""
+    """The destination of the output, and the sharing of files between sources."""
 
     target_bytes: int | None = Field(
         default=None,
@@ -74,7 +74,7 @@ class JsonlSink(SharingSink):
     suffix: str = ".jsonl"
     added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes"})
 
-    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - as in the base
+    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - see the base class
         super().__init__(params, **values)
         self.suffix = _SUFFIXES.get(self.params.compression, self.suffix)
 
@@ -90,7 +90,8 @@ class JsonlSink(SharingSink):
                 if self.params.compression is JsonlCompression.NONE:
                     out.write(b"".join(lines))
                     continue
-                for line in lines:  # what is packed depends on how it comes, and is to stay
+                # compressed bytes depend on the size of the writes, and must not change
+                for line in lines:
                     out.write(line)
 
     def copy_rows(
@@ -125,7 +126,7 @@ class JsonlSink(SharingSink):
 
 
 class _LeftOpen:
-    """A file that its owner closes; Arrow closes what it is given."""
+    """A file that Arrow must not close, because its owner does."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.closed = False
@@ -135,5 +136,5 @@ class _LeftOpen:
         """Leave that to the owner too."""
 
     def close(self) -> None:
-        """Take no more; the file stays open."""
+        """Reject further writes, but keep the file open."""
         self.closed = True

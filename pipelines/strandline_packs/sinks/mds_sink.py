@@ -1,4 +1,4 @@
-"""The sink `mds`: tasks as shards of a streaming data set of MosaicML's, and their index."""
+"""The sink `mds`: writes tasks as shards of a MosaicML streaming data set, and the index."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from strandline_packs.sinks.jsonl_sink import SharingParams
 
 
 class MdsSink(SharingSink):
-    """Writes each task as an MDS shard; `index.json` at the end of a run names those that count."""
+    """Writes each task as an MDS shard. At the end of a run `index.json` lists the valid shards."""
 
     class Params(SharingParams):
-        """Where the shards go, and how large they are."""
+        """The destination and the size of shards."""
 
     params: Params
     suffix: str = ".mds"
 
     def write(self, task: Task, file: BinaryIO) -> None:
-        """Write a sample a row: text, bytes and numbers as they are, lists as arrays, else JSON.
+        """Write one sample per row: lists as arrays, other types than text and numbers as JSON.
 
         Raises:
-            TypeError: the task carries no table.
-            ValueError: a number is null, or two columns have one name.
+            TypeError: the task has no table.
+            ValueError: a number is null, or two columns share a name.
         """
         file.write(encode_table(task.table).format())
 

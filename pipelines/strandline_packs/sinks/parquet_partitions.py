@@ -31,11 +31,11 @@ class ParquetCompression(StrEnum):
 
 
 def check_schema(schema: pa.Schema) -> None:
-    """Check that Parquet can hold all columns.
+    """Check that Parquet supports all columns.
 
     Raises:
-        TypeError: it can't; the message names the column, and what to do.
-        ValueError: two columns have one name.
+        TypeError: a type is unsupported; the message names the column and a remedy.
+        ValueError: two columns share a name.
     """
     check_names(schema)
     try:
@@ -90,7 +90,7 @@ class ParquetSink(SharingSink):
     added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes", "write_empty", "features"})
     suffix: str = ".parquet"
 
-    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - as in the base
+    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - see the base class
         super().__init__(params, **values)
         self.writes_empty = self.params.write_empty
 
@@ -98,8 +98,8 @@ class ParquetSink(SharingSink):
         """Write the table front to back.
 
         Raises:
-            TypeError: the task carries no table, or a column of what Parquet can't hold.
-            ValueError: two columns have one name, or a label is none of the classes.
+            TypeError: the task has no table, or Parquet does not support a column.
+            ValueError: two columns share a name, or a label is not among the classes.
         """
         table = declare_features(task.table, self.params.features)
         check_schema(table.schema)
@@ -112,11 +112,11 @@ class ParquetSink(SharingSink):
 
     @property
     def holds_tables(self) -> bool:
-        """Return whether files hold the tables as they came; features change their columns."""
+        """Return whether files contain the tables unchanged. Features change columns."""
         return not self.params.features
 
     def read_back(self, file: bytes, rows: range | None) -> tuple[int, pa.Table]:
-        """Return the row groups of a file in which some rows are, and where they begin."""
+        """Return the row groups that contain some rows, and the position of their first row."""
         parquet = pq.ParquetFile(pa.BufferReader(file))
         if rows is None:
             return 0, _restore_types(parquet, parquet.read(use_threads=False))
@@ -137,7 +137,7 @@ class ParquetSink(SharingSink):
         self._write_groups(pa.concat_tables([table.slice(0, 0), *kept]), file)
 
     def _write_groups(self, table: pa.Table, file: BinaryIO) -> None:
-        """Write row groups one by one: only one of them is in memory twice."""
+        """Write row groups one by one, so that only one of them is in memory twice."""
         table = declare_features(table, self.params.features)
         check_schema(table.schema)
         target, size = pa.PythonFile(file, mode="w"), self.params.row_group_rows
@@ -148,16 +148,16 @@ class ParquetSink(SharingSink):
 
 
 def _restore_types(parquet: pq.ParquetFile, table: pa.Table) -> pa.Table:
-    """Return a table with the types that it was written with.
+    """Restore the original column types.
 
-    Parquet has no times in seconds, and its lists call their items otherwise.
+    Parquet has no times in seconds, and names the items of lists differently.
     """
     packed = parquet.metadata.metadata[b"ARROW:schema"]
     written = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(packed)))
     metadata = table.schema.metadata
     if table.schema.equals(written.with_metadata(metadata), check_metadata=True):
         return table
-    # Without the last step none becomes an empty one, which the schema in a file tells apart.
+    # Missing metadata would otherwise become empty metadata, which is a different schema in a file.
     return table.cast(written).replace_schema_metadata(metadata)
 
 
@@ -165,7 +165,7 @@ class ParquetPartitions(SinkStage):
     """Writes one Parquet file per partition of the sources, with a row group for each member."""
 
     class Params(SinkParams):
-        """What makes a partition, and how its file is laid out."""
+        """The column that defines partitions, and the layout of files."""
 
         by: str = Field(
             description="Regular expression; sources in whose keys it finds the same text share a "
@@ -202,12 +202,12 @@ class ParquetPartitions(SinkStage):
         return [found[0]] if found else []
 
     def write(self, task: Task, file: BinaryIO) -> None:
-        """Write the members one after another, each as a row group, its rows in their order.
+        """Write the members one after another, each as a row group with its rows in order.
 
         Raises:
-            TypeError: the task carries no table, or a column of what Parquet can't hold.
-            MissingColumnError: there is no column that names the members.
-            ValueError: two columns have one name.
+            TypeError: the task has no table, or Parquet does not support a column.
+            MissingColumnError: the member column is missing.
+            ValueError: two columns share a name.
         """
         check_schema(task.table.schema)
         with pq.ParquetWriter(
@@ -219,8 +219,9 @@ class ParquetPartitions(SinkStage):
                 writer.write_table(rows, row_group_size=rows.num_rows)
 
     def _split(self, table: pa.Table) -> Iterator[pa.Table]:
-        """Yield the rows of each member, which has its values in order."""
-        # Chunk by chunk: to take rows of all joins them, which fails for 2 GB of text.
+        """Yield the rows of each member, sorted by member."""
+        # Work chunk by chunk: taking rows of the whole table joins its chunks, which fails for 2 GB
+        # of text.
         cuts = [self._cut(pa.Table.from_batches([batch])) for batch in table.to_batches()]
         if not cuts:
             return
@@ -231,7 +232,7 @@ class ParquetPartitions(SinkStage):
             yield pa.concat_tables([pieces[at] for at in positions[run]]).combine_chunks()
 
     def _cut(self, rows: pa.Table) -> tuple[pa.Array, list[pa.Table]]:
-        """Return the members of one chunk in order, and the rows of each as they stand."""
+        """Return the sorted members of one chunk, and the rows of each member in order."""
         members = _unwrap(find_column(rows, self.params.member)).chunk(0)
         order, names, runs = _find_runs(members)
         in_order = rows if _is_rising(order) else rows.take(order)
@@ -239,11 +240,8 @@ class ParquetPartitions(SinkStage):
 
 
 def _find_runs(members: pa.Array) -> tuple[pa.Array, pa.Array, list[slice]]:
-    """Return where the members are in order.
-
-    Each of them once; and which of those places are its own.
-    """
-    order = pc.sort_indices(members)  # equal ones stay as they stand
+    """Return the sort order of the members, the distinct members, and their slices of the order."""
+    order = pc.sort_indices(members)  # the sort is stable
     runs = pc.run_end_encode(members.take(order))
     ends = [0, *runs.run_ends.to_pylist()]
     return order, runs.values, [slice(begin, end) for begin, end in pairwise(ends)]

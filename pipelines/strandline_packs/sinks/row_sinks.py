@@ -54,7 +54,7 @@ class ArrowCompression(StrEnum):
 
 
 class ArrowSink(SinkStage):
-    """Writes each task as one Arrow file, also called Feather, that others map into memory."""
+    """Writes each task as one Arrow file (also called Feather); readers can map it."""
 
     class Params(SinkParams):
         """How the file is laid out."""
@@ -87,7 +87,7 @@ class ArrowSink(SinkStage):
 
 
 class _EncodedText:
-    """Takes text for a file of bytes, which is its owner's to end."""
+    """Text stream on a file of bytes that the stream must not close."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -96,7 +96,7 @@ class _EncodedText:
         return self._file.write(text.encode())
 
 
-def _format_value(value: Any) -> object:  # noqa: ANN401 - of any column
+def _format_value(value: Any) -> object:  # noqa: ANN401 - values of any column
     if value is None or isinstance(value, str):
         return value
     text = encode_value(value)

@@ -1,4 +1,4 @@
-"""The sink `tfrecord`: each row an example as TensorFlow's and JAX's loaders read it."""
+"""The sink `tfrecord`: writes each row as an example for loaders of TensorFlow and JAX."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class TfrecordSink(SharingSink):
     """Writes each task as a TFRecord file of `tf.train.Example`."""
 
     class Params(SharingParams):
-        """Where the files go, and how large they are."""
+        """The destination and the size of files."""
 
     params: Params
     suffix: str = ".tfrecord"
     packages: ClassVar[tuple[str, ...]] = ("google_crc32c",)
 
     def write(self, task: Task, file: BinaryIO) -> None:
-        """Write an example a row: text, bytes, numbers and lists of them as they are, else JSON.
+        """Write one example per row: text, bytes, numbers, and lists directly, the rest as JSON.
 
         Raises:
-            TypeError: the task carries no table.
-            ValueError: a list has a null, or two columns have one name.
+            TypeError: the task has no table.
+            ValueError: a list has a null, or two columns share a name.
         """
         checksum: Checksum = load_module("google_crc32c").value
         file.write(b"".join(encode_records(task.table, checksum)))

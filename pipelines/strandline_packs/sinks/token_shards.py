@@ -1,6 +1,6 @@
-"""The sink `token-shards`: tokens as training reads them, with an index beside them.
+"""The sink `token-shards`: writes tokens for training, with an index.
 
-The tokens of all documents stand one after another; the index says where each begins or ends.
+The tokens of all documents follow each other; the index has the bounds of each document.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MASK_BYTES = 1
 
 
 class TokenFormat(StrEnum):
-    """Whose files they are."""
+    """Program that reads the files."""
 
     MEGATRON = "megatron"
     DATATROVE = "datatrove"
@@ -45,10 +45,10 @@ _LAYOUTS: dict[TokenFormat, TokenLayout] = {
 
 
 class TokenShards(SharingSink):
-    """Writes each task's tokens as one file, with an index, as Megatron or datatrove read them."""
+    """Writes each task's tokens as one file with an index, for Megatron or datatrove."""
 
     class Params(SharingParams):
-        """Where tokens are, and how wide."""
+        """The token column, and the size of a token."""
 
         column: str = Field(default="tokens", description="Column with lists of tokens.")
         token_bytes: TokenBytes = Field(
@@ -76,7 +76,7 @@ class TokenShards(SharingSink):
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes", "format", "mask"})
 
-    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - as in the base
+    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - see the base class
         super().__init__(params, **values)
         self._layout = _LAYOUTS[self.params.format]
         self.suffix = self._layout.suffix
@@ -106,8 +106,8 @@ class TokenShards(SharingSink):
         """Write the tokens of all rows, little-endian.
 
         Raises:
-            TypeError: the column holds no lists of numbers.
-            ArrowInvalid: a token does not fit into its bytes.
+            TypeError: the column has no lists of numbers.
+            ArrowInvalid: a token exceeds its size.
         """
         kind = self._layout.kinds[self.params.token_bytes]
         for chunk in self._find_lists(task.table).chunks:
@@ -119,7 +119,7 @@ class TokenShards(SharingSink):
                 file.write(data.slice(begin, len(values) * width))
 
     def list_companions(self) -> Mapping[str, Callable[[Task, BinaryIO], None]]:
-        """Return what writes the index, and the mask where there is one."""
+        """Return the writers of the index, and of the mask if configured."""
         layout, mask = self._layout, self.params.mask
         companions = {layout.index_suffix: self._write_index}
         if mask is not None and layout.mask_suffix is not None:
@@ -131,11 +131,11 @@ class TokenShards(SharingSink):
         file.write(self._layout.format_index(sizes, self.params.token_bytes))
 
     def _write_mask(self, mask: str, task: Task, file: BinaryIO) -> None:
-        """Write a byte for each token, 1 where it counts.
+        """Write a byte for each token: 1 if it counts for the loss.
 
         Raises:
-            TypeError: the column holds no lists of booleans.
-            ValueError: a row has more or fewer of them than tokens.
+            TypeError: the column has no lists of booleans.
+            ValueError: the mask of a row has another length than its tokens.
         """
         column = find_column(task.table, mask)
         if not _is_list(column.type) or not pa.types.is_boolean(column.type.value_type):

@@ -1,4 +1,4 @@
-"""The sink `webdataset`: each task as a shard, and what is known of its samples as Parquet."""
+"""The sink `webdataset`: writes each task as a tar shard, and a Parquet file about its samples."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _KIND = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")  # loaders read extensions in
 
 
 class WebdatasetSink(SharingSink):
-    """Writes each task as a tar of samples, content and JSON, and facts of them as Parquet."""
+    """Writes each task as a tar of samples with content and JSON, and their metadata as Parquet."""
 
     class Params(SharingParams):
-        """What a sample is."""
+        """The content of a sample."""
 
         key: str = Field(default="clip", description="Column with a sample's own name.")
         content: str = Field(default="content", description="Column with its bytes.")
@@ -68,7 +68,7 @@ class WebdatasetSink(SharingSink):
         return (self.params.key, self.params.content, *self.params.files)
 
     def list_companions(self) -> Mapping[str, Callable[[Task, BinaryIO], None]]:
-        """Return what writes the Parquet file."""
+        """Return the writer of the Parquet file."""
         return {".parquet": self._write_facts}
 
     def write(self, task: Task, file: BinaryIO) -> None:
@@ -99,7 +99,7 @@ class WebdatasetSink(SharingSink):
         """Write the samples of all tasks.
 
         Raises:
-            ValueError: two of them have a sample of one name, which readers would take for one.
+            ValueError: two tasks have a sample of the same name, which readers would merge.
         """
         named: set[str] = set()
         for task in tasks:
@@ -127,7 +127,7 @@ class WebdatasetSink(SharingSink):
                     new.addfile(member, old.extractfile(member))
 
     def _select(self, table: pa.Table) -> pa.Table:
-        """Return the columns of the JSON: facts of a sample, and none of its files."""
+        """Return the columns of the JSON: metadata of a sample, without its files."""
         check_names(table.schema)
         return table.select([field.name for field in table.schema if self._is_fact(field)])
 
@@ -135,7 +135,7 @@ class WebdatasetSink(SharingSink):
         return field.name not in {*_OWN, *self.params.files} and not holds_bytes(field.type)
 
     def _count_left_out(self, table: pa.Table) -> None:
-        """Count the values of columns that are neither in a file of a sample nor in its JSON."""
+        """Count the values of columns that are neither in a file nor in the JSON of a sample."""
         for field, column in zip(table.schema, table.columns, strict=True):
             is_file = field.name in {self.params.content, *self.params.files}
             left_out = len(column) - column.null_count
@@ -143,7 +143,7 @@ class WebdatasetSink(SharingSink):
                 self.count(f"left out: column {field.name!r}", left_out)
 
     def _list_samples(self, table: pa.Table) -> Iterator[tuple[dict[str, Any], dict[str, bytes]]]:
-        """Yield the facts of each row, with its name and digest, and its files by extension."""
+        """Yield the metadata of each row with its name and digest, and its files by extension."""
         contents = find_column(table, self.params.content)
         files = [_list_contents(table, name) for name in self.params.files]
         names = list_texts(table, self.params.key)
@@ -173,7 +173,7 @@ class WebdatasetSink(SharingSink):
 
 
 def _find_fault(name: str, files: Sequence[str], content: str) -> str | None:
-    """Return why a column can't be a file of a sample, or None if it can."""
+    """Return the reason that a column cannot be a file of a sample, or None."""
     if name == _JSON:
         return (
             "is the sink's own file of a sample; give the column another name with "
@@ -218,7 +218,7 @@ def _write_table(facts: pa.Table, file: BinaryIO) -> None:
 
 
 def _format_name(key: str) -> str:
-    """Return a name without dots, unique as the key is, by which a reader knows the key."""
+    """Return a name without dots that is unique for the key and shows it to readers."""
     digest = blake2b(key.encode(), digest_size=6).hexdigest()
     name = _NO_KEY.sub("_", key.rpartition("/")[2])[-_LONGEST:]
     return f"{name}-{digest}"

@@ -1,4 +1,4 @@
-"""The sink `zarr`, which needs the extra `fields`: xarray and zarr are loaded when it is used."""
+"""The sink `zarr`. It needs the extra `fields`: xarray and zarr are imported on first use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ZarrSink(SinkStage):
     chunked_by: ClassVar[str | None] = "chunk"
 
     def setup(self) -> None:
-        """Load what writes Zarr.
+        """Import the Zarr writer.
 
         Raises:
             ImportError: the extra is not installed.
@@ -43,18 +43,20 @@ class ZarrSink(SinkStage):
             load_module(module)
 
     def partition_indices(self, source: Source) -> Iterable[str]:
-        """Return the chunk that the source's place lies in.
+        """Return the chunk that contains the source's position.
 
         Raises:
-            TypeError: the source does not say where its place is.
+            TypeError: the source has no position.
         """
         return [f"chunk {self._find_position(source) // self.params.chunk}"]
 
     def name_position(self, source: Source) -> str:
-        """Return the source's place along the dimension, at which a store has one field.
+        """Return the source's position along the dimension.
+
+        A store has one field for each position.
 
         Raises:
-            TypeError: the source does not say where its place is.
+            TypeError: the source has no position.
         """
         return f"{self.params.dimension} {self._find_position(source)}"
 
@@ -66,10 +68,10 @@ class ZarrSink(SinkStage):
         return position
 
     def write(self, task: Task, file: BinaryIO) -> None:
-        """Write the dataset as one store, its entries in order and without a time.
+        """Write the dataset as one store with sorted entries and without timestamps.
 
         Raises:
-            TypeError: the task carries no dataset.
+            TypeError: the task has no dataset.
         """
         entries = self._encode(task.data)
         with zipfile.ZipFile(file, "w") as archive:

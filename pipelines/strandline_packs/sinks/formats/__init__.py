@@ -1,1 +1,1 @@
-"""What sinks write in formats of other programs; pure, and none of them knows a file."""
+"""File formats of other programs. Pure: rows in, bytes out, without files."""

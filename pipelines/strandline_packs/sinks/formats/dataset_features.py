@@ -1,7 +1,7 @@
-"""Columns as Hugging Face's `datasets` takes them: pictures, sounds and labels, said in a file.
+"""Columns for Hugging Face's `datasets`: declares pictures, sounds, and labels in the schema.
 
-Arrow has bytes and numbers; what they mean stands in the schema's metadata, where `datasets` looks
-for it. It must not know files, nor need that library.
+Arrow stores bytes and numbers; `datasets` reads their meaning from the schema's metadata. The
+module must not know files, and does not need that library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 
 class MediaFeature(StrEnum):
-    """What bytes are."""
+    """The kind of media that bytes contain."""
 
     IMAGE = "image"
     AUDIO = "audio"
@@ -42,12 +42,12 @@ _TYPES = {MediaFeature.IMAGE: "Image", MediaFeature.AUDIO: "Audio"}
 
 
 def declare_features(table: pa.Table, features: Mapping[str, Feature]) -> pa.Table:
-    """Return the table with columns of the types that features have, and their names in its schema.
+    """Return the table with the column types of the features, declared in its schema.
 
     Raises:
-        MissingColumnError: there is no such column.
-        TypeError: a column holds something else.
-        ValueError: a label is none of the classes.
+        MissingColumnError: a column is missing.
+        TypeError: a column has an unsuitable type.
+        ValueError: a label is not among the classes.
     """
     if not features:
         return table
@@ -71,7 +71,7 @@ def _describe(feature: Feature) -> dict[str, Any]:
 
 
 def _wrap_media(name: str, column: pa.Array) -> pa.Array:
-    """Return bytes as `datasets` has them, with a path that nothing has."""
+    """Return bytes in the form of `datasets`, with a null path."""
     kind = column.type
     if kind == _MEDIA:
         return column

@@ -1,7 +1,7 @@
-"""Shards and their index as MosaicML's streaming data sets have them, version 2 of MDS.
+"""Shards and the index of MosaicML streaming data sets, version 2 of MDS.
 
-The library that reads them needs PyTorch, and so does its writer; the format is small. Rows in,
-bytes out. It must not know files, nor where shards lie.
+Their library needs PyTorch, even for writing, and the format is small. Rows in, bytes out. The
+module must not know files.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from strandline.data.tables.columns import check_names
 from strandline_packs.sinks.json_values import list_cells
 
 _WORD = np.dtype("<u4")
-_MOST = (1 << 32) - 1  # offsets hold no more
-_SIZE_LIMIT = 1 << 26  # readers are told it, and use it for nothing
+_MOST = (1 << 32) - 1  # limit of the offsets
+_SIZE_LIMIT = 1 << 26  # required in the index; readers ignore it
 
 _NUMBERS = {
     pa.int8(): "int8",
@@ -41,13 +41,13 @@ class ShardError(ValueError):
 
 
 class MdsColumn(NamedTuple):
-    """How a column is written.
+    """Encoding of a column.
 
     Attributes:
-        name: of the column.
-        encoding: what readers know it by.
-        size: bytes of each value; None: each value says.
-        encode: makes the bytes of all values.
+        name: name of the column.
+        encoding: name of the encoding for readers.
+        size: bytes of each value, or None if the size varies.
+        encode: encodes all values.
     """
 
     name: str
@@ -57,11 +57,11 @@ class MdsColumn(NamedTuple):
 
 
 class MdsShard(NamedTuple):
-    """A shard in parts.
+    """The parts of a shard.
 
     Attributes:
-        config: what it says of its columns, JSON.
-        samples: the bytes of each row.
+        config: description of the columns, JSON.
+        samples: bytes of each row.
     """
 
     config: bytes
@@ -71,7 +71,7 @@ class MdsShard(NamedTuple):
         """Return the bytes of the file.
 
         Raises:
-            ShardError: it is larger than offsets can tell.
+            ShardError: the shard exceeds the range of its offsets.
         """
         count = len(self.samples)
         begin = _WORD.itemsize * (count + 2) + len(self.config)
@@ -113,17 +113,17 @@ def parse_shard(content: bytes) -> MdsShard:
 
 
 def read_config(read: Callable[[int, int], bytes]) -> bytes:
-    """Return what a shard says of its columns.
+    """Return the description of a shard's columns.
 
     Args:
-        read: gives the bytes of the file from one position to another.
+        read: returns the bytes of the file between two positions.
     """
     count, begin = np.frombuffer(read(0, 2 * _WORD.itemsize), _WORD).tolist()
     return read(_WORD.itemsize * (count + 2), begin)
 
 
 def format_entry(name: str, size: int, rows: int, config: bytes) -> str:
-    """Format what the index of a data set says of a shard."""
+    """Format the entry of a shard in the index of the data set."""
     facts: dict[str, Any] = {
         "raw_data": {"basename": name, "bytes": size, "hashes": {}},
         "samples": rows,
@@ -133,7 +133,7 @@ def format_entry(name: str, size: int, rows: int, config: bytes) -> str:
 
 
 def choose_column(field: pa.Field) -> MdsColumn:
-    """Return how a column of a type is written: what has no type there is JSON."""
+    """Return the encoding of a column. Types without an MDS encoding become JSON."""
     name, kind = field.name, field.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -195,10 +195,10 @@ def _list_numbers(table: pa.Table, name: str, number: str) -> Iterator[bytes]:
 
 
 def _list_arrays(table: pa.Table, name: str, number: str) -> Iterator[bytes]:
-    """Yield one dimension's length and the values of each list; a null has none."""
+    """Yield the length and the values of each list. A null becomes an empty list."""
     for value in table[name]:
         items = pa.array([], value.type.value_type) if value.values is None else value.values
-        # A whole number can't be null; among fractions a null is no number.
+        # MDS integers cannot be null; a null among fractions becomes NaN.
         if items.null_count and not pa.types.is_floating(items.type):
             msg = f"the column {name!r} has nulls in its lists, for which MDS has no room"
             raise ShardError(msg)

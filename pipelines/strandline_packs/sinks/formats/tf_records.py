@@ -1,7 +1,7 @@
-"""Records as TensorFlow keeps them: `tf.train.Example` in TFRecord, with CRC-32C beside each.
+"""TFRecord files: `tf.train.Example` records, each with CRC-32C checksums.
 
-TensorFlow has the only writer that is kept well, and is a hundred times as large; the format is
-small. Rows in, bytes out. It must not know files, nor where they lie.
+The only maintained writer is TensorFlow, which is a hundred times as large as this format needs.
+Rows in, bytes out. The module must not know files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TAIL = struct.Struct("<I")
 _MASK, _WORD = 0xA282EAD8, 0xFFFFFFFF
 _SEPTET, _MORE = 0x7F, 0x80
 _SEPTETS = np.arange(10, dtype=np.uint64)  # a number takes ten bytes at most
-# Fields of the messages, each with what follows: bytes with their length before them.
+# Tags of protobuf fields; length and bytes follow.
 _FIRST, _SECOND = b"\x0a", b"\x12"
 _BYTES, _FLOATS, _INTEGERS = b"\x0a", b"\x12", b"\x1a"
 
@@ -34,11 +34,11 @@ class ListNullError(ValueError):
 
 
 class Feature(NamedTuple):
-    """How the values of a column are written.
+    """Encoding of a column.
 
     Attributes:
-        kind: the field of the message that has them.
-        encode: makes the bytes of what one row has, which is an array.
+        kind: tag of the protobuf field.
+        encode: encodes the values of one row, given as an array.
     """
 
     kind: bytes
@@ -49,11 +49,11 @@ def encode_records(table: pa.Table, checksum: Checksum) -> Iterator[bytes]:
     """Yield a record for each row, with its length and checksums.
 
     Args:
-        checksum: gives the CRC-32C of bytes.
+        checksum: computes the CRC-32C of bytes.
 
     Raises:
         ListNullError: a list has a null.
-        ValueError: two columns have one name, or a whole number is larger than 64 bits with a sign.
+        ValueError: two columns share a name, or an integer exceeds the signed 64-bit range.
     """
     check_names(table.schema)
     columns = [_encode_column(table, name) for name in sorted(table.column_names)]
@@ -79,7 +79,7 @@ def _frame(record: bytes, checksum: Checksum) -> Iterator[bytes]:
 
 
 def _mask(crc: int) -> int:
-    """Return a checksum as it is kept: a record may hold records, with theirs."""
+    """Return a masked checksum, as TFRecord requires: records may contain records."""
     return ((crc >> 15 | crc << 17) + _MASK) & _WORD
 
 
@@ -97,7 +97,7 @@ def _encode_length(length: int) -> bytes:
 
 
 def _encode_column(table: pa.Table, name: str) -> Iterator[bytes]:
-    """Yield the entry of each row in the map of its features."""
+    """Yield the encoded feature of each row."""
     column = _unwrap(table[name])
     is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
     feature = choose_feature(column.type.value_type if is_list else column.type)
@@ -116,7 +116,7 @@ def _unwrap(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _list_values(chunk: pa.Array, name: str, *, is_list: bool) -> Iterator[pa.Array]:
-    """Yield what each row has, none where it is null."""
+    """Yield the values of each row; an empty array for null."""
     if not is_list:
         for row in range(len(chunk)):
             yield chunk.slice(row, 1).drop_null()
@@ -132,7 +132,7 @@ def _list_values(chunk: pa.Array, name: str, *, is_list: bool) -> Iterator[pa.Ar
 
 
 def choose_feature(kind: pa.DataType) -> Feature | None:
-    """Return how values of a type are written; None: they have no type there."""
+    """Return the encoding of a type, or None without one."""
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if is_text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return _TEXTS

@@ -1,7 +1,7 @@
-"""Indexes of shards of tokens, in the formats of those who read them.
+"""Layouts of token shards: their indexes, in the formats of several readers.
 
-Pure: lengths in, bytes out, and back. It must not know where tokens come from, nor how the shard
-itself is written.
+Pure: lengths in, bytes out, and back. The module must not know the origin of tokens, or the shard
+files.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class TokenBytes(IntEnum):
 
 
 class TokenLayout(ABC):
-    """What a reader expects beside a file of tokens.
+    """Files that a reader expects for a shard of tokens.
 
     Attributes:
-        suffix: of the file of tokens.
-        index_suffix: of the index beside it.
-        mask_suffix: of the file that says which tokens count for the loss; None: there is none.
-        kinds: the type of a token, by its bytes.
+        suffix: suffix of the token file.
+        index_suffix: suffix of the index.
+        mask_suffix: suffix of the loss mask, or None without one.
+        kinds: token types by their size in bytes.
     """
 
     suffix: ClassVar[str]
@@ -44,7 +44,7 @@ class TokenLayout(ABC):
 
     @abstractmethod
     def format_index(self, sizes: Sequence[int], width: TokenBytes) -> bytes:
-        """Return the index of documents of so many tokens each."""
+        """Return the index of documents, given their numbers of tokens."""
 
     @abstractmethod
     def read_sizes(self, index: bytes) -> Sequence[int]:
