@@ -1,7 +1,7 @@
-"""Where a video is cut: hard cuts seen in small pictures, and the rule of lengths. Pure.
+"""Positions to cut a video: hard cuts detected in small pictures, and the rule of lengths. Pure.
 
-A cut is a step between two pictures that is large, and much larger than those around it: noise and
-fast motion are large steps too, but among their like.
+A cut is a difference between two pictures that is large, and much larger than the differences
+around it. Noise and fast motion cause large differences too, but always several in a row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 SMALL = (32, 32)  # the pictures to be compared: more shows a cut no better, and costs more
 
 _AROUND = 2  # steps before and after that a step is compared with
-_RATIO = 3.0  # so many times larger than their mean
+_RATIO = 3.0  # minimal factor above the mean of the neighbours
 _WHITE = 255
 
 
@@ -28,17 +28,18 @@ class CutFinder:
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
         self._last: Any = None
-        self._steps: deque[tuple[Fraction, float]] = deque()  # not judged, and those before them
-        self._judged = 0  # of those steps, how many only stand around others
+        # pending differences, and the neighbours before them
+        self._steps: deque[tuple[Fraction, float]] = deque()
+        self._judged = 0  # number of leading differences that serve as neighbours only
         self._horizon: Fraction | None = None
 
     @property
     def horizon(self) -> Fraction | None:
-        """The time up to which all cuts are known; None: no picture was judged yet."""
+        """Time up to which all cuts are known, or None before the first judged picture."""
         return self._horizon
 
     def add(self, time: Fraction, picture: Any) -> Iterator[Fraction]:
-        """Yield the times of the cuts that are known by a further picture, an array of levels."""
+        """Add a picture, an array of levels, and yield the times of newly detected cuts."""
         levels = picture.astype("int16")
         if self._last is not None:
             step = float(abs(levels - self._last).mean()) / _WHITE
@@ -71,10 +72,10 @@ class CutFinder:
 
 
 class Lengths:
-    """Chooses ends of clips among cuts, none closer than `shortest`, none farther than `longest`.
+    """Chooses the ends of clips among cuts, with lengths between `shortest` and `longest`.
 
     Args:
-        begin: of the first clip, in seconds, as all times are.
+        begin: start of the first clip. All times are in seconds.
     """
 
     def __init__(self, begin: Fraction, shortest: Fraction, longest: Fraction) -> None:
@@ -83,11 +84,11 @@ class Lengths:
         self._cuts: deque[Fraction] = deque()
 
     def add(self, cut: Fraction) -> None:
-        """Take a cut; they come in order."""
+        """Add a cut. Cuts arrive in order."""
         self._cuts.append(cut)
 
     def choose(self, horizon: Fraction) -> Iterator[Fraction]:
-        """Yield the ends that are certain when all cuts up to `horizon` are known."""
+        """Yield the ends that no cut after `horizon` can change."""
         while True:
             while self._cuts and self._cuts[0] < self._last + self._shortest:
                 self._cuts.popleft()

@@ -1,4 +1,4 @@
-"""The stage `decode-frames`: some frames of each clip, small enough to be looked at by others."""
+"""The stage `decode-frames`: adds some small frames of each clip for later stages."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class DecodeFrames(Stage):
             sampled = self._sample(row)
             if sampled:
                 rows.append(at)
-                # an array a clip: one of all of them might be too large for its type
+                # One array per clip: an array of all clips could exceed the limit of its type.
                 frames.append(pa.array([list(sampled.values())], FRAMES))
                 times.append(list(sampled))
         if not rows:
@@ -83,7 +83,7 @@ class DecodeFrames(Stage):
         return task.replace(table.append_column("frame_times", pa.array(times, TIMES)))
 
     def _sample(self, row: Mapping[str, Any]) -> dict[float, Picture]:
-        """Return frames by their time: the first one, and each that is due when it is shown."""
+        """Return frames by time: the first frame, and the frames at the sampling times."""
         rate = min(self.params.rate, self.params.max_frames / max(row["end"] - row["start"], 1e-9))
         found: dict[float, Picture] = {}
         scaler, decoded = FrameScaler(), 0
@@ -109,6 +109,6 @@ class DecodeFrames(Stage):
 
 
 def shrink_size(width: int, height: int, longest: int) -> tuple[int, int]:
-    """Return a size in proportion, with no side longer than `longest` and none of nothing."""
+    """Return a proportional size with no side longer than `longest` and none shorter than 1."""
     scale = min(1.0, longest / max(width, height))
     return max(1, round(width * scale)), max(1, round(height * scale))

@@ -1,6 +1,6 @@
-"""The stage `filter-video`: clips with measures within bounds, and a look at the others.
+"""The stage `filter-video`: keeps clips within limits, and gathers pictures of dropped clips.
 
-Whether bounds are right is seen by looking at what they drop, so that some of it is gathered.
+Limits are judged by looking at the clips that they drop.
 """
 
 from __future__ import annotations
@@ -55,9 +55,11 @@ _DEFAULT: dict[str, tuple[float | None, float | None]] = {
 
 
 class FilterVideo(RowFilter, StatefulFilter):
-    """Keeps rows whose measures are within bounds. A row is counted under the first it breaks.
+    """Keeps rows whose measures are within limits.
 
-    It gathers how many are kept and dropped, by reason, and pictures of some of them.
+    A dropped row counts under the first broken limit.
+
+    It gathers the number of kept and dropped clips by reason, and pictures of some of them.
     """
 
     class Params(RowFilter.Params):
@@ -95,16 +97,16 @@ class FilterVideo(RowFilter, StatefulFilter):
         return (*self.params.bounds, *(("clip", "frames") if self.params.pictures else ()))
 
     def setup(self) -> None:
-        """Begin with nothing; a library that is missing is missed here."""
+        """Start with empty counts, and import the libraries."""
         self._gathered: dict[str, ClipSample] = {}
         if self.params.pictures:
             load_pillow("Image")
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Drop and count the rows out of bounds.
+        """Drop and count the rows outside of the limits.
 
         Raises:
-            MissingColumnError: a measure is not there, or the pictures that are to be shown.
+            MissingColumnError: a measure or the column with pictures is missing.
         """
         columns = {name: find_column(table, name).to_pylist() for name in self.params.bounds}
         reasons = [
@@ -133,7 +135,7 @@ class FilterVideo(RowFilter, StatefulFilter):
         merge_pieces(paths, out, ClipSample.parse)
 
     def artifacts(self, merged: Path, folder: Path) -> None:
-        """Write `clip-outcomes.json` and `.parquet`: a row for what is kept and for each reason."""
+        """Write `clip-outcomes.json` and `.parquet`: a row for kept clips and for each reason."""
         write_rows(folder, NAME, list_rows(read_piece(merged, ClipSample.parse)), SCHEMA)
 
     @staticmethod
@@ -141,7 +143,7 @@ class FilterVideo(RowFilter, StatefulFilter):
         return draw_samples(read_rows(artifacts, NAME)) or None
 
     def _find_reason(self, measures: dict[str, Any]) -> str:
-        """Return why a row is dropped; nothing where it is kept."""
+        """Return the reason to drop a row, or an empty string."""
         for name, (least, greatest) in self.params.bounds.items():
             value = measures[name]
             if value is None or math.isnan(value):
@@ -163,7 +165,7 @@ class FilterVideo(RowFilter, StatefulFilter):
 
     @staticmethod
     def _show(table: pa.Table) -> SampledClip:
-        """Show one clip of those that share a task and an outcome."""
+        """Return a sample of one of the clips that share a task and an outcome."""
         names = [name or "" for name in find_column(table, "clip").cast(pa.string()).to_pylist()]
         at = choose_clip(names)
         frames = find_column(table, "frames").slice(at, 1).to_pylist()[0]

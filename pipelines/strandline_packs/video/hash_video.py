@@ -1,7 +1,7 @@
-"""The stage `hash-video`: words that say how a clip looks, of which copies share most.
+"""The stage `hash-video`: words that describe the appearance of a clip. Copies share most words.
 
-`sketch-texts` takes them as it takes a text's words, so near-duplicates among all clips of a corpus
-are found in two passes, as those of texts are.
+`sketch-texts` reads them like the words of a text, so near-duplicate clips of a corpus are found in
+two passes, like near-duplicate texts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class HashVideo(Stage):
     """Adds `hash`: the difference hashes of some of a clip's `frames`, in words for MinHash."""
 
     class Params(Stage.Params):
-        """How fine it is."""
+        """The number of frames to hash."""
 
         samples: int = Field(
             default=8,
@@ -42,7 +42,7 @@ class HashVideo(Stage):
         """Hash every clip.
 
         Raises:
-            MissingColumnError: there are no frames.
+            MissingColumnError: the column with frames is missing.
         """
         clips = find_column(task.table, "frames")
         hashes = [hash_frames(to_grey(clip.as_py()), self.params.samples) for clip in clips]

@@ -1,4 +1,4 @@
-"""The stage `measure-motion`: how much of a clip moves from one of its frames to the next."""
+"""The stage `measure-motion`: the amount of motion between the frames of a clip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `measure-video`: what tells good clips from dark, blurred, still and titled ones."""
+"""The stage `measure-video`: measures that detect dark, blurred, still, and captioned clips."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class FrameMeasures(Stage):
         """Measure every clip.
 
         Raises:
-            MissingColumnError: there are no frames.
+            MissingColumnError: the column with frames is missing.
         """
         clips, table = find_column(task.table, "frames"), task.table
-        # A clip at a time, since its pixels as Python's values are as many bytes again.
+        # Convert one clip at a time: pixels as Python values need the memory once more.
         measured = [self._measure(clip.as_py()) for clip in clips]
         for index, name in enumerate(self.adds_columns):
             table = set_column(table, name, [each[index] for each in measured], pa.float64())

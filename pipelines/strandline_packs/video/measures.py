@@ -1,6 +1,6 @@
 """Measures of a clip's frames. Pure: arrays of pixels in, numbers out.
 
-numpy is loaded when the first frames come. Levels are from 0 to 1, grey as ITU-R BT.601 weighs it.
+numpy is imported with the first frames. Levels range from 0 to 1; grey follows ITU-R BT.601.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from typing import Any, NamedTuple
 
 from strandline_packs.images.pictures import Picture
 
-BANDS = 16  # parts of a hash: each of four bits, which are one digit
+BANDS = 16  # parts of a hash, each of four bits, which is one hex digit
 
 _WHITE = 255
-_BLACK_LEVEL, _BLACK_PIXELS = 0.1, 0.98  # as ffmpeg's blackdetect has them
+_BLACK_LEVEL, _BLACK_PIXELS = 0.1, 0.98  # the defaults of ffmpeg's blackdetect
 _FROZEN_STEP = 0.0005  # encoders leave less between pictures that are the same
 _CELL = 8  # pixels of a cell's side
-_MOVED = 0.04  # a cell that moves changes by so much
-_STROKE = 0.25  # a level changes by so much at the edge of a letter
-_STAYS = 0.8  # of all frames: letters stay where they are
-_DENSE = 0.15  # of a cell's pixels are edges where it has text
+_MOVED = 0.04  # minimal change of a moving cell
+_STROKE = 0.25  # minimal change of level at the edge of a letter
+_STAYS = 0.8  # minimal share of frames: letters do not move
+_DENSE = 0.15  # minimal share of edge pixels in a cell with text
 _SIDE = 8
 _FLAT = 2  # levels of 255: encoders move a flat area by less
 
 
 class Look(NamedTuple):
-    """What `measure-video` tells of a clip."""
+    """Measures of `measure-video`."""
 
     brightness: float
     sharpness: float
@@ -36,7 +36,7 @@ class Look(NamedTuple):
 
 
 class Motion(NamedTuple):
-    """What `measure-motion` tells of a clip."""
+    """Measures of `measure-motion`."""
 
     motion: float
     moving_share: float
@@ -59,10 +59,10 @@ def measure_look(grey: Any) -> Look:
         brightness: the mean level.
         sharpness: the mean variance of the Laplacian, of levels from 0 to 255: near 0 for a blurred
             picture, hundreds for crisp edges.
-        black_share: the share of frames that are black in 98 of 100 pixels.
-        frozen_share: the share of steps from frame to frame in which nothing changes.
-        text_share: the share of cells of 8 × 8 pixels that are full of upright edges which stay
-            where they are: letters, and still pictures of as fine a grain.
+        black_share: the share of frames in which 98 of 100 pixels are black.
+        frozen_share: the share of equal successive frames.
+        text_share: the share of cells of 8 × 8 pixels with many vertical edges at fixed positions:
+            letters, but also still pictures with as much detail.
     """
     black = (grey < _BLACK_LEVEL * _WHITE).mean((1, 2)) >= _BLACK_PIXELS
     steps = _average_steps(_list_changes(grey))
@@ -83,7 +83,7 @@ def measure_look(grey: Any) -> Look:
 
 def measure_motion(grey: Any) -> Motion:
     """Measure steps from frame to frame: the mean change, and the share of cells that change."""
-    if len(grey) < 2:  # noqa: PLR2004 - nothing to compare
+    if len(grey) < 2:  # noqa: PLR2004 - one frame has no motion
         return Motion(0.0, 0.0)
     changes = _list_changes(grey)
     moved = _average_cells(changes / _WHITE) > _MOVED
@@ -91,11 +91,11 @@ def measure_motion(grey: Any) -> Motion:
 
 
 def hash_frames(grey: Any, frames: int) -> str:
-    """Return words that say what the clip looks like, for MinHash: sixteen of each of some frames.
+    """Return words that describe the clip's appearance for MinHash, sixteen for each sampled frame.
 
-    A word has the frame's number, the place of four steps to the right in it, and which of them
-    become brighter. A clip that was encoded again shares most of its words with the first one, and
-    two others about one in sixteen.
+    A word contains the number of the frame, the position of four steps to the right, and the set of
+    steps that become brighter. A re-encoded clip shares most words with the original; two different
+    clips share about one in sixteen.
     """
     count = len(grey)
     chosen = [grey[(2 * at + 1) * count // (2 * frames)] for at in range(frames)]
@@ -107,7 +107,7 @@ def hash_frames(grey: Any, frames: int) -> str:
 
 
 def _hash_levels(levels: Any) -> str:
-    """Return a difference hash as sixteen digits; what hardly changes counts as flat."""
+    """Return a difference hash as sixteen digits. Tiny changes count as flat."""
     np = import_module("numpy")
     small = _average(_average(levels, _SIDE, 0), _SIDE + 1, 1)
     bits = (np.diff(small, axis=1) > _FLAT).ravel()
@@ -115,7 +115,7 @@ def _hash_levels(levels: Any) -> str:
 
 
 def _average(levels: Any, parts: int, axis: int) -> Any:
-    """Return means of so many stretches of an axis, as even as pixels allow."""
+    """Return the means of equal parts of an axis, as equal as the pixels allow."""
     np = import_module("numpy")
     length = levels.shape[axis]
     begins = np.arange(parts) * length // parts
@@ -141,7 +141,7 @@ def _average_steps(changes: Any) -> Any:
 
 def _measure_sharpness(grey: Any) -> float:
     middle = grey[:, 1:-1, 1:-1]
-    if not middle.size:  # all of it is border
+    if not middle.size:  # the picture has no interior
         return 0.0
     around = grey[:, :-2, 1:-1] + grey[:, 2:, 1:-1] + grey[:, 1:-1, :-2] + grey[:, 1:-1, 2:]
     return float((around - 4 * middle).var((1, 2)).mean())
@@ -155,7 +155,7 @@ def _measure_text(grey: Any) -> float:
 
 
 def _average_cells(levels: Any) -> Any:
-    """Return means of cells; what is left over at the right and below is not looked at."""
+    """Return the means of cells. Incomplete cells at the right and bottom are ignored."""
     count, height, width = levels.shape
     rows, columns = height // _CELL, width // _CELL
     whole = levels[:, : rows * _CELL, : columns * _CELL]

@@ -1,7 +1,7 @@
-"""The stage `split-video`: a video as clips, which go on while the rest of it is read.
+"""The stage `split-video`: splits a video into clips, and emits clips while it reads.
 
-Nothing is encoded again: a clip has the packets that show it. What is held of a video are those of
-the clip that is not cut yet.
+Nothing is encoded: a clip has the original packets. In memory are only the packets of the clip that
+is not complete yet.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from strandline_packs.video.files.reading import PictureTrack, VideoReading
 from strandline_packs.video.files.sounds import SoundTrack
 from strandline_packs.video.files.windows import PacketWindow
 
-_ANY_RATE = 25  # frames a second of a video that tells none
+_ANY_RATE = 25  # frames per second of a video without a stated rate
 
 
 class SplitBy(StrEnum):
-    """What ends a clip."""
+    """The rule that ends a clip."""
 
     SCENES = "scenes"
     KEY_FRAMES = "key-frames"
@@ -45,10 +45,13 @@ class SplitBy(StrEnum):
 
 
 class SplitVideo(Stage):
-    """Cuts the video in `path` into clips, each a row; tasks of some clips go on as they come."""
+    """Cuts the video in `path` into clips, a row each.
+
+    Tasks of some clips are emitted while reading.
+    """
 
     class Params(Stage.Params):
-        """Where it is cut."""
+        """The rule for cuts, and its limits."""
 
         by: SplitBy = Field(
             default=SplitBy.SCENES,
@@ -147,7 +150,7 @@ class SplitVideo(Stage):
             for begin, end in self._cut(reading):
                 cut = window.cut(begin, end)
                 if cut is None:
-                    continue  # no frame is shown in it
+                    continue  # no frame is displayed in this range
                 about = reading.describe()
                 row = {"key": file.key, "clip": f"{file.key}#{number:05}", **about, **cut}
                 number += 1
@@ -165,7 +168,7 @@ class SplitVideo(Stage):
                 self.count(f"left out: a stream of {stream.type}")
 
     def _cut(self, reading: VideoReading) -> Iterator[tuple[Fraction, Fraction]]:
-        """Yield the bounds of clips, each when the window has all of it."""
+        """Yield the bounds of clips, each when the window contains the whole clip."""
         window, pictures = reading.window, reading.pictures
         finder, scaler = CutFinder(self.params.threshold), FrameScaler()
         lengths: Lengths | None = None
@@ -180,7 +183,7 @@ class SplitVideo(Stage):
                     Fraction(str(self.params.max_seconds)),
                 )
             if lengths is None:
-                continue  # an edit leaves out how it begins
+                continue  # an edit removes the start of the video
             for cut in self._find_cuts((finder, scaler), packet, frames, piece):
                 lengths.add(cut)
             horizon = finder.horizon if self.params.by is SplitBy.SCENES else window.order
@@ -198,7 +201,7 @@ class SplitVideo(Stage):
             last = end
 
     def _decode(self, reading: VideoReading, packet: Any) -> list[Any]:
-        """Return frames, as long as the caller looks at them."""
+        """Return the frames of a packet while the cutter needs them."""
         if self.params.by is not SplitBy.SCENES and reading.orientation is not None:
             return []
         frames = decode_packet(packet)
@@ -219,7 +222,7 @@ class SplitVideo(Stage):
                 yield from _look_at(frame, packet.time_base, *tools)
 
     def _flush(self, tools: tuple[CutFinder, FrameScaler], pictures: Any) -> Iterator[Fraction]:
-        """Yield the cuts that are known at the end only."""
+        """Yield the cuts that are known only at the end."""
         if self.params.by is SplitBy.SCENES:
             for frame in pictures.codec_context.decode(None):
                 yield from _look_at(frame, pictures.time_base, *tools)

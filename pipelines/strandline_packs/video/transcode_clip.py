@@ -1,7 +1,7 @@
-"""The stage `transcode-clip`: each clip as a file of its own, exact to the frame.
+"""The stage `transcode-clip`: encodes each clip as a file of exactly its frames.
 
-Encoders run on one thread and write neither time nor version of a library's choosing: the same
-clip gives the same bytes on the same libraries.
+Encoders run on one thread and write neither times nor library versions: with the same libraries, a
+clip always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from strandline_packs.video.files.containers import (
 from strandline_packs.video.files.looks import convert_frame, copy_tags, list_losses, read_tags
 from strandline_packs.video.files.sounds import find_layout
 
-_MILLISECOND = Fraction(1, 1000)  # times of a clip's content are whole ones
+_MILLISECOND = Fraction(1, 1000)  # unit of the times in a clip's content
 _SOUND_RATE = 48_000
-_KEY_SECONDS = 2  # from key frame to key frame, so that players and loaders can seek
+_KEY_SECONDS = 2  # distance of key frames, so that players and loaders can seek
 _OTHER_COLOURS = "frames of other colours than their clip's first"
-_ANY_RATE = 30  # frame rate of a video that names none
+_ANY_RATE = 30  # frame rate of a video without a stated rate
 
 
 class Codec(StrEnum):
@@ -56,15 +56,15 @@ class Codec(StrEnum):
 
 # Encoders, and the options that keep each to one thread.
 _ENCODERS: Mapping[Codec, tuple[str, Mapping[str, str]]] = {
-    # The macroblock tree reads memory that was never written, and no two runs of it are alike.
+    # The macroblock tree reads uninitialised memory, so no two runs give the same bytes.
     Codec.H264: ("libx264", {"x264-params": "mbtree=0"}),
     Codec.HEVC: ("libx265", {"x265-params": "pools=none:frame-threads=1:log-level=none"}),
     Codec.VP9: ("libvpx-vp9", {"b": "0", "deadline": "good", "cpu-used": "4"}),
 }
 _WITH_PRESETS = {Codec.H264, Codec.HEVC}
-_LEAST_HEVC_SIDE = 16  # for libx265
-# For rows of up to three blocks of 16 pixels, libx265's tree of coding units writes past the end of
-# its memory, which ends the process or damages other data.
+_LEAST_HEVC_SIDE = 16  # limit of libx265
+# In rows of up to three blocks of 16 pixels, libx265's coding-unit tree writes beyond its memory,
+# which crashes the process or corrupts data.
 _NARROW_HEVC = 48
 
 _KINDS = {
@@ -80,10 +80,10 @@ _KINDS = {
 
 
 class TranscodeClip(Stage):
-    """Encodes each clip's `content` as an MP4 file of exactly its frames and their look."""
+    """Encodes each clip's `content` as an MP4 file with exactly its frames and their appearance."""
 
     class Params(Stage.Params):
-        """What the files are like."""
+        """The codec, quality, size, and rate of the files."""
 
         codec: Codec = Field(default=Codec.H264, description="Codec of the pictures.")
         quality: int = Field(
@@ -144,7 +144,7 @@ class TranscodeClip(Stage):
             self.count(loss)
         target = io.BytesIO()
         with (
-            closing(frames),  # a refused clip would keep its file open
+            closing(frames),  # close the file of a rejected clip
             open_content(row["content"], row["clip"]) as container,
             explaining(row["clip"]),
             load_av().open(target, "w", format="mp4", options=EXACT) as file,
@@ -177,7 +177,7 @@ class TranscodeClip(Stage):
         }
 
     def _decode(self, row: Mapping[str, Any]) -> Iterator[ClipFrame]:
-        """Yield the frames of a clip, and count missing ones and those of other colours."""
+        """Yield the frames of a clip, and count missing frames and colour losses."""
         decoded, tags = 0, None
         for each in decode_clip(row):
             decoded += 1
@@ -191,7 +191,7 @@ class TranscodeClip(Stage):
     def _pace(
         self, frames: Iterable[ClipFrame], row: Mapping[str, Any]
     ) -> Generator[tuple[int, Any]]:
-        """Yield frames with their time in units: of the rate that is asked for, or milliseconds."""
+        """Yield frames with their time in units of the requested rate, or in milliseconds."""
         rate, shown, unit = self.params.rate, None, 0
         if rate is None:
             yield from ((round(time / _MILLISECOND), frame) for time, frame in frames)
@@ -228,10 +228,10 @@ class TranscodeClip(Stage):
 
 
 def _fit_hevc(options: Mapping[str, str], width: int, height: int, clip: str) -> Mapping[str, str]:
-    """Return options with which libx265 can encode pictures of a size.
+    """Return the options with which libx265 can encode this size.
 
     Raises:
-        UnreadableFileError: it can't.
+        UnreadableFileError: libx265 cannot encode this size.
     """
     if min(width, height) < _LEAST_HEVC_SIDE:
         msg = (
@@ -250,7 +250,7 @@ def _fit(frame: Any, stream: Any, time: int) -> Any:
     if picture is frame:  # the same frame may be shown again at another time
         picture = load_av().VideoFrame.from_ndarray(frame.to_ndarray(), format="yuv420p")
     picture.pts, picture.time_base = time, stream.codec_context.time_base
-    picture.pict_type = 0  # where the source had its key frames is not the encoder's concern
+    picture.pict_type = 0  # the encoder chooses its own key frames
     return picture
 
 
@@ -261,7 +261,7 @@ def _add_sound(file: Any, sound: Any) -> Any:
 
 
 def _read_sound(container: Any, sound: Any, lead: float) -> Iterator[Any]:
-    """Yield sound as it is decoded, with times from the beginning of the clip."""
+    """Yield decoded audio with times from the start of the clip."""
     sound.codec_context.thread_count = 1
     for packet in container.demux(sound):
         for frame in decode_packet(packet):

@@ -1,1 +1,1 @@
-"""Files with videos in them, and clips: streams, packets, frames. It knows no stage."""
+"""Video files and clips: streams, packets, frames. The package must not know stages."""

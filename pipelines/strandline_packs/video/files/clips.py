@@ -1,7 +1,7 @@
-"""Clips as rows of a table: the packets that show a stretch of a video, in a container.
+"""Clips as rows of a table: the packets of a part of a video, in a container.
 
-A clip is cut without being encoded again, so its content begins with the key frame that its first
-picture needs: `lead` seconds before the clip does. What decodes a clip leaves the lead out.
+Clips are cut without encoding, so the content starts with the key frame that the first picture
+needs, `lead` seconds before the clip. Decoders skip the lead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CLIP_SCHEMA = pa.schema(
         pa.field("content", pa.binary()),
     ]
 )
-# The reason under which stages count clips that they go on with.
+# Counter for clips that are processed although some frames are damaged.
 LACKING = "frames that can't be decoded"
 NEEDED = ("clip", "start", "end", "frame_count", "lead", "content")
 
@@ -41,17 +41,16 @@ _ROUNDED = 0.001
 
 
 class ClipFrame(NamedTuple):
-    """A decoded frame, and its time from the beginning of the clip in seconds."""
+    """A decoded frame, and its time from the start of the clip in seconds."""
 
     time: float
     frame: Any
 
 
 def decode_clip(row: Mapping[str, Any]) -> Iterator[ClipFrame]:
-    """Yield the frames of a clip: the first one that is shown in it, and as many as it has.
+    """Yield the frames of a clip in display order, upright.
 
-    They stand upright. A packet that can't be decoded is left out, and so is a frame that says, in
-    damaged packets, that it is shown when another is.
+    Damaged packets are skipped, and so are frames of damaged packets with a duplicate display time.
 
     Raises:
         UnreadableFileError: the content is no video.
@@ -70,7 +69,7 @@ def decode_clip(row: Mapping[str, Any]) -> Iterator[ClipFrame]:
 
 
 def read_clip_shape(row: Mapping[str, Any]) -> Fraction:
-    """Return the width of a pixel by its height, in frames of `decode_clip`.
+    """Return the aspect ratio of a pixel in frames of `decode_clip`, width by height.
 
     Raises:
         UnreadableFileError: the content is no video.
@@ -78,7 +77,7 @@ def read_clip_shape(row: Mapping[str, Any]) -> Fraction:
     with open_content(row["content"], row["clip"]) as container:
         stream = find_pictures(container, row["clip"])
         shape = read_shape(stream)
-        if shape == 1:  # square ones stay square, so no frame needs to be decoded
+        if shape == 1:  # square pixels stay square in every orientation, so skip decoding
             return shape
         frames = (frame for packet in container.demux(stream) for frame in decode_packet(packet))
         first = next(frames, None)
@@ -86,10 +85,10 @@ def read_clip_shape(row: Mapping[str, Any]) -> Fraction:
 
 
 def decode_packet(packet: Any, decoder: Any = None) -> list[Any]:
-    """Return the frames that a packet gives; none of one that is damaged.
+    """Return the frames of a packet; none if the packet is damaged.
 
     Args:
-        decoder: that is to do it; None: that of the packet's stream.
+        decoder: decoder to use; None for the decoder of the packet's stream.
     """
     try:
         frames = packet.decode() if decoder is None else decoder.decode(packet)

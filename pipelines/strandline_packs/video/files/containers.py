@@ -1,7 +1,7 @@
-"""Video files by way of PyAV: opened from any place, and small ones written into memory.
+"""Video files through PyAV: opens files at any place, and writes small ones into memory.
 
-It knows containers and packets, nothing of stages. PyAV is loaded when the first file is opened;
-it brings ffmpeg's libraries.
+PyAV contains ffmpeg's libraries and is imported when the first file is opened. The module must not
+know stages.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any, Protocol
 from strandline.data.files.opening import UnreadableFileError, explain_error, open_binary
 from strandline.plan.packages import load_module
 
-# A file that this writes does not tell when, by what or under which random name it was made.
+# Omit the time, the writer, and the random identifier from written files, so that bytes are stable.
 EXACT = {"fflags": "+bitexact"}
-CLIP_FORMAT = "matroska"  # Matroska takes nearly every codec as it is
+CLIP_FORMAT = "matroska"  # Matroska supports nearly every codec without encoding
 
 _READ_AHEAD = 1 << 20
 
@@ -31,17 +31,17 @@ def load_av() -> Any:
     """Return PyAV.
 
     Raises:
-        ImportError: it is not installed; the message says what to install.
+        ImportError: PyAV is not installed; the message names the package to install.
     """
     return load_module("av")
 
 
 @contextmanager
 def open_video(path: str) -> Iterator[Any]:
-    """Open the container at a path or URL; of a URL the ranges are read that are asked for.
+    """Open the container at a path or URL. Of a URL, only the needed ranges are read.
 
     Raises:
-        UnreadableFileError: it can't be read, or is none; also of what is read of it later.
+        UnreadableFileError: the file can't be read, or is no video. Also raised for later reads.
     """
     av = load_av()
     with (
@@ -54,10 +54,10 @@ def open_video(path: str) -> Iterator[Any]:
 
 @contextmanager
 def open_content(content: bytes, name: str) -> Iterator[Any]:
-    """Open a container that is in memory; errors name it.
+    """Open a container in memory. Error messages use the given name.
 
     Raises:
-        UnreadableFileError: it is none; also of what is read of it later.
+        UnreadableFileError: the content is no video. Also raised for later reads.
     """
     av = load_av()
     with (
@@ -69,24 +69,24 @@ def open_content(content: bytes, name: str) -> Iterator[Any]:
 
 @contextmanager
 def explaining(path: str) -> Iterator[None]:
-    """Turn what PyAV and the place of a file raise into one sentence that names the file."""
+    """Turn errors of PyAV and of the store into one sentence that names the file."""
     try:
         yield
     except load_av().FFmpegError as error:
         msg = f"{path}: no video that can be read ({error.strerror or error})"
         raise UnreadableFileError(msg) from error
     except OSError as error:
-        if error.errno == errno.EINVAL:  # the container sends its reader to where nothing can be
+        if error.errno == errno.EINVAL:  # the container refers to a position outside of the file
             msg = f"{path}: no video that can be read (it is empty or damaged)"
             raise UnreadableFileError(msg) from error
         raise explain_error(path, error) from error
 
 
 def find_pictures(container: Any, name: str) -> Any:
-    """Return the stream of pictures: of several the one that ffmpeg would show, never a cover.
+    """Return the video stream that ffmpeg would choose, ignoring cover pictures.
 
     Raises:
-        UnreadableFileError: there is none, or nothing here decodes it.
+        UnreadableFileError: no video stream exists, or no decoder supports it.
     """
     moving = [each for each in container.streams.video if not _is_still(each)]
     if not moving:
@@ -98,8 +98,7 @@ def find_pictures(container: Any, name: str) -> Any:
     if stream.codec_context is None:
         msg = f"{name}: no video that can be read, since nothing here decodes its pictures"
         raise UnreadableFileError(msg)
-    # A single thread: the engine has a worker a core, and what is decoded must not depend on
-    # timing.
+    # Use one thread: the engine runs a worker per core, and results must not depend on timing.
     stream.thread_type, stream.codec_context.thread_count = "NONE", 1
     return stream
 
@@ -111,15 +110,15 @@ def _is_still(stream: Any) -> bool:
 
 
 def find_sound(container: Any) -> Any | None:
-    """Return the first stream of sound that can be decoded; None: the video is silent."""
+    """Return the first audio stream with a decoder, or None."""
     sounds = container.streams.audio
     return sounds[0] if sounds and sounds[0].codec_context is not None else None
 
 
 class FrameScaler:
-    """Scales decoded frames by means of areas; one of it for all frames of a video.
+    """Scales decoded frames by averaging areas. Use one scaler for all frames of a video.
 
-    What prepares the scaling costs more than the scaling of a frame does.
+    Preparing a scaler costs more than scaling a frame.
     """
 
     def __init__(self) -> None:
@@ -137,12 +136,12 @@ class FrameScaler:
 
 @dataclass(frozen=True, slots=True)
 class PacketCopy:
-    """What is kept of a packet: its bytes, and its times in seconds.
+    """Copy of a packet: its bytes, and its times in seconds.
 
     Attributes:
-        time: when it is shown.
-        order: when it is decoded, where the container tells: nothing after it is shown earlier.
-        is_hidden: others need it, but it is never shown: an edit left it out.
+        time: display time.
+        order: decoding time if the container has one: no later packet is displayed earlier.
+        is_hidden: needed for decoding, but never displayed because of an edit.
     """
 
     data: bytes
@@ -154,10 +153,10 @@ class PacketCopy:
 
 
 def copy_packet(packet: Any, path: str) -> PacketCopy:
-    """Return what is kept of a packet.
+    """Return a copy of a packet.
 
     Raises:
-        UnreadableFileError: it has no time at all.
+        UnreadableFileError: the packet has no time.
     """
     time = packet.pts if packet.pts is not None else packet.dts
     if time is None:
@@ -176,14 +175,14 @@ def copy_packet(packet: Any, path: str) -> PacketCopy:
 
 
 class Track(Protocol):
-    """What packets are of."""
+    """The stream of packets."""
 
     @property
     def time_base(self) -> Fraction:
-        """The unit of their times."""
+        """Unit of the packets' times."""
 
     def add_to(self, container: Any) -> Any:
-        """Add a stream for them to a container, and return it."""
+        """Add a stream for the packets to a container, and return the stream."""
 
 
 def pack_pieces(
@@ -192,19 +191,19 @@ def pack_pieces(
     templates: Sequence[Track | None],
     begin: Fraction,
 ) -> bytes:
-    """Write packets as they are into a container in memory; the same packets give the same bytes.
+    """Write packets unchanged into a container in memory. Equal packets give equal bytes.
 
     Args:
-        pictures, sounds: in the order in which they are decoded.
-        templates: add the streams that they are of; None: there is none.
-        begin: the time, in seconds, that becomes 0; none is before it.
+        pictures, sounds: packets in decoding order.
+        templates: add the streams of the packets; None for a missing stream.
+        begin: time that becomes 0, in seconds; no packet is earlier.
     """
     av = load_av()
     target = io.BytesIO()
     with av.open(target, "w", format=CLIP_FORMAT, options=EXACT) as container:
         streams = [each and each.add_to(container) for each in templates]
         tracks = [(*each, 0) for each in _order(pictures)] + [(*each, 1) for each in _order(sounds)]
-        # Equal ones stay as they came.
+        # The sort is stable.
         for order, piece, track in sorted(tracks, key=itemgetter(0)):
             packet = av.Packet(piece.data)
             template = templates[track]
@@ -220,9 +219,9 @@ def pack_pieces(
 
 
 def _order(pieces: Sequence[PacketCopy]) -> list[tuple[Fraction, PacketCopy]]:
-    """Return packets with a time to decode each: rising, and never after any is shown.
+    """Return each packet with a decoding time, in ascending order and at most its display time.
 
-    Not all containers tell it, and some only from the third packet on.
+    Some containers have no decoding times, or have them only from the third packet on.
     """
     earliest = list(accumulate((piece.time for piece in reversed(pieces)), min))
     return list(zip(reversed(earliest), pieces, strict=True))

@@ -1,7 +1,7 @@
-"""When pictures are shown, where a container only tells when they are decoded.
+"""Display times of pictures in containers that store decoding times only.
 
-AVI has no field for it; of H.264 and its like ffmpeg then takes the order of decoding for that of
-display. A decoder knows better. It knows packets and their times, nothing of clips.
+AVI has no field for display times, so ffmpeg uses the decoding order of H.264 and similar codecs
+for both. A decoder knows the correct order. The module must not know clips.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from strandline_packs.video.files.clips import decode_packet
 from strandline_packs.video.files.containers import PacketCopy
 
 _GUESSED = frozenset({"h264", "hevc"})  # ffmpeg finds the order of all other codecs
-_MOST = 64  # packets after which one that gave no picture gives none
+_MOST = 64  # after this many packets, a packet without a picture will not yield one
 
 Pair = tuple[Any, PacketCopy]
 
 
 def needs_order(container: Any, stream: Any) -> bool:
-    """Return whether what a container tells of pictures' times is only when they are decoded."""
+    """Return whether the container's display times are really decoding times."""
     context = stream.codec_context
     is_guessed: bool = context.name in _GUESSED and context.has_b_frames
     return container.format.name == "avi" and is_guessed
 
 
 def needs_count(container: Any) -> bool:
-    """Return whether a container's length is an estimate, and its number of frames is not."""
+    """Return whether the container's length is an estimate while its frame count is exact."""
     return bool(container.format.name == "avi")
 
 
 class DisplayOrder:
-    """Gives packets the times at which their pictures are shown: those of the file, rearranged."""
+    """Assigns display times to packets: the times of the file, rearranged."""
 
     def __init__(self, stream: Any) -> None:
         context = stream.codec_context
         self._decoder = import_module("av").CodecContext.create(context.codec.name, "r")
         self._decoder.extradata = context.extradata
         self._decoder.thread_count = 1
-        self._slots: list[Fraction] = []  # times, rising, of which each picture takes one
+        self._slots: list[Fraction] = []  # ascending times; each picture takes one
         self._shown = 0  # how many are taken
         self._held: deque[tuple[int, Pair]] = deque()
-        self._times: dict[int, Fraction] = {}  # by what the packet calls its time
+        self._times: dict[int, Fraction] = {}  # by the timestamp of the packet
 
     def arrange(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """Yield packets in their order, each once it is known when it is shown."""
+        """Yield packets in their order, each as soon as its display time is known."""
         for packet, piece in pairs:
             self._slots.append(piece.time)
             self._held.append((packet.pts, (packet, piece)))
@@ -67,7 +67,7 @@ class DisplayOrder:
         while self._held and (self._held[0][0] in self._times or len(self._held) > most):
             name, (packet, piece) = self._held.popleft()
             time = self._times.pop(name, None)
-            if time is None:  # no picture came of it: it is damaged, and shown never
+            if time is None:  # the packet is damaged: it gave no picture and is never displayed
                 yield packet, replace(piece, is_hidden=True)
                 continue
             packet.pts = round(time / packet.time_base)  # the time of the pictures that are decoded

@@ -1,7 +1,7 @@
-"""How pictures look beside their pixels: colours, the shape of a pixel, and what a copy lacks.
+"""Appearance of pictures besides their pixels: colours, pixel shape, and losses of a copy.
 
-Levels mean other colours under another range or matrix, and pixels need not be square, so a file
-that is encoded again has to carry both. It knows frames and streams, nothing of clips.
+The same levels mean other colours in another range or matrix, and pixels may not be square, so an
+encoded copy has to carry both. The module must not know clips.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline_packs.video.files.orientation import read_orientation
 _PICTURES = "yuv420p"
 _BITS = 8
 _COLOUR_TAGS = ("color_range", "colorspace", "color_primaries", "color_trc")
-# Matroska has a shape of its own, which PyAV can't write, so a clip's stream has this tag.
+# PyAV cannot write Matroska's own pixel shape, so streams of clips carry this tag.
 _SHAPE_TAG = "PIXEL_SHAPE"
 # Side data of frames that states how bright HDR pictures are meant to be.
 _HDR = {
@@ -29,9 +29,9 @@ _HDR = {
 
 
 def convert_frame(frame: Any, width: int, height: int) -> Any:
-    """Return a frame in another size as encoders take it, with the tags of its colours.
+    """Return a frame in another size for encoders, with its colour tags.
 
-    Pictures of YUV keep range and matrix. Those of RGB have neither, so they get one of each.
+    YUV pictures keep range and matrix. RGB pictures have neither, so they get defaults.
     """
     is_rgb = frame.format.is_rgb or frame.format.has_palette
     target = {"dst_colorspace": "ITU601", "dst_color_range": "MPEG"} if is_rgb else {}
@@ -50,7 +50,7 @@ def copy_tags(frame: Any, encoder: Any) -> None:
 
 
 def list_losses(frame: Any) -> Iterator[str]:
-    """Yield reasons to count, for what a decoded frame has and a converted one lacks."""
+    """Yield counter names for properties that conversion drops from a decoded frame."""
     components = frame.format.components
     if any(each.bits > _BITS for each in components):
         yield "reduced: more than 8 bits a colour"
@@ -63,18 +63,18 @@ def list_losses(frame: Any) -> Iterator[str]:
 
 
 def copy_shape(source: Any, target: Any) -> None:
-    """Tag a stream of copied packets with the shape of their pixels, if these lack it."""
+    """Tag a stream of copied packets with their pixel shape if the packets lack it."""
     shape = source.sample_aspect_ratio
     if shape and shape != (source.codec_context.sample_aspect_ratio or 1):
         target.metadata[_SHAPE_TAG] = f"{shape.numerator}/{shape.denominator}"
 
 
 def read_shape(stream: Any) -> Fraction:
-    """Return the width of a pixel by its height, as the pictures are encoded."""
+    """Return the aspect ratio of a pixel as encoded, width by height."""
     return Fraction(stream.metadata.get(_SHAPE_TAG) or stream.sample_aspect_ratio or 1)
 
 
 def turn_shape(shape: Fraction, frame: Any) -> Fraction:
-    """Return the shape of a pixel after its decoded frame is put upright."""
+    """Return the pixel shape after its decoded frame is turned upright."""
     width, height = read_orientation(frame).turn_size(shape.numerator, shape.denominator)
     return Fraction(width, height)

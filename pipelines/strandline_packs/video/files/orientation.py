@@ -1,7 +1,7 @@
-"""Pictures as they are meant to be seen: cameras write them lying, and say how they are turned.
+"""Orientation of pictures: cameras store them rotated, with a matrix that describes the rotation.
 
-A matrix beside the pictures says it. Turns by quarters and mirrored ones are followed; any other is
-a player's effect, and is not. It knows frames, nothing of clips.
+Quarter turns and mirrored pictures are supported; other matrices are effects of a player and are
+ignored. The module must not know clips.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class Orientation(Enum):
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """The filters, in their order."""
+        """Filters in their order."""
         names: tuple[str, ...] = self.value[0]
         return names
 
     def turn_size(self, width: int, height: int) -> tuple[int, int]:
-        """Return width and height as they are seen."""
+        """Return width and height of the upright picture."""
         return (height, width) if self.value[1] else (width, height)
 
 
-# By the signs of what a matrix makes of a step to the right, and of one down: x and y each.
+# Keys are the signs of the matrix's images of a step to the right and a step down, as x and y.
 _BY_SIGNS = {
     ((1, 0), (0, 1)): Orientation.UPRIGHT,
     ((-1, 0), (0, -1)): Orientation.HALF,
@@ -62,7 +62,7 @@ def read_orientation(frame: Any) -> Orientation:
 
 
 def _find_direction(x: int, y: int) -> tuple[int, int]:
-    """Return where a step goes: along one axis, or nowhere where it is between two."""
+    """Return the axis of a step, or (0, 0) if the step is between two axes."""
     if abs(x) > _CLEARLY * abs(y):
         return (1 if x > 0 else -1, 0)
     if abs(y) > _CLEARLY * abs(x):
@@ -71,14 +71,14 @@ def _find_direction(x: int, y: int) -> tuple[int, int]:
 
 
 class FrameTurner:
-    """Puts the frames of a video upright; one of it for all of them."""
+    """Turns frames upright. Use one for all frames of a video."""
 
     def __init__(self) -> None:
         self._kind: tuple[Any, ...] = ()
         self._graph: Any = None
 
     def turn(self, frame: Any) -> Any:
-        """Return a frame as it is seen, with its time."""
+        """Return the upright frame with its time."""
         orientation = read_orientation(frame)
         if orientation is Orientation.UPRIGHT:
             return frame

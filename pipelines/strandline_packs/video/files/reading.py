@@ -1,6 +1,6 @@
-"""A video that is being read: its packets in the order of the file, how it stands, how it ends.
+"""A video during reading: its packets in file order, its orientation, and its end.
 
-It knows streams and a window of packets, not why a video is cut.
+The module must not know the rules for cuts.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from strandline_packs.video.files.orientation import Orientation, read_orientati
 from strandline_packs.video.files.sounds import SoundTrack
 from strandline_packs.video.files.windows import PacketWindow
 
-_MISSING = Fraction(2, 100)  # missing share of the length that a file tells: less may be rounding
-_SHORTER = 1  # and so many seconds
-_STATED = "DURATION"  # a tag of Matroska's streams, which have no field for it
+_MISSING = Fraction(2, 100)  # missing share of the stated length; less may be rounding
+_SHORTER = 1  # and missing seconds
+_STATED = "DURATION"  # tag of Matroska streams, which have no field for their length
 
 
 class PictureTrack:
-    """The stream of pictures, as clips hold it: packets as they are."""
+    """The video stream with unchanged packets, for clips."""
 
     def __init__(self, stream: Any, path: str) -> None:
         self._stream = stream
@@ -46,10 +46,10 @@ class PictureTrack:
         return base
 
     def add_to(self, container: Any) -> Any:
-        """Add a stream to a clip's container.
+        """Add a stream to the container of a clip.
 
         Raises:
-            UnreadableFileError: the container takes no such pictures.
+            UnreadableFileError: the container does not support the codec.
         """
         try:
             stream = container.add_stream_from_template(self._stream)
@@ -65,11 +65,11 @@ class VideoReading:
     """Reads a container to its end.
 
     Args:
-        pictures: the stream that is cut.
-        sound: that goes along; None: none does.
+        pictures: video stream to cut.
+        sound: accompanying audio stream, or None.
 
     Attributes:
-        orientation: how pictures are put upright; None: none was decoded yet.
+        orientation: orientation of the pictures, or None before the first decoded picture.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class VideoReading:
         self.orientation: Orientation | None = None
         self._container = container
         self._sound = sound
-        self._end = Fraction(0)  # end of whatever the file has, in seconds
+        self._end = Fraction(0)  # end of the longest stream, in seconds
         self._is_edited = False
 
     def read(self) -> Iterator[Pair]:
-        """Yield packets of pictures, as they are and as they are kept; those of sound are kept.
+        """Yield video packets with their copies; audio packets go into the window.
 
         Raises:
             UnreadableFileError: the window has become too large, or a packet has no time.
@@ -98,7 +98,7 @@ class VideoReading:
             yield packet, piece
 
     def _read(self) -> Iterator[Pair]:
-        # All streams: any of them may be what the file's length is of.
+        # Read all streams, because the stated length may refer to any of them.
         for packet in self._container.demux():
             if packet.size == 0:  # an empty packet only marks a stream's end
                 continue
@@ -119,9 +119,9 @@ class VideoReading:
             self.orientation = read_orientation(frames[0])
 
     def find_begin(self, piece: PacketCopy) -> Fraction:
-        """Return when the first picture is shown, by the first packet that is shown at all.
+        """Return the display time of the first picture, given the first displayed packet.
 
-        After an edit it need not be that packet's: others may be shown before it.
+        After an edit, pictures of later packets may be displayed earlier.
         """
         stream = self.pictures
         if not self._is_edited or stream.start_time is None:
@@ -143,14 +143,14 @@ class VideoReading:
         }
 
     def check_end(self) -> None:
-        """Compare what was read with the length that the file tells.
+        """Compare the read length with the stated length of the file.
 
         Raises:
-            UnreadableFileError: much less was read.
+            UnreadableFileError: the file is much shorter than stated.
         """
         window, stated = self.window, self._find_stated_end()
         read = window.read
-        if stated is None:  # only the whole file tells a length, of whatever is longest in it
+        if stated is None:  # the only stated length is that of the longest stream
             stated = Fraction(self._container.duration or 0, load_av().time_base)
             # Some count from the first packet, and some from nought.
             read = max(self._end, self._end - window.first)
@@ -164,7 +164,7 @@ class VideoReading:
             raise UnreadableFileError(msg)
 
     def _find_stated_end(self) -> Fraction | None:
-        """Return when the pictures end, in seconds, where the file tells that of them alone."""
+        """Return the stated end of the video stream in seconds, or None."""
         stream = self.pictures
         length: Fraction = (stream.duration or 0) * stream.time_base
         if needs_count(self._container) and stream.average_rate:
@@ -176,7 +176,7 @@ class VideoReading:
 
 
 def _parse_length(text: str) -> Fraction | None:
-    """Return the seconds in `00:00:12.000000000`; None where it is none."""
+    """Return the seconds of `00:00:12.000000000`, or None for other text."""
     hours, minutes, seconds = (*text.split(":"), "", "")[:3]
     try:
         return int(hours) * 3600 + int(minutes) * 60 + Fraction(seconds)

@@ -1,7 +1,7 @@
-"""A video's sound as clips hold it: its own packets, or samples where a clip can't hold its codec.
+"""Audio of clips: the original packets, or PCM samples if the container does not support the codec.
 
-Cameras and old programs write sound that Matroska has no name for; what it decodes to loses
-nothing. It knows streams and packets, nothing of where a video is cut.
+Cameras and old programs write audio codecs that Matroska does not support. Decoding them to PCM
+loses nothing. The module must not know the rules for cuts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from strandline.data.files.opening import UnreadableFileError
 from strandline_packs.video.files.containers import CLIP_FORMAT, PacketCopy, copy_packet, load_av
 
-# By how a decoder hands out samples: the codec that keeps them, and the format that it takes.
+# Keys are sample formats of decoders; values are the PCM codec and its sample format.
 _PLAIN = {
     "u8": ("pcm_u8", "u8"),
     "s16": ("pcm_s16le", "s16"),
@@ -26,14 +26,14 @@ _PLAIN = {
 
 
 class SoundTrack:
-    """The stream of sound, packet by packet.
+    """The audio stream, packet by packet.
 
     Args:
-        stream: of the container that is read.
-        path: for messages.
+        stream: stream of the open container.
+        path: path for messages.
 
     Raises:
-        UnreadableFileError: nothing that a clip can hold comes of it.
+        UnreadableFileError: a clip can contain neither the packets nor the samples.
     """
 
     def __init__(self, stream: Any, path: str) -> None:
@@ -59,7 +59,7 @@ class SoundTrack:
         return base
 
     def copy(self, packet: Any) -> Iterator[PacketCopy]:
-        """Yield what a clip holds of a packet."""
+        """Yield the copies of a packet for a clip."""
         if self._encoder is None:
             yield copy_packet(packet, self._path)
             return
@@ -84,12 +84,12 @@ class SoundTrack:
 
 
 def find_layout(context: Any) -> str:
-    """Return the name of a layout with as many channels as a stream has.
+    """Return the name of a channel layout with the stream's number of channels.
 
-    Containers may only tell their number.
+    Some containers state only the number.
 
     Raises:
-        UnreadableFileError: there is none with so many.
+        UnreadableFileError: no layout has this number of channels.
     """
     count = len(context.layout.channels)
     names = {1: "mono", 2: "stereo", 3: "2.1", 4: "4.0", 5: "5.0", 6: "5.1", 7: "6.1", 8: "7.1"}
@@ -103,7 +103,7 @@ def find_layout(context: Any) -> str:
 
 
 def _can_hold(stream: Any) -> bool:
-    """Return whether a clip's container takes a stream as it is."""
+    """Return whether the container of clips supports the stream's codec."""
     with load_av().open(io.BytesIO(), "w", format=CLIP_FORMAT) as container:
         try:
             container.add_stream_from_template(stream)

@@ -1,7 +1,7 @@
-"""The packets of a video that its next clips may need, and no others.
+"""Window of the packets that the next clips of a video may need.
 
-It is fed in the order of the file, and gives up what lies behind. It knows times and packets, not
-why a video is cut where it is.
+Packets are added in file order and dropped as soon as no clip needs them. The module must not know
+the rules for cuts.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from typing import Any
 from strandline.data.files.opening import UnreadableFileError
 from strandline_packs.video.files.containers import PacketCopy, Track, pack_pieces
 
-_APART = 10  # seconds that sound may come later than its pictures, as ffmpeg's own writers allow
+# seconds that audio may lag behind its pictures in the file; ffmpeg's writers allow this
+_APART = 10
 
 
 class PacketWindow:
-    """Packets from the key frame that the next clip needs to where the file was read.
+    """Packets from the key frame of the next clip to the read position.
 
     Args:
-        tracks: of pictures and of sound.
-        rate: pictures a second, of a video with packets that tell no length.
-        path: for messages.
-        max_bytes: that it may hold.
+        tracks: the video and the audio track.
+        rate: pictures per second, for packets without a length.
+        path: path for messages.
+        max_bytes: size limit of the window.
 
     Attributes:
-        end: where the last picture so far has been shown, in seconds.
-        first, read: the first and the last time that any picture told.
-        order: before it nothing is shown that is still to come.
-        zero: from which the times of clips are told; its cutter sets it.
+        end: end of the last displayed picture so far, in seconds.
+        first, read: earliest and latest display time so far.
+        order: all later packets are displayed at or after this time.
+        zero: origin of the clips' times; set by the cutter.
     """
 
     def __init__(
@@ -97,11 +98,11 @@ class PacketWindow:
         return self._tracks[1] is None or self._sound_end >= end or is_late
 
     def cut(self, begin: Fraction, end: Fraction) -> dict[str, Any] | None:
-        """Return what is shown from `begin` to before `end`, and forget what no later clip needs.
+        """Return the clip from `begin` to before `end`, and drop packets that no later clip needs.
 
         Returns:
-            Columns of a clip: when its first frame is shown, its end, its number of frames, its
-            content and the content's lead. None where no frame is shown in it.
+            Columns of a clip: display time of its first frame, its end, its number of frames, its
+                content, and the content's lead. None if no frame is displayed in this range.
         """
         shown = [
             at
@@ -147,9 +148,9 @@ class PacketWindow:
 
 
 def _hide(pieces: list[PacketCopy], before: Fraction) -> list[PacketCopy]:
-    """Return pictures of which those that are never shown have a time at which nothing is shown.
+    """Return the pictures with the never displayed ones moved before the start of the clip.
 
-    A clip's container can't mark them, and what is before a clip's beginning is left out.
+    The container cannot mark hidden pictures, and players skip pictures before the start.
     """
     return [
         replace(piece, time=min(piece.time, before)) if piece.is_hidden else piece
