@@ -4,7 +4,8 @@
 for each prompt that it is asked for, and has answered. A prompt that begins with `die` or `hang`
 does so the first time, one that begins with `poison` kills it each time, and one with `late` is
 answered when the folder has a file `go`, or after a second if it has a file `soon`; where the
-folder has a file `broken`, it does not start.
+folder has a file `broken`, it does not start. A prompt that begins with `orphan` ends the server
+the first time, but a child of the server keeps the connection open.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ class Handler(BaseHTTPRequestHandler):
                 os._exit(7)
             (FOLDER / f"hanging-{os.getpid()}").touch()
             time.sleep(1000)
+        if prompt.startswith("orphan") and not once.exists():
+            once.touch()
+            if os.fork() == 0:  # the child keeps the connection open, and never answers
+                time.sleep(60)
+            os._exit(7)
         if prompt.startswith("late"):
             begun = time.monotonic()
             while not (FOLDER / "go").exists():

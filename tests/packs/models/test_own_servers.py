@@ -98,6 +98,14 @@ def test_a_server_that_dies_is_replaced_and_its_requests_are_asked_again(tmp_pat
     assert set(answered) == set(prompts)
 
 
+@pytest.mark.timeout(100)
+def test_a_request_to_a_server_that_has_ended_is_asked_again(tmp_path: Path) -> None:
+    """The connection stays open, for example if another process has it or took the port."""
+    stage = open_stage(tmp_path)
+    assert ask(stage, "orphan") == ["small: orphan"]
+    assert len(list_started(tmp_path)) == 2
+
+
 def test_a_port_is_kept_for_a_server_that_binds_it_late(tmp_path: Path) -> None:
     program = (
         "import runpy, socket, sys\n"

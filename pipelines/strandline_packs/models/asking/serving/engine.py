@@ -42,6 +42,7 @@ code = server.wait()
 os._exit(code if code >= 0 else 128 - code)
 """
 _LOOK_SECONDS = 0.2
+_WATCH_SECONDS = 1.0
 _GUARD_SECONDS, _END_SECONDS = 1.0, 10.0
 _MOST_DEATHS = 3  # in a row, before it was ready once
 _SHOWN = 600  # letters of the end of its log
@@ -74,6 +75,9 @@ class EngineTerms(NamedTuple):
     answers_within: float = 30.0
 
 
+Running = tuple[subprocess.Popen[bytes], EngineWire]
+
+
 class OwnServer:
     """Posts to a server of its own, which it starts when there is something to post.
 
@@ -94,7 +98,7 @@ class OwnServer:
         self._render, self._connect, self._terms = render, connect, terms
         self._clock, self._report = clock, report
         self._starting = asyncio.Lock()
-        self._running: tuple[subprocess.Popen[bytes], EngineWire] | None = None
+        self._running: Running | None = None
         self._log: IO[bytes] | None = None
         self._port: socket.socket | None = None
         self._deaths = 0
@@ -119,7 +123,7 @@ class OwnServer:
             running = await self._find_running()
         if running is None:
             return Unanswered("its server does not start", was_sent=False)
-        reply = await running[1].post(path, body)
+        reply = await _post_while_alive(running, path, body)
         if isinstance(reply, Unanswered):
             await self._examine(running)
         return reply
@@ -132,7 +136,7 @@ class OwnServer:
         if self._log is not None:
             self._log.close()
 
-    async def _find_running(self) -> tuple[subprocess.Popen[bytes], EngineWire] | None:
+    async def _find_running(self) -> Running | None:
         if self._running is not None and self._running[0].poll() is None:
             return self._running
         if self._running is not None:
@@ -153,7 +157,7 @@ class OwnServer:
         await self._note_death(f"ended with code {self._running[0].returncode}")
         return None
 
-    def _start(self) -> tuple[subprocess.Popen[bytes], EngineWire]:
+    def _start(self) -> Running:
         port = self._reserve_port()
         if self._log is None:
             self._log = tempfile.TemporaryFile(prefix="strandline-engine-")  # noqa: SIM115 - for its life
@@ -186,7 +190,7 @@ class OwnServer:
             self._port.close()
             self._port = None
 
-    async def _examine(self, running: tuple[subprocess.Popen[bytes], EngineWire]) -> None:
+    async def _examine(self, running: Running) -> None:
         """Have a server that hangs replaced; one that has died is, when it is needed."""
         with contextlib.suppress(subprocess.TimeoutExpired):  # the guard may be about to end
             await asyncio.to_thread(running[0].wait, _GUARD_SECONDS)
@@ -216,7 +220,7 @@ class OwnServer:
             )
         self._report(f"{self._terms.name}: its server {what}; it is started again")
 
-    async def _end(self, running: tuple[subprocess.Popen[bytes], EngineWire]) -> None:
+    async def _end(self, running: Running) -> None:
         process, wire = running
         with contextlib.suppress(OSError):
             assert process.stdin is not None  # see `_start`
@@ -232,3 +236,21 @@ class OwnServer:
         self._log.seek(max(0, end - 4 * _SHOWN))
         text = self._log.read().decode("utf-8", "replace")
         return " ".join(text.split())[-_SHOWN:]
+
+
+async def _post_while_alive(running: Running, path: str, body: bytes) -> Reply | Unanswered:
+    """Post, and stop waiting if the server ends.
+
+    The connection can outlive the server: a child process may have inherited it, or another program
+    may have taken the port. Without this check the request waits until its timeout.
+    """
+    process, wire = running
+    posting = asyncio.ensure_future(wire.post(path, body))
+    try:
+        while not posting.done():
+            await asyncio.wait({posting}, timeout=_WATCH_SECONDS)
+            if not posting.done() and process.poll() is not None:
+                return Unanswered("its server has ended")
+        return posting.result()
+    finally:
+        posting.cancel()
