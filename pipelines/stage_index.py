@@ -15,6 +15,7 @@ from strandline.plan.stages.packs import Pack
 ROOT = Path(__file__).parent
 PACKS = ROOT / "strandline_packs"
 STUB = ROOT / "strandline/stages.pyi"
+_WIDTH = 100  # of a line, as the formatter has it
 _TEXT = """# Made by `make crds` from the lists of the packs. Do not edit.
 {imports}
 
@@ -37,7 +38,7 @@ def render_stub(packs: Iterable[Pack]) -> str:
         module, _, name = target.partition(":")
         by_module.setdefault(module, set()).add(name)
     imports = [
-        f"from {module} import {name} as {name}"
+        _render_import(module, name)
         for module, names in sorted(by_module.items())
         for name in sorted(names)
     ]
@@ -45,6 +46,12 @@ def render_stub(packs: Iterable[Pack]) -> str:
     return _TEXT.format(
         imports="\n".join(imports), names="\n".join(f'    "{name}",' for name in names)
     )
+
+
+def _render_import(module: str, name: str) -> str:
+    line = f"from {module} import {name} as {name}"
+    whole = f"from {module} import (\n    {name} as {name},\n)"
+    return line if len(line) <= _WIDTH else whole
 
 
 def main() -> int:
