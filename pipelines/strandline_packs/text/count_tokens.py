@@ -1,6 +1,6 @@
-"""The stage `count-tokens`: how much text passes, in documents, characters and tokens.
+"""The stage `count-tokens`: gathers the amount of text in documents, characters, and tokens.
 
-No tokeniser of a model is asked: words are counted as the quality filter counts them.
+No model's tokenizer is used: words are counted as in the quality filter.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SCHEMA = pa.schema(
 
 
 class Tokens(StrEnum):
-    """What counts as a token."""
+    """Definition of a token."""
 
     WORDS = "words"
     WHITESPACE = "whitespace"
@@ -55,7 +55,7 @@ class CountTokens(StatefulFilter):
     """Gathers documents, characters and tokens of a text column, and a histogram of lengths."""
 
     class Params(StatefulFilter.Params):
-        """What is counted."""
+        """The columns and the groups to count."""
 
         column: str = Field(default="text", description="Column with the text.")
         tokens: Tokens = Field(
@@ -76,15 +76,15 @@ class CountTokens(StatefulFilter):
         return (self.params.column,)
 
     def setup(self) -> None:
-        """Begin with nothing."""
+        """Start with empty counts."""
         self._gathered: dict[str, TextVolume] = {}
 
     def process(self, task: Task) -> Task:
         """Count the tokens of every row.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: the text is none, or the groups can't be spelled.
+            MissingColumnError: a column is missing.
+            TypeError: the text column has no text, or groups have an unsupported type.
         """
         texts = list_strings(task.table, self.params.column)
         by = self.params.by

@@ -18,7 +18,7 @@ from strandline_packs.text.text_quality import count_stop_words, measure_text
 
 
 class FilterTextQuality(RowFilter):
-    """Keeps rows that read like prose. A row is counted under the first rule it breaks."""
+    """Keeps rows that read like prose. A dropped row counts under the first rule it breaks."""
 
     class Params(RowFilter.Params):
         """The rules."""

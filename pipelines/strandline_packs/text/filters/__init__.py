@@ -1,1 +1,1 @@
-"""Filters of documents by the published rules of large corpora, each a stage of its own."""
+"""Document filters by the published rules of large corpora, a stage each."""

@@ -1,6 +1,6 @@
-"""What filters of documents have in common: a column, how it is split, and reasons.
+"""Base of document filters: the column, its splitting, and reasons for dropping.
 
-A subclass says why a text is dropped, with a name that users of datatrove know.
+Subclasses name their reasons as datatrove does.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from strandline_packs.text.filters.words.word_rules import compose
 
 
 class FilterAnswer(NamedTuple):
-    """What a filter makes of a text.
+    """Decision of a filter about a text.
 
     Attributes:
-        reason: why it is dropped; None where it is kept.
-        text: as it goes on.
-        measures: of the text, where they are to become columns.
+        reason: reason for dropping, or None.
+        text: possibly changed text.
+        measures: measures that become columns.
     """
 
     reason: str | None
@@ -44,7 +44,7 @@ class DocumentFilter(RowFilter):
     """Drops documents, each with the first reason that is found."""
 
     class Params(RowFilter.Params):
-        """What each of these filters has."""
+        """Parameters of all document filters."""
 
         column: str = Field(default="text", description="Column with the text.")
 
@@ -54,7 +54,7 @@ class DocumentFilter(RowFilter):
         return (self.params.column,)
 
     def judge(self, text: str) -> FilterAnswer:
-        """Judge one text; by default it goes on as it is."""
+        """Judge one text. The default keeps the text unchanged."""
         prepared = self._prepare(text)
         reason = self._find_reason(prepared)
         if reason is not None:
@@ -63,18 +63,18 @@ class DocumentFilter(RowFilter):
         return FilterAnswer(verdict.reason, text, verdict.measures)
 
     def _prepare(self, text: str) -> str:
-        """Return a text as it is looked at; by default as it is."""
+        """Return the text to measure. The default is the text itself."""
         return text
 
     def _find_reason(self, text: str) -> str | None:
-        """Return why a text is dropped whatever its measures are; by default nothing does it."""
+        """Return a reason to drop the text without measuring it. The default is None."""
 
     def _measure(self, text: str) -> Iterable[Measured]:
-        """Measure what the rules are about, in their order; None where a rule is not asked."""
+        """Yield the measures for the rules in order; None skips a rule."""
         raise NotImplementedError
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Drop, or mark, the rows whose text breaks a rule."""
+        """Drop or mark the rows with a text that breaks a rule."""
         params = self.params
         texts = list_strings(table, params.column)
         judged = [judge(text) for text, judge in zip(texts, self._list_judges(table), strict=True)]
@@ -86,12 +86,12 @@ class DocumentFilter(RowFilter):
         return JudgedRows(table, reasons, spread_measures(verdicts))
 
     def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:
-        """Return what judges the text of each row; by default `judge`, whatever the row has."""
+        """Return the judge for the text of each row. The default is `judge` for all rows."""
         return repeat(self.judge, table.num_rows)
 
 
 class PresetParams(BaseModel):
-    """Limits by language, of which those that are written win."""
+    """Limits by language. Explicit parameters override them."""
 
     preset: str | None = Field(
         default=None,
@@ -146,21 +146,21 @@ class SplittingFilter(DocumentFilter):
         return PACKAGES[self.params.splitting]
 
     def setup(self) -> None:
-        """Load what splits texts."""
+        """Load the splitter."""
         self._splitter: Splitter = load_splitter(self.params.splitting, self.params.language)
 
     def _prepare(self, text: str) -> str:
-        """Return the text as it is counted; datatrove counts accents of their own as characters."""
+        """Return the text to count; datatrove counts combining accents as characters."""
         return text if self.params.compatible else compose(text)
 
     def _find_script(self, text: str) -> str:
-        """Return the script whose rules apply; for datatrove all rules apply to all."""
+        """Return the script that selects the rules; in datatrove all rules apply to all scripts."""
         return LATIN if self.params.compatible else find_script(text)
 
     def _read_limit(self, limit: float | None) -> float | None:
-        """Return a rule's limit; None where the rule is off.
+        """Return the limit of a rule, or None if the rule is off.
 
-        For datatrove 0 switches a rule off, so that no limit of 0 can be set.
+        In datatrove 0 disables a rule, so a limit of 0 is impossible.
         """
         return (limit or None) if self.params.compatible else limit
 
@@ -173,6 +173,6 @@ class SplittingFilter(DocumentFilter):
         is_least: bool = False,
         is_count: bool = False,
     ) -> Rule:
-        """Return the rule whose limit is a parameter, which has the name that it has in Python."""
+        """Return the rule whose limit is the parameter with this Python name."""
         limit = self._read_limit(getattr(self.params, field))
         return Rule(reason, measure, to_camel(field), limit, is_least, is_count)

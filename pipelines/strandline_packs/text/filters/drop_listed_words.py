@@ -1,7 +1,7 @@
-"""The stage `drop-listed-words`: texts with a word of lists that the user brings, as in C4.
+"""The stage `drop-listed-words`: drops texts with words of the user's lists, as C4 does.
 
-Which texts with such a word are kept nevertheless follows from the text, not from chance: a source
-that is worked on again gives the same rows.
+A fraction of such texts can be kept. The text selects them, not chance, so a repeated source gives
+the same rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strandline_packs.text.filters.listed_words import WordFinder
 from strandline_packs.web.item_lists import ItemList, ListedParams
 
 _REASON = "document_removed_with_badwords"
-# Those that C4 looks for without word boundaries.
+# Languages in which C4 ignores word boundaries.
 _UNSPACED = frozenset({"ja", "th", "zh"})
 _DIGEST_BYTES = 8
 
@@ -41,10 +41,10 @@ class WordList(ItemList):
 
 
 class DropListedWords(DocumentFilter):
-    """Drops texts that have a word of a list; what is in the lists is in the fingerprint."""
+    """Drops texts with a word of a list. The fingerprint covers the contents of the lists."""
 
     class Params(DocumentFilter.Params, ListedParams):
-        """The lists. None comes along: what is unwanted is for those to say who curate."""
+        """The lists. Strandline ships none: curators decide which words are unwanted."""
 
         words: WordList = Field(
             default=WordList(), description="Words that drop a text of any language."
@@ -78,8 +78,8 @@ class DropListedWords(DocumentFilter):
             return {"words": self.words, **own}
 
         def normalise(self, name: str, items: Iterable[str]) -> frozenset[str]:
-            """Return the items of a list as they are compared."""
-            return super().normalise(name, items) - {""}  # it would be found in every text
+            """Return the items of a list in their normal form."""
+            return super().normalise(name, items) - {""}  # every text contains the empty item
 
     version = "2"
     params: Params
@@ -108,10 +108,10 @@ class DropListedWords(DocumentFilter):
         }
 
     def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:
-        """Return what judges each text by the lists of its language.
+        """Return for each text the judge with the lists of its language.
 
         Raises:
-            MissingColumnError: there is no column with the language.
+            MissingColumnError: the language column is missing.
         """
         name = self.params.language_column
         if name is None:

@@ -1,6 +1,6 @@
-"""Whether a text has a word of a list; it is looked for in time that follows the text's length.
+"""Search for listed words, in time proportional to the length of the text.
 
-Pure: text in, an answer out. It knows neither where lists come from nor what follows from one.
+Pure. The module must not know the origin of lists, or the effect of a match.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from strandline_packs.text.filters.words.word_rules import (
 
 
 class WordFinder:
-    """Looks for items, each one or several words, in any case.
+    """Searches for items of one or several words, ignoring case.
 
-    Without `anywhere`, no letter, digit or underscore may stand before or behind an item.
+    Unless `anywhere` is set, no letter, digit, or underscore may be adjacent to an item.
 
     Args:
-        items: in lower case, none of them empty.
-        anywhere: find them also inside words.
+        items: non-empty items in lower case.
+        anywhere: also match inside words.
     """
 
     def __init__(self, items: Iterable[str], *, anywhere: bool = False) -> None:
         items = {compose(item) for item in items} - {""}
         self._parts: list[str] = sorted(items) if anywhere else []
         self._words: set[str] = set()
-        # Regular expressions of hundreds of items are slow, so one is asked for where its first
-        # run of letters is a word of the text.
+        # Regular expressions with hundreds of items are slow, so each is tried only if the first
+        # word of its item occurs in the text.
         self._phrases: dict[str, list[regex.Pattern[str]]] = defaultdict(list)
         self._marks: list[regex.Pattern[str]] = []
         for item in () if anywhere else sorted(items):

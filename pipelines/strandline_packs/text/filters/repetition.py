@@ -1,4 +1,4 @@
-"""How much of a text is said again: shares of lines, paragraphs and n-grams.
+"""Repetition in a text: shares of repeated lines, paragraphs, and n-grams.
 
 The measures are those of the Gopher corpus. Pure: strings in, numbers out.
 """
@@ -30,12 +30,12 @@ def count_repeats(items: Sequence[str]) -> Repeats:
 
 
 def name_top(n: int) -> str:
-    """Return the name of what the most frequent n-gram has of a text, each time counted."""
+    """Return the name of the share of the most frequent n-gram, counting every occurrence."""
     return f"top_{n}_gram"
 
 
 def name_repeated(n: int) -> str:
-    """Return the name of what n-grams that occurred before have of a text."""
+    """Return the name of the share of n-grams that occurred before."""
     return f"duplicated_{n}_n_grams"
 
 
@@ -47,15 +47,15 @@ def measure_ngrams(
     *,
     compatible: bool = False,
 ) -> Iterator[tuple[str, float]]:
-    """Yield shares of a text's characters that are in n-grams, each with its name.
+    """Yield the shares of a text's characters in repeated n-grams, by measure name.
 
     Args:
-        words: of the text, in order.
-        size: of the text, in characters.
-        top: words of an n-gram of which the most frequent is measured.
-        repeated: words of those that occurred before.
-        compatible: as datatrove counts: the most frequent n-gram may occur once, which drops short
-            texts, and repeated ones are equal once joined, so that `ab c` is `a bc` again.
+        words: words of the text, in order.
+        size: length of the text in characters.
+        top: n of the n-grams whose most frequent one is measured.
+        repeated: n of the n-grams whose repetitions are measured.
+        compatible: count as datatrove: the most frequent n-gram may occur once, which drops short
+            texts, and n-grams are compared after joining, so that `ab c` equals `a bc`.
     """
     ngrams = Ngrams(words)
     for n in top:
@@ -69,8 +69,8 @@ def measure_ngrams(
 class Ngrams:
     """N-grams of words that occur more than once.
 
-    An n-gram can only occur twice where the one without its last word does, so that with each word
-    more there is less to look at. Codes are ranks among those that are left, hence exact.
+    An n-gram can repeat only if its first n-1 words repeat, so each larger n has fewer candidates.
+    Codes are ranks among the candidates, and therefore exact.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -82,9 +82,10 @@ class Ngrams:
         self._known = len(numbers)
 
     def measure_top(self, n: int) -> int:
-        """Return the characters of the most frequent n-gram, each time it occurs.
+        """Return the characters of all occurrences of the most frequent n-gram.
 
-        Words are joined by a blank; 0 where none occurs twice. Of several the first counts.
+        Words are joined by blanks. Return 0 if no n-gram repeats. The first of equally frequent
+        ones counts.
         """
         positions, codes = self._find(n)
         if not positions.size:
@@ -97,7 +98,7 @@ class Ngrams:
     def measure_repeated(self, n: int) -> int:
         """Return the characters of n-grams that occurred before, without blanks.
 
-        Where one is counted, the next begins behind it.
+        Counted n-grams do not overlap.
         """
         positions, codes = self._find(n)
         seen: set[int] = set()
@@ -134,12 +135,12 @@ class Ngrams:
 
 
 def measure_first(words: Sequence[str], n: int) -> int:
-    """Return the characters of a text's first n-gram, its words joined by a blank."""
+    """Return the characters of the first n-gram, with its words joined by blanks."""
     return sum(map(len, words[:n])) + n - 1 if len(words) >= n else 0
 
 
 def measure_joined(words: Sequence[str], n: int) -> int:
-    """Return what `Ngrams.measure_repeated` does, where n-grams are equal once joined."""
+    """Return the result of `Ngrams.measure_repeated` for joined n-grams."""
     text = "".join(words)
     ends = list(accumulate(map(len, words), initial=0))
     seen: set[str] = set()

@@ -1,7 +1,7 @@
-"""How texts are split into words and sentences: by our rules, or by a library's.
+"""Splitting of texts into words and sentences, by our rules or by a library.
 
-It knows libraries and languages, nothing of what is counted. spaCy and NLTK are asked for rules
-alone, which are in their packages: no model is loaded and nothing is fetched.
+Only rules of spaCy and NLTK are used, which their packages contain: no model is loaded and nothing
+is downloaded. The module must not know measures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST_CHARACTERS = 50_000_000
 
 
 class Splitting(StrEnum):
-    """Whose rules texts are split by."""
+    """The source of the splitting rules."""
 
     RULES = "rules"
     SPACY = "spacy"
@@ -33,7 +33,7 @@ class UnknownLanguageError(ValueError):
 
 
 class Splitter(Protocol):
-    """Splits texts. What is between blanks is at least one word."""
+    """Splits texts. Text between blanks gives at least one word."""
 
     @abstractmethod
     def split_words(self, text: str) -> list[str]:
@@ -45,7 +45,7 @@ class Splitter(Protocol):
 
 
 class RuleSplitter(Splitter):
-    """Splits by rules of our own, whatever the language."""
+    """Splits by our own rules in every language."""
 
     def split_words(self, text: str) -> list[str]:
         return split_words(text)
@@ -55,14 +55,14 @@ class RuleSplitter(Splitter):
 
 
 class SpacySplitter(Splitter):
-    """Splits as spaCy's blank pipeline of a language does.
+    """Splits like spaCy's blank pipeline of a language.
 
     Args:
-        language: two letters, or `xx` for any.
+        language: two letters, or `xx` for any language.
 
     Raises:
-        ImportError: spaCy is not installed, or what it needs for the language.
-        UnknownLanguageError: it has no rules for it.
+        ImportError: spaCy, or its package for the language, is not installed.
+        UnknownLanguageError: spaCy has no rules for the language.
     """
 
     def __init__(self, language: str) -> None:
@@ -98,7 +98,8 @@ class SpacySplitter(Splitter):
         return [(sentence.start_char, sentence.end_char) for sentence in tokens.sents]
 
     def _tokenize(self, text: str) -> Any:  # noqa: ANN401 - a Doc, where spaCy is there
-        # It keeps each word that it has met: begun anew, a long-lived worker stays small.
+        # spaCy caches every word, so start a new pipeline to limit the memory of long-lived
+        # workers.
         self._seen += len(text)
         if self._seen > _MOST_CHARACTERS:
             self._begin()
@@ -127,10 +128,10 @@ class NltkSplitter(Splitter):
 
 
 def load_splitter(splitting: Splitting, language: str = "en") -> Splitter:
-    """Load what splits texts of a language.
+    """Load the splitter of a language.
 
     Raises:
-        ImportError: its library is not installed.
+        ImportError: the library is not installed.
         UnknownLanguageError: the library has no rules for the language.
     """
     if splitting is Splitting.SPACY:
@@ -139,6 +140,6 @@ def load_splitter(splitting: Splitting, language: str = "en") -> Splitter:
 
 
 def cut_sentences(splitter: Splitter, text: str) -> list[str]:
-    """Return the sentences of a text, each with the blanks behind it; joined they are the text."""
+    """Return the sentences of a text with their trailing blanks; joined they equal the text."""
     starts = [start for start, _ in splitter.find_sentences(text)][1:]
     return [text[at:end] for at, end in zip([0, *starts], [*starts, len(text)], strict=True)]

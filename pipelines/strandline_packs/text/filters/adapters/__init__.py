@@ -1,1 +1,1 @@
-"""Steps of other libraries as stages, which stay where they are and are installed by the user."""
+"""Adapters that run steps of other libraries as stages. Users install these libraries."""

@@ -1,6 +1,6 @@
-"""Parameters of a step of another library: by its own names, beside those of the stage.
+"""Parameters of another library's step, under its own names, next to those of the stage.
 
-It knows signatures, no library.
+The module knows signatures, and must not know libraries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 class BroughtParams(Stage.Params):
-    """The step's own parameters, by its own names or in camelCase, beside these."""
+    """Accepts the step's own parameters too, by their names or in camelCase."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -30,10 +30,10 @@ class BroughtParams(Stage.Params):
 
 
 def check_signature(library: str, step: Any, values: Mapping[str, Any]) -> None:  # noqa: ANN401 - a class of the library's
-    """Check parameters against what a step takes.
+    """Check parameters against the signature of a step.
 
     Raises:
-        ValueError: it lacks one, or takes no such parameter.
+        ValueError: a parameter is missing or unknown.
     """
     try:
         inspect.signature(step.__init__).bind(None, **values)
@@ -43,13 +43,13 @@ def check_signature(library: str, step: Any, values: Mapping[str, Any]) -> None:
 
 
 def check_refused(values: Mapping[str, Any], reasons: Mapping[str, str]) -> None:
-    """Check that no parameter is among those that a run can't have.
+    """Check that no parameter is unsupported.
 
     Args:
-        reasons: why, and what to do, by the name of the parameter.
+        reasons: reason and remedy by the name of the parameter.
 
     Raises:
-        ValueError: one is.
+        ValueError: a parameter is unsupported.
     """
     for name in values:
         if name in reasons:

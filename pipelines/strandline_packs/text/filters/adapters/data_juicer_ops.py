@@ -1,7 +1,7 @@
-"""`use: data_juicer:words_num_filter`: a filter or mapper of Data-Juicer as a stage.
+"""`use: data_juicer:words_num_filter`: runs a filter or mapper of Data-Juicer as a stage.
 
-The operator is Data-Juicer's own, from the package that is installed. It knows how an operator is
-called, and nothing of what one does.
+The operator comes from the installed package. The module knows the interface of operators, and must
+not know any operator.
 """
 
 from __future__ import annotations
@@ -35,20 +35,21 @@ _REFUSED = {
     "skip_op_error": "would drop rows without a word where they fail; leave it out",
     "stats_export_path": "writes files of its own, which no ledger knows; leave it out",
 }
-# Data-Juicer installs what an operator lacks while it runs, in whatever version there is that day.
+# Data-Juicer installs missing packages at run time, in the version of that day. Prevent it.
 _INSTALL_NOTHING = {"UV_OFFLINE": "1", "UV_NO_CACHE": "1", "PIP_NO_INDEX": "1"}
 
 Samples = dict[str, list[Any]]
 
 
 class DataJuicerOp(Stage):
-    """Runs an operator of Data-Juicer, which works on samples: the rows, with all of their columns.
+    """Runs an operator of Data-Juicer on samples: the rows with all their columns.
 
-    What a mapper changes or adds are columns of the answer, and it may give more samples or fewer.
+    Changed and added values become columns of the answer. A mapper may return more or fewer
+    samples.
     """
 
     class Params(BroughtParams):
-        """The operator's own parameters, by its own names or in camelCase, beside these."""
+        """Accepts the operator's own parameters too, by their names or in camelCase."""
 
         column: str | None = Field(
             default="text",
@@ -77,10 +78,10 @@ class DataJuicerOp(Stage):
         return () if self.params.column is None else (self.params.column,)
 
     def setup(self) -> None:
-        """Make the operator.
+        """Create the operator.
 
         Raises:
-            ImportError: a package that it needs is not installed.
+            ImportError: a package of the operator is not installed.
             UnknownStageError: Data-Juicer can't be imported.
         """
         op_class = find_op(self.op_name)
@@ -90,18 +91,18 @@ class DataJuicerOp(Stage):
             self._op = op_class(**self.params.op_values)
 
     def process(self, task: Task) -> Task | None:
-        """Run the operator over the rows; drop and count those that it does not keep.
+        """Run the operator on the rows, and drop and count the rows that it rejects.
 
         Raises:
-            MissingColumnError: there is no such column.
-            TypeError: the column holds no text.
+            MissingColumnError: the column is missing.
+            TypeError: the column has no text.
         """
         for name in self.list_needed_columns():
             find_column(task.table, name)
         if not task.table.num_rows:
             return task
         samples = self._list_samples(task.table)
-        # Where an operator finds what it measures and what it notes, a dictionary for each sample.
+        # Operators expect a dictionary for measures and one for notes in each sample.
         for name in self._own_names:
             samples.setdefault(name, [{} for _ in range(task.table.num_rows)])
         with _installing_nothing():
@@ -137,7 +138,8 @@ class DataJuicerOp(Stage):
         count = len(next(iter(answer.values()), []))
         self._count_dropped(task.table.num_rows - count)
         before = self._list_samples(task.table)
-        # Data-Juicer keeps what an answer does not have, as long as it has as many samples.
+        # Data-Juicer keeps columns that the answer lacks, as long as the number of samples is the
+        # same.
         after = before | answer if count == task.table.num_rows else answer
         table = _write_back(task.table, before, after)
         return task.replace(_add_notes(table, notes)) if count else None
@@ -147,7 +149,7 @@ class DataJuicerOp(Stage):
             self.count(f"dropped: {self.op_name}", number)
 
     def _list_samples(self, table: pa.Table) -> Samples:
-        """List all columns; each time anew, since operators change what they are given."""
+        """Return all columns as new objects, because operators change their input."""
         samples: Samples = table.to_pydict()
         texts = {name: list_strings(table, name) for name in self.list_needed_columns()}
         return samples | texts
@@ -175,7 +177,7 @@ def _list_columns(rows: list[dict[str, Any]]) -> Samples:
 
 
 def _write_back(table: pa.Table, before: Samples, after: Samples) -> pa.Table:
-    """Return a table of the answer; columns that were left as they are keep their bytes."""
+    """Return a table of the answer. Unchanged columns keep their bytes."""
     kinds = {field.name: field.type for field in table.schema}
     columns = {
         name: table.column(name)
@@ -195,10 +197,10 @@ def _add_notes(table: pa.Table, notes: Iterable[dict[str, Any]]) -> pa.Table:
 
 
 def adapt_op(name: str) -> type[Stage]:
-    """Make a stage class of an operator.
+    """Create a stage class for an operator.
 
-    Where Data-Juicer is not installed the name is not looked at; that it is missing is told where
-    packages are checked.
+    If Data-Juicer is not installed, the name is not checked; the check for packages reports it
+    later.
 
     Raises:
         UnknownStageError: Data-Juicer has no such filter or mapper, or can't be imported.
@@ -223,16 +225,16 @@ def adapt_op(name: str) -> type[Stage]:
 
 
 def find_op(name: str) -> Any:  # noqa: ANN401 - a class of Data-Juicer's
-    """Find a filter or mapper by the name that recipes have for it, or by that of its class.
+    """Return a filter or mapper by its name in recipes, or by its class name.
 
     Raises:
-        UnknownStageError: there is none, or Data-Juicer can't be imported.
+        UnknownStageError: the operator is unknown, or Data-Juicer can't be imported.
     """
     base = _load_base()
     known = {
         key: op_class
         for key, op_class in base.OPERATORS.modules.items()
-        # Some deduplicators are filters that share what they have met: none can be resumed.
+        # Some deduplicators are filters with shared state, which cannot be resumed.
         if issubclass(op_class, base.Filter | base.Mapper) and not key.endswith("deduplicator")
     }
     classes = {op_class.__name__: op_class for op_class in known.values()}
@@ -244,13 +246,13 @@ def find_op(name: str) -> Any:  # noqa: ANN401 - a class of Data-Juicer's
 
 
 def check_values(op_class: Any, values: dict[str, Any]) -> None:  # noqa: ANN401 - see above
-    """Check parameters against what an operator takes.
+    """Check parameters against the signature of an operator.
 
-    Operators hand what they do not know to their base, which knows a list of names and passes over
-    others; so a wrong name is looked for here.
+    Operators pass unknown parameters to their base class, which ignores most of them, so check the
+    names here.
 
     Raises:
-        ValueError: it lacks one, or takes no such parameter.
+        ValueError: a parameter is missing or unknown.
     """
     base = getattr(op_class, "_BASE_PARAMS", None)
     known = {
@@ -264,11 +266,11 @@ def check_values(op_class: Any, values: dict[str, Any]) -> None:  # noqa: ANN401
 
 
 def _load_base() -> Any:  # noqa: ANN401 - a module
-    """Import all operators, which takes seconds, and return the module with what they are."""
+    """Import all operators, which takes seconds, and return the module of their base classes."""
     try:
         importlib.import_module("data_juicer.ops")
         return importlib.import_module("data_juicer.ops.base_op")
-    except Exception as error:  # it may raise anything while it is imported
+    except Exception as error:  # the import can raise any error
         what = explain_import(error) if isinstance(error, ImportError) else str(error)
         msg = f"{_LIBRARY} can't be imported: {what}"
         raise UnknownStageError(msg) from error

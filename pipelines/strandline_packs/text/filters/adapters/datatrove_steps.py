@@ -1,7 +1,7 @@
-"""`use: datatrove:GopherQualityFilter`: a filter or formatter of datatrove as a stage.
+"""`use: datatrove:GopherQualityFilter`: runs a filter or formatter of datatrove as a stage.
 
-The step is datatrove's own, from the package that is installed. It knows how a step is called, and
-nothing of what one does.
+The step comes from the installed package. The module knows the interface of steps, and must not
+know any step.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class DatatroveStep(Stage):
     """
 
     class Params(BroughtParams):
-        """The step's own parameters, by its own names or in camelCase, beside these."""
+        """Accepts the step's own parameters too, by their names or in camelCase."""
 
         column: str = Field(default="text", description="Column with the text.")
         key_column: str | None = Field(
@@ -58,16 +58,16 @@ class DatatroveStep(Stage):
         return (self.params.column,) if key is None else (self.params.column, key)
 
     def setup(self) -> None:
-        """Make the step.
+        """Create the step.
 
         Raises:
-            ImportError: datatrove is not installed, or what the step needs.
+            ImportError: datatrove or a package of the step is not installed.
         """
         self._step = find_step(self.step_name)(**self.params.values)
         self._document: Any = importlib.import_module("datatrove.data").Document
 
     def process(self, task: Task) -> Task | None:
-        """Run the step over the rows; drop and count those that it does not give back."""
+        """Run the step on the rows, and drop and count the rows that it rejects."""
         documents = list(self._list_documents(task.table))
         before = self._list_dropped()
         kept = {id(document) for document in self._step.run(iter(documents))}
@@ -93,7 +93,7 @@ class DatatroveStep(Stage):
             yield self._document(text=text, id=name, metadata=metadata)
 
     def _list_dropped(self) -> dict[str, int]:
-        """List how many documents the step has dropped so far, by its reasons."""
+        """Return the number of dropped documents so far, by the step's reasons."""
         found = self._step.stats.stats.items()
         begin = "dropped_"
         return {
@@ -119,10 +119,9 @@ class DatatroveStep(Stage):
 
 
 def adapt_step(name: str) -> type[Stage]:
-    """Make a stage class of a step.
+    """Create a stage class for a step.
 
-    Where datatrove is not installed the name is not looked at; that it is missing is told where
-    packages are checked.
+    If datatrove is not installed, the name is not checked; the check for packages reports it later.
 
     Raises:
         UnknownStageError: datatrove has no such filter or formatter.
@@ -147,11 +146,11 @@ def adapt_step(name: str) -> type[Stage]:
 
 
 def find_step(name: str) -> Any:  # noqa: ANN401 - a class of datatrove's
-    """Find a filter or formatter of datatrove by the name of its class.
+    """Return a filter or formatter of datatrove by its class name.
 
     Raises:
         ImportError: datatrove is not installed.
-        UnknownStageError: it has no such step.
+        UnknownStageError: datatrove has no such step.
     """
     known: list[str] = []
     for room in _ROOMS:

@@ -1,1 +1,1 @@
-"""Limits of filters by language, as they were published."""
+"""Filters with published limits for languages."""

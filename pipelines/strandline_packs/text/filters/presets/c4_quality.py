@@ -1,6 +1,6 @@
-"""The stage `c4-quality`: lines that are no sentences go, and documents with too few of them.
+"""The stage `c4-quality`: drops lines that are no sentences, and texts with too few sentences.
 
-The order of the rules is that of C4's published reference.
+The rules have the order of C4's published reference.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from strandline_packs.text.filters.words.scripts import ProseMeasure, applies
 
 _CITATION = re.compile(r"\[(?:\d*|edit|citation needed)\]")
 _ENDS = (".", "?", "!", '"', "'")
-# What ends a sentence where ASCII's marks do not, and what closes a quotation behind it.
+# Terminal marks beyond ASCII, and the closing quotes that may follow.
 _OTHER_ENDS = ("」", "』", *(mark for mark in sorted(TERMINAL_MARKS) if not mark.isascii()))
 _ELLIPSIS = "..."
 _POLICIES = (
@@ -33,7 +33,7 @@ _POLICIES = (
 
 
 class Unit(StrEnum):
-    """What is kept or dropped of a text."""
+    """The unit that is kept or dropped."""
 
     LINES = "lines"
     SENTENCES = "sentences"
@@ -87,7 +87,7 @@ class C4Quality(SplittingFilter):
     changes_rows = True
 
     def setup(self) -> None:
-        """Load what splits texts."""
+        """Load the splitter."""
         super().setup()
         self._dropped: Counter[str] = Counter()
 
@@ -100,7 +100,7 @@ class C4Quality(SplittingFilter):
         return answer
 
     def judge(self, text: str) -> FilterAnswer:
-        """Judge a text by its lines; what goes on are those that are left."""
+        """Judge a text by its lines, and return the remaining lines."""
         by_lines = self.params.unit is Unit.LINES
         script = self._find_script(text)
         self._has_stops = applies(ProseMeasure.STOPS, script, self.count)
@@ -129,10 +129,10 @@ class C4Quality(SplittingFilter):
         return cut_sentences(self._splitter, text)
 
     def _clean(self, part: str) -> str | None:
-        """Return a line as it is kept, or None.
+        """Return the cleaned line, or None to drop it.
 
         Raises:
-            DroppedText: the text is to be dropped for it.
+            DroppedText: the line is a reason to drop the whole text.
         """
         params = self.params
         line = part.strip()
@@ -142,7 +142,8 @@ class C4Quality(SplittingFilter):
             return self._drop_line("too_long_word")
         if params.remove_citations and "[" in line:
             line = _CITATION.sub("", line)
-            # Else "It was built in 1823. [1]" would end in a blank, as it does for datatrove.
+            # Without stripping, "It was built in 1823. [1]" would end in a blank, as it does in
+            # datatrove.
             line = line if params.compatible else line.rstrip()
         if params.filter_no_terminal_punct and self._has_stops and not self._is_ended(line):
             return self._drop_line("no_terminal_punc")
@@ -176,7 +177,7 @@ class C4Quality(SplittingFilter):
         return None
 
     def _count_sentences(self, lines: list[str]) -> int | None:
-        """Count sentences; where nothing is marked, none is looked for once there are enough."""
+        """Count sentences up to the required number, or all of them for measures."""
         least = math.inf if self.params.mark else self.params.min_num_sentences or 0
         number = len(lines)
         if not self._has_stops:

@@ -1,8 +1,8 @@
-"""The limits of FineWeb-2 by language, for the filters that have a `preset`.
+"""The limits of FineWeb-2 by language, for filters with a `preset`.
 
-The numbers and stop words are those of the files `configs/*.yml` of huggingface/fineweb-2 on
-GitHub, commit d0defb2 of 27 October 2025, and what is the same for all languages is that of its
-`fineweb-2-pipeline.py`. It knows names of parameters, no rule.
+Numbers and stop words come from the files `configs/*.yml` of huggingface/fineweb-2 on GitHub,
+commit d0defb2 of 27 October 2025; limits for all languages come from its `fineweb-2-pipeline.py`.
+The module must not know rules.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ def list_presets() -> tuple[str, ...]:
 
 
 def find_quality_limits(name: str) -> dict[str, Any]:
-    """Return what FineWeb-2 sets of Gopher's rules of quality.
+    """Return FineWeb-2's limits for Gopher's quality rules.
 
     Raises:
-        UnknownPresetError: there is none of that name.
+        UnknownPresetError: the preset is unknown.
     """
     limits = _find(name)
     least, most = limits["wordLength"]
-    # Those of Korean are particles: FineWeb-2's words end before them, words between blanks do not.
+    # Korean stop words are particles. FineWeb-2 splits them from words; splitting at blanks does
+    # not.
     has_stop_words = not name.endswith("_Hang")
     return {
         "min_avg_word_length": least,
@@ -46,10 +47,10 @@ def find_quality_limits(name: str) -> dict[str, Any]:
 
 
 def find_repetition_limits(name: str) -> dict[str, Any]:
-    """Return what FineWeb-2 sets of Gopher's rules of repetition; three are off.
+    """Return FineWeb-2's limits for Gopher's repetition rules; three rules are off.
 
     Raises:
-        UnknownPresetError: there is none of that name.
+        UnknownPresetError: the preset is unknown.
     """
     limits = _find(name)
     return {
@@ -63,10 +64,10 @@ def find_repetition_limits(name: str) -> dict[str, Any]:
 
 
 def find_line_limits(name: str) -> dict[str, Any]:
-    """Return what FineWeb-2 sets of FineWeb's rules; that on short lines is off.
+    """Return FineWeb-2's limits for FineWeb's rules; the rule on short lines is off.
 
     Raises:
-        UnknownPresetError: there is none of that name.
+        UnknownPresetError: the preset is unknown.
     """
     limits = _find(name)
     return {

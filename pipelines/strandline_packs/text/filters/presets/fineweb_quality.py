@@ -54,7 +54,7 @@ class FinewebQuality(SplittingFilter):
     params: Params
 
     def setup(self) -> None:
-        """Load what splits texts, and the marks."""
+        """Load the splitter and the marks."""
         super().setup()
         marks = self.params.stop_chars
         self._marks = TERMINAL_MARKS if marks is None else frozenset(marks)
@@ -73,7 +73,7 @@ class FinewebQuality(SplittingFilter):
         )  # fmt: skip
 
     def _find_reason(self, text: str) -> str | None:
-        """Return that a text is empty, where it is."""
+        """Return a reason to drop an empty text."""
         return "empty" if not text or text.isspace() else None
 
     def _measure(self, text: str) -> Iterator[Measured]:
@@ -89,14 +89,14 @@ class FinewebQuality(SplittingFilter):
         yield "short_line_ratio", short / total if is_asked else None
         ends = text.count("\n")
         yield "char_dup_ratio", count_repeats(lines).characters / (len(text) - ends)
-        # Whoever splits, there are as many words as there is between blanks, or more.
+        # Every splitter returns at least as many words as there are between blanks.
         least = ends / len(text.split())
         if least > params.new_line_ratio or params.mark:
             words = len(self._splitter.split_words(text))
             yield "list_ratio", ends / words if words else least
 
     def _count_ended(self, lines: list[str]) -> int:
-        """Count lines that end in a mark; for datatrove a blank behind it hides it."""
+        """Count the lines that end in a mark; in datatrove a trailing blank hides the mark."""
         ended = lines if self.params.compatible else [line.rstrip() for line in lines]
         if self._are_single:
             return sum(line[-1] in self._marks for line in ended)

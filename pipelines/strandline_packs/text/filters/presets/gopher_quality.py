@@ -1,4 +1,4 @@
-"""The stage `gopher-quality`: texts whose words and lines are not those of prose."""
+"""The stage `gopher-quality`: drops texts with words and lines unlike prose."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _ELLIPSES = ("...", "…")
 
 
 class WordMeasures(NamedTuple):
-    """What the words of a text are made of.
+    """Counts of a text's words.
 
     Attributes:
-        total: words and marks.
-        words: those that are no marks.
-        mean_length: of the words, in characters; 0 without any.
-        lettered: words and marks that have a letter.
+        total: words and punctuation marks.
+        words: words only.
+        mean_length: mean length of the words in characters; 0 without words.
+        lettered: words and marks with a letter.
     """
 
     total: int
@@ -88,7 +88,7 @@ class GopherQuality(SplittingFilter):
     params: Params
 
     def setup(self) -> None:
-        """Load what splits texts, and the stop words."""
+        """Load the splitter and the stop words."""
         super().setup()
         words = self.params.stop_words
         words = STOP_WORDS.get(self.params.language, ()) if words is None else words
@@ -137,23 +137,23 @@ class GopherQuality(SplittingFilter):
             return None
         if self.params.compatible or script in self._scripts:
             return len(stop_words & words.keys())
-        # None of them can stand in such a text: English ones do not in a Russian one.
+        # Stop words of another script cannot occur: English ones are not in a Russian text.
         self.count(name_skipped(ProseMeasure.STOP_WORDS, script))
         return None
 
 
 def measure_words(words: Counter[str], *, compatible: bool = False) -> WordMeasures:
-    """Measure words and marks, given with how often each occurs.
+    """Measure words and marks, given their frequencies.
 
     Args:
-        words: of a text.
-        compatible: as datatrove tells marks, by a list that has no bullets and arrows; else what
-            has neither letter nor digit is one.
+        words: frequencies of the words of a text.
+        compatible: identify marks by datatrove's list, which lacks bullets and arrows. Otherwise a
+            mark is a word without letters and digits.
     """
     is_listed = LISTED_MARKS.issuperset if compatible else is_mark
     number = size = lettered = 0
     for word, count in words.items():
-        if word.isalpha():  # most of them
+        if word.isalpha():  # the fast case for most words
             number += count
             size += count * len(word)
             lettered += count

@@ -1,4 +1,4 @@
-"""The stage `gopher-repetition`: texts that say the same again and again."""
+"""The stage `gopher-repetition`: drops repetitive texts."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class GopherRepetition(SplittingFilter):
         )
 
     def _find_reason(self, text: str) -> str | None:
-        """Return that a text is empty, where it is."""
+        """Return a reason to drop an empty text."""
         return None if text else "empty"
 
     def _measure(self, text: str) -> Iterator[Measured]:

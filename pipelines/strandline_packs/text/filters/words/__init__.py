@@ -1,1 +1,1 @@
-"""What words, sentences and marks are, in all scripts."""
+"""Words, sentences, and marks in all scripts."""

@@ -1,8 +1,7 @@
-"""Scripts, and which measures of prose mean nothing in them.
+"""Scripts, and the measures of prose that are meaningless in them.
 
-Rules of filters were found on English pages. In a script in which a letter is a syllable, or in
-which no mark ends a sentence, some of them say nothing about a text, and drop all that there are.
-It knows scripts and measures, no filter and no limit. Pure.
+Filter rules come from English pages. If letters are syllables, or no mark ends a sentence, some
+rules would drop every text. Pure. The module must not know filters or limits.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _LOOKED_AT = 4000
 
 
 class ProseMeasure(StrEnum):
-    """What a rule is about."""
+    """The subject of a rule."""
 
     WORD_LENGTH = "mean word length"
     WORDS_OF_A_LINE = "words of a line"
@@ -48,12 +47,12 @@ _UNSPACED = frozenset(
 _SYLLABLES = frozenset(
     {"Hangul", "Tibetan", "Ethiopic", "Cherokee", "Canadian_Aboriginal", "Yi", "Vai"}
 )
-# Words of many letters and signs, which Unicode counts as characters of their own.
+# Scripts with long words: Unicode counts their vowel signs as characters.
 _LONG = frozenset({"Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala", "Thaana"})
 _MEANINGLESS = {
     ProseMeasure.WORD_LENGTH: _UNSPACED | _SYLLABLES | _LONG,
     ProseMeasure.WORDS_OF_A_LINE: _UNSPACED | {"Tibetan"},
-    # Thirty characters are a sentence in them.
+    # In these scripts thirty characters are a sentence.
     ProseMeasure.LINE_LENGTH: frozenset({"Han", "Hangul", "Yi"}),
     # A blank or a line ends a sentence, or a mark that ends clauses too.
     ProseMeasure.STOPS: frozenset(
@@ -63,22 +62,22 @@ _MEANINGLESS = {
 
 
 def find_script(text: str) -> str:
-    """Return the script of most letters of a text's beginning; empty where it has no letter."""
+    """Return the script of most letters at the start of a text; empty without letters."""
     if text.isascii():
         return LATIN
     totals: Counter[str] = Counter()
     for letter, count in Counter(text[:_LOOKED_AT]).items():
         totals[_find_script_of(letter)] += count
     del totals[""]
-    # Of as many letters, the first by name: the answer is the same in every process.
+    # Break ties by name, so that every process gives the same answer.
     return min(totals, key=lambda name: (-totals[name], name), default="")
 
 
 def applies(measure: ProseMeasure, script: str, count: Callable[[str], None]) -> bool:
-    """Return whether a measure says something about texts in a script.
+    """Return whether a measure is meaningful in a script.
 
     Args:
-        count: called with a counter's name where it does not, so that its rule is not asked.
+        count: called with the name of a counter if the measure is skipped.
     """
     if script not in _MEANINGLESS.get(measure, ()):
         return True
@@ -87,7 +86,7 @@ def applies(measure: ProseMeasure, script: str, count: Callable[[str], None]) ->
 
 
 def name_skipped(measure: ProseMeasure, script: str) -> str:
-    """Return the counter of texts of which a rule was not asked."""
+    """Return the name of the counter for texts that skip a rule."""
     return f"no rule in {script or 'texts without letters'}: {measure}"
 
 

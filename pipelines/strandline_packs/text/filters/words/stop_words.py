@@ -1,7 +1,4 @@
-"""Words that nearly every text of a language has, as data.
-
-It knows no rule that counts them.
-"""
+"""Words that nearly every text of a language contains, as data."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Words and sentences by rules of our own: fast, for all scripts, and without any model.
+"""Words and sentences by our own rules: fast, for all scripts, and without models.
 
-What a letter is, and what belongs to it, is said here alone: counts, filters, signatures and
-languages ask this module, so that none of them sees other words than the next. The classes are
-Unicode's, by the library `regex`; Python's own words have neither vowel signs nor accents that
-stand by themselves. Pure: text in, strings out.
+Only this module defines letters and their signs. Counts, filters, signatures, and language
+detection use it, so all of them see the same words. The classes are Unicode's, through the library
+`regex`: Python's own word class lacks vowel signs and combining accents. Pure: text in, strings
+out.
 
-There are two ways to cut. `split_words` gives roughly what linguists' tokenisers give: marks of
-punctuation are words by themselves, `it's` is two, a number or a URL is one. `list_words` gives
-what a person would count: no marks, and `it's` and `well-known` are one.
+There are two ways to split. `split_words` approximates linguistic tokenizers: punctuation marks are
+words, `it's` is two words, and a number or a URL is one. `list_words` counts as a person would:
+without marks, and with `it's` and `well-known` as one word each.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from collections.abc import Iterator
 
 import regex
 
-# Scripts that are written without blanks: a letter counts as a word, with the signs upon it. Line
-# breaks by dictionary (SA) are those of Thai, Lao, Khmer, Burmese and what is written like them;
-# Tibetan has a mark between syllables, which are its words here.
+# Scripts without blanks: a letter with its signs counts as a word. Line breaks by dictionary (SA)
+# cover Thai, Lao, Khmer, Burmese, and similar scripts. Tibetan marks syllables, which count as
+# words here.
 UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Line_Break=SA}\u30fc\uff70\uff9e\uff9f"
-# Python's blanks, of which Unicode does not count the four separators.
+# Python's blanks include four separators that Unicode's do not.
 _BLANK = r"\s\x1c-\x1f"
 LETTER = r"[\w\p{N}]"
 _SPACED = rf"[[\w\p{{N}}]--[{UNSPACED}]]"
@@ -33,7 +33,7 @@ _WORD = (
 )
 _COUNTED = r"{letter}+(?:['’-]{letter}+)*"
 
-# Texts without such letters, and without numbers such as ½ and ², are most, and faster to cut.
+# Most texts have neither such letters nor numbers like ½ and ², and are faster to split.
 _FIND_OTHERS = regex.compile(rf"[{UNSPACED}\p{{No}}]")
 _SPLIT = regex.compile(_WORD.format(letter=r"\w", blank=_BLANK, signs=_SIGNS))
 _SPLIT_ALL = regex.compile(
@@ -48,13 +48,13 @@ _COUNT_ALL = regex.compile(
 _RUN = regex.compile(rf"{LETTER}+")
 _HAS_LETTER = regex.compile(r"\p{Alphabetic}")
 _HAS_LETTER_OR_NUMBER = regex.compile(r"[\p{Alphabetic}\p{N}]")
-# Hyphens that are not shown, directions of writing, joiners of words, marks of byte order; not the
-# joiners of letters, which words of Persian and Hindi are told apart by.
+# Soft hyphens, direction marks, word joiners, and byte order marks. Joiners of letters are kept:
+# they distinguish words of Persian and Hindi.
 _INVISIBLE = regex.compile(r"[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _BREAK = "\u200b"
 
 _CLOSING = r"\"'”’»)\]」』"
-# A full stop of Chinese and Japanese needs no blank behind it.
+# A full stop in Chinese and Japanese needs no following blank.
 _END = regex.compile(
     rf"([\p{{Sentence_Terminal}}…؟۔।॥--[。！？｡．]]+)[{_CLOSING}]*\s+|[。！？｡．]+[{_CLOSING}]*\s*",
     regex.VERSION1,
