@@ -1,4 +1,4 @@
-"""The stage `normalise-text`: one spelling for texts that look the same."""
+"""The stage `normalise-text`: gives texts that look the same one spelling."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NormaliseText(RowFilter):
         return (self.params.column,)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Normalise the column; drop and count the rows of which nothing is left."""
+        """Normalise the column, and drop and count rows that become empty."""
         column = self.params.column
         texts = [self._normalise(text) for text in list_strings(table, column)]
         table = set_column(table, column, texts, pa.string())

@@ -17,7 +17,7 @@ from strandline.plan.task import Task
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16: its mark starts with that of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of this one
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -32,11 +32,12 @@ def decode_text(content: bytes, fallback: str | None) -> str:
     """Return the text of a file.
 
     Args:
-        content: all of its bytes.
-        fallback: encoding for what is not UTF-8 and has no byte order mark; None: refuse it.
+        content: all bytes of the file.
+        fallback: encoding for text without byte order mark that is not UTF-8; None rejects such
+            text.
 
     Raises:
-        UndecodableError: it is binary, or in none of the encodings.
+        UndecodableError: the content is binary, or valid in neither encoding.
     """
     for mark, encoding in _MARKS:
         if content.startswith(mark):
@@ -73,7 +74,7 @@ _BLOCKS = (
 
 
 def extract_html_text(html: str) -> str:
-    """Return the main text of a page, one line per block; empty where there is none."""
+    """Return the main text of a page, one line per block; empty without text."""
     tree = LexborHTMLParser(html)
     body = tree.body
     if body is None:
@@ -139,10 +140,12 @@ class ParseDocuments(Stage):
         return ("key", "content")
 
     def process(self, task: Task) -> Task | None:
-        """Return one row per document; a line of JSON has its file's key and `#L` with its number.
+        """Return one row per document.
+
+        The key of a JSON line is that of its file with `#L` and its number.
 
         Raises:
-            UnreadableFileError: something is not understood and `badRows` is `fail`.
+            UnreadableFileError: content can't be parsed, and `badRows` is `fail`.
         """
         rows: list[tuple[str, str, str]] = []
         keys = list_strings(task.table, "key")

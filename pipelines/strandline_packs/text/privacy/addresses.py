@@ -1,6 +1,6 @@
-"""Personal addresses in text: how each kind is recognised and checked.
+"""Personal addresses in text: patterns and checks for each kind.
 
-Pure text. What is found is replaced by the name of its kind, which no kind matches again.
+Pure. Matches are replaced by the name of their kind, which no pattern matches.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ EMAIL = RedactionRule(
     re.compile(
         r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@(?:"
         r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9-])"
-        # A name tells of a person whatever the host is called, and in private networks too.
+        # The name identifies a person on every host, including hosts of private networks.
         rf"|{_NUMBERS}(?![A-Za-z0-9-]|\.[A-Za-z0-9])"
         rf"|\[(?:{_NUMBERS}|(?i:IPv6:)?[0-9A-Fa-f:]{{2,39}}(?::{_NUMBERS})?)\])"
     ),

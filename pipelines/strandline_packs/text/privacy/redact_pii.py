@@ -1,4 +1,4 @@
-"""The stage `redact-pii`: personal addresses and numbers in prose, replaced by what they were.
+"""The stage `redact-pii`: replaces personal addresses and numbers in prose by their kind.
 
 Redacting twice changes nothing.
 """
@@ -49,7 +49,7 @@ class RedactPii(RedactingStage):
     """Replaces e-mail addresses, phone, card and account numbers and public IPs by their kind."""
 
     class Params(Stage.Params):
-        """Where to look, and for what."""
+        """The columns to search, and the kinds to replace."""
 
         columns: tuple[str, ...] = Field(
             default=("text",), min_length=1, description="Columns of text to redact."
@@ -75,7 +75,7 @@ class RedactPii(RedactingStage):
             rules = create_rules(self)
             for text in chain.from_iterable(self.replacements.values()):
                 found: list[str] = []
-                # A replacement with something in it that is looked for would grow without end.
+                # A replacement that itself matches a rule would grow with every pass.
                 for rule in rules:
                     found += [each[0] for each in rule.regex.finditer(text) if rule.holds(each[0])]
                 if found or not text:
@@ -88,7 +88,7 @@ class RedactPii(RedactingStage):
     added_params: ClassVar[frozenset[str]] = frozenset({"private_ips", "replacements"})
 
     def list_kinds(self) -> Iterator[RedactionRule]:
-        """Return the chosen kinds; the surest come first whatever their order in `kinds`."""
+        """Return the chosen kinds, the most certain first, regardless of their order in `kinds`."""
         return iter(create_rules(self.params))
 
     def list_columns(self) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ class RedactPii(RedactingStage):
 
 
 def create_rules(params: RedactPii.Params) -> list[RedactionRule]:
-    """Return the rules of the chosen kinds, the surest first; what is written is not looked at."""
+    """Return the rules of the chosen kinds, the most certain first, without replacements."""
     written = frozenset(chain.from_iterable(params.replacements.values()))
     rules = []
     for kind in Personal:
@@ -110,5 +110,5 @@ def create_rules(params: RedactPii.Params) -> list[RedactionRule]:
 
 
 def _except(holds: Callable[[str], bool], written: frozenset[str]) -> Callable[[str], bool]:
-    """Return what holds for the same values but those that were written in the place of some."""
+    """Return the mask without the replacement values."""
     return lambda value: value not in written and holds(value)

@@ -1,4 +1,4 @@
-"""What stages that redact have in common: kinds of things, looked for in columns of text."""
+"""Base of redacting stages: kinds of values that are searched in text columns."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from strandline_api.texts import RedactionRule, redact
 
 
 class RedactingStage(Stage):
-    """Replaces what it finds and counts it; rows are neither added nor dropped."""
+    """Replaces and counts matches. Rows are neither added nor dropped."""
 
     keeps_columns = True
 
     @abstractmethod
     def list_kinds(self) -> Iterable[RedactionRule]:
-        """Return what to look for, the surest first."""
+        """Return the rules, the most certain first."""
 
     @abstractmethod
     def list_columns(self) -> Iterable[str]:

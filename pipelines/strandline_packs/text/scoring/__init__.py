@@ -1,1 +1,1 @@
-"""Stages that score texts by a model: of languages, of classes, of what text is likely."""
+"""Stages that score texts by a model: language, classes, and perplexity."""

@@ -1,7 +1,7 @@
-"""The stage `classify-text`: which label a classifier gives a text, and how sure it is of it.
+"""The stage `classify-text`: adds the label of a classifier and its probability.
 
-The user names the classifier, of quality, topics or genres: a supervised model of fastText, an
-ONNX file that takes text, or one of a network over tokens with its tokenizer.
+The user provides the classifier, for quality, topics, or genres: a supervised fastText model, an
+ONNX file that takes text, or a token network with its tokenizer.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from strandline_packs.text.scoring.token_networks import (
     find_files,
 )
 
-# Parameters that came with networks, and say nothing without one.
+# Parameters for token networks only.
 _OF_NETWORKS = frozenset({"config", "max_tokens", "model_labels", "multi_label", "pad_token"})
 
 
 class Classified(NamedTuple):
-    """What a classifier makes of a text.
+    """Result of a classifier for a text.
 
     Attributes:
-        label: the most probable of those that are looked at.
-        probability: of that label.
-        probabilities: of every label of the model.
+        label: the most probable considered label.
+        probability: probability of that label.
+        probabilities: probability of every label of the model.
     """
 
     label: str
@@ -56,11 +56,11 @@ class ClassifyText(ScoringFilter):
     """Adds a label and its probability, by a fastText or ONNX model; keeps the wanted ones."""
 
     class Params(NetworkParams):
-        """Which labels are looked at, and what is kept.
+        """The classifier, the labels to consider, and the limits.
 
-        With a `tokenizer` the model is a network over tokens. Without one, a model that is called
-        `.onnx` takes text as a tensor of strings and gives probabilities by label, as skl2onnx
-        writes a pipeline of scikit-learn; others are fastText's.
+        With a `tokenizer` the model is a token network. Otherwise an `.onnx` file takes text as a
+        tensor of strings and returns probabilities by label, as skl2onnx exports scikit-learn
+        pipelines; other files are fastText models.
         """
 
         model_labels: tuple[str, ...] = Field(
@@ -150,7 +150,7 @@ class ClassifyText(ScoringFilter):
 
         @property
         def known_labels(self) -> tuple[str, ...]:
-            """All labels of a network over tokens, as they were when the pipeline was planned."""
+            """All labels of a token network at planning time."""
             return self._known_labels
 
     params: Params
@@ -175,13 +175,13 @@ class ClassifyText(ScoringFilter):
         return list(zip(names, (pa.string(), pa.float64()), strict=True))
 
     def digest_inputs(self) -> dict[str, str]:
-        """Return the digests of the model and its tokenizer, and that of a network's labels."""
+        """Return the digests of the model, its tokenizer, and the labels of a network."""
         labels = json.dumps(self.params.known_labels).encode()
         own = {"labels": blake2b(labels, digest_size=16).hexdigest()}
         return super().digest_inputs() | (own if self.params.tokenizer else {})
 
     def setup_on_node(self) -> None:
-        """Copy what URLs name to the node's disk."""
+        """Download the files of URLs to the node's disk."""
         if self.params.tokenizer is None:
             super().setup_on_node()
         else:
@@ -191,9 +191,9 @@ class ClassifyText(ScoringFilter):
         """Load the model.
 
         Raises:
-            ImportError: what runs the model is not installed.
-            ModelError: the model is not here, or lacks a label that is named.
-            ValueError: it is no model of fastText, or its tokenizer can't be read.
+            ImportError: the library of the model is not installed.
+            ModelError: the model is missing, or lacks a named label.
+            ValueError: the file is no fastText model, or the tokenizer is unreadable.
         """
         params = self.params
         self._classify_all = self._load_model()
@@ -235,13 +235,13 @@ class ClassifyText(ScoringFilter):
 
     def list_rules(self) -> Sequence[Rule]:
         params = self.params
-        if params.min_probabilities:  # each label has a limit of its own
+        if params.min_probabilities:  # each label has its own limit
             return ()
         least = params.min_probability
         return (Rule("improbable label", "highest", "minProbability", least, is_least=True),)
 
     def _measure_scores(self, scores: Sequence[Any]) -> dict[str, float | None]:
-        """Return the highest probability of a label that is looked at, before it is rounded."""
+        """Return the highest unrounded probability of the considered labels."""
         probabilities = Classified(*scores).probabilities
         looked_at = self._labels or probabilities or [""]
         return {"highest": max(probabilities.get(label, 0.0) for label in looked_at)}
@@ -251,7 +251,7 @@ class ClassifyText(ScoringFilter):
         if not known:
             (known,) = self._classify_all([""])
         for label in labels:
-            # A model that makes nothing of an empty line does not tell its labels.
+            # A model that cannot classify an empty line does not reveal its labels.
             if known and label not in known:
                 msg = (
                     f"{self.params.model}: the model has no label {label!r}; it has {_list(known)}"
@@ -260,9 +260,9 @@ class ClassifyText(ScoringFilter):
 
 
 def classify(probabilities: Mapping[str, float], labels: frozenset[str]) -> Classified:
-    """Return the most probable of some labels, or of all where none is named.
+    """Return the most probable of some labels, or of all labels if the set is empty.
 
-    Of equally probable ones it is the first by name, so that it does not depend on their order.
+    Ties are broken by name, so that the order of labels does not matter.
     """
     looked_at = {label: probabilities.get(label, 0.0) for label in labels or probabilities}
     label = min(looked_at, key=lambda each: (-looked_at[each], each), default="")

@@ -1,6 +1,6 @@
-"""Supervised models of fastText, loaded where the extra `text` is installed.
+"""Supervised fastText models. They need the extra `text`.
 
-It knows lines and labels, nothing of what a model was trained to tell apart.
+The module must not know the meaning of labels.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from strandline.plan.packages import load_module
 
 _PREFIX = "__label__"
 _ALL = -1
-# The threshold keeps every label, also those that are next to impossible: its logarithm prunes
-# nothing.
+# A negative threshold returns every label, including nearly impossible ones.
 _NO_THRESHOLD = -1.0
 
 
@@ -30,7 +29,7 @@ class FastTextModel:
         self._model: Any = load_module("fasttext").load_model(str(path))
 
     def find_best(self, line: str) -> tuple[str, float]:
-        """Return the most probable label and its probability; none, where the line tells none."""
+        """Return the most probable label and its probability; empty and 0 without evidence."""
         labels, shares = self._model.predict(line, k=1)
         return next(_pair(labels, shares), ("", 0.0))
 

@@ -1,6 +1,6 @@
-"""The stage `identify-language`: which language a text is in, and how sure that is.
+"""The stage `identify-language`: adds the language of a text and its probability.
 
-A model ships inside the library; another one is given by path. Nothing is fetched.
+The library contains a model; another model can be given by path. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class IdentifyLanguage(RowFilter):
     """Adds `language` (ISO 639-1) and `language_probability`; keeps the wanted and certain."""
 
     class Params(RowFilter.Params):
-        """What to keep."""
+        """The languages and the limits."""
 
         column: str = Field(default="text", description="Column with the text.")
         languages: tuple[str, ...] = Field(
@@ -78,7 +78,7 @@ class IdentifyLanguage(RowFilter):
 
         @property
         def digest(self) -> str:
-            """Of the model that is given; empty where none is."""
+            """Digest of the given model; empty without one."""
             return self._digest
 
     version = "2"
@@ -103,12 +103,12 @@ class IdentifyLanguage(RowFilter):
             find_model(self.params.model, self.params.digest)
 
     def setup(self) -> None:
-        """Load the model: the one that comes along takes about a second and 100 MB.
+        """Load the model. The built-in one needs about a second and 100 MB.
 
         Raises:
-            ImportError: a model is given, and fastText is not installed.
-            ModelError: it is not on a disk of the worker.
-            ValueError: it is no model.
+            ImportError: a model is given, but fastText is not installed.
+            ModelError: the model is not on a disk of the worker.
+            ValueError: the file is no model.
         """
         if self.params.model is not None:
             self._classify = _load_model(self.params.model, self.params.digest)
@@ -117,7 +117,7 @@ class IdentifyLanguage(RowFilter):
         self._classify = identifier.classify
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Label every row; drop and count those that are not wanted."""
+        """Label every row, and drop and count unwanted rows."""
         size = self.params.max_characters
         texts = list_strings(table, self.params.column)
         found = [self._classify(compose(text)[:size]) for text in texts]
@@ -132,7 +132,7 @@ class IdentifyLanguage(RowFilter):
         return JudgedRows(table, reasons, measures)
 
     def list_rules(self) -> Sequence[Rule]:
-        if self.params.min_probabilities:  # languages have limits of their own
+        if self.params.min_probabilities:  # each language has its own limit
             return ()
         least = self.params.min_probability
         return (

@@ -1,6 +1,6 @@
-"""Classifiers of text as ONNX files, as skl2onnx writes a pipeline of scikit-learn.
+"""Text classifiers as ONNX files, as skl2onnx exports scikit-learn pipelines.
 
-It knows strings that go in and probabilities by label that come out, nothing of what is between.
+The module knows their input (strings) and output (probabilities by label), and nothing in between.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _PROBABILITIES = frozenset(f"seq(map({kind},tensor(float)))" for kind in ("strin
 
 
 class OnnxClassifier:
-    """A classifier that is loaded, and labels texts, on the CPU.
+    """A loaded classifier that labels texts on the CPU.
 
     Raises:
         ImportError: ONNX Runtime is not installed.
-        ModelError: it is none, or takes or gives other things.
+        ModelError: the file is no classifier, or has another input or output.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,6 +1,6 @@
-"""How likely a text is to a language model of n-grams: its perplexity, as CCNet counts it.
+"""Perplexity of a text under an n-gram language model, computed as CCNet does.
 
-Pure: what scores a line and what splits it into tokens come in as arguments.
+Pure: the model and the tokenizer are arguments.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _DIGIT = re.compile(r"\d")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 # Beyond that a float ends, and no text is.
 _MOST_DIGITS = 300.0
-# Punctuation of other scripts and of typesetters, as CCNet's models were trained without it.
+# CCNet trained its models without typographic and non-ASCII punctuation.
 _ASCII = {
     '"': "„“”«»「」《》",
     "'": "´’",
@@ -43,17 +43,17 @@ Tokenise = Callable[[str], Iterable[str]]
 
 
 class LineScorer(Protocol):
-    """A language model, as far as it is asked: KenLM's have this method."""
+    """The part of a language model that is used; KenLM models have this method."""
 
     def score(self, sentence: str) -> float:
         """Return log10 of the probability of tokens between blanks, and of the line's end."""
 
 
 def measure_perplexity(text: str, scorer: LineScorer, tokenise: Tokenise) -> float | None:
-    """Return the perplexity of a text; None where it has no token.
+    """Return the perplexity of a text, or None without tokens.
 
-    Each line is scored by itself, with the beginning and the end of a sentence. A line has as many
-    tokens as are between its blanks, and one for its end; an empty line has that one.
+    Each line is scored separately, with the start and the end of a sentence. The tokens of a line
+    are its parts between blanks, plus one for its end; an empty line has one token.
     """
     lines = [" ".join(tokenise(line)) for line in text.split("\n")]
     if not any(line.strip() for line in lines):
@@ -64,9 +64,10 @@ def measure_perplexity(text: str, scorer: LineScorer, tokenise: Tokenise) -> flo
 
 
 def normalise_as_ccnet(text: str) -> str:
-    """Return a text as CCNet's models know it: one line of small letters without accents.
+    """Return a text in the form of CCNet's training data: one line, lower case, without accents.
 
-    Digits become 0, punctuation becomes ASCII, and control characters go, line ends among them.
+    Digits become 0, punctuation becomes ASCII, and control characters, including line ends, are
+    removed.
     """
     letters = unicodedata.normalize("NFD", text.strip().lower())
     plain = "".join(letter for letter in letters if unicodedata.category(letter) != "Mn")

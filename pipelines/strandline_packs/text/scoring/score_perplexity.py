@@ -1,6 +1,6 @@
-"""The stage `score-perplexity`: how likely texts are to a language model of KenLM.
+"""The stage `score-perplexity`: adds the perplexity of texts under a KenLM model.
 
-KenLM, and what splits texts into pieces, are loaded when the stage is used.
+KenLM and the tokenizer's library are imported when the stage is used.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from strandline_packs.text.scoring.scoring_filter import (
 
 
 class TextNormalisation(StrEnum):
-    """What becomes of a text before it is split."""
+    """Normalisation of a text before tokenising."""
 
     NONE = "none"
     CCNET = "ccnet"
 
 
 class ScorePerplexity(ScoringFilter):
-    """Adds the perplexity of a text to a KenLM model; drops what is outside of bounds."""
+    """Adds the perplexity of a text under a KenLM model, and drops texts outside of limits."""
 
     class Params(ScoringFilter.Params):
-        """How texts are split, and what is kept. The model is ARPA or KenLM's binary."""
+        """The model (ARPA or KenLM's binary format), the tokenizer, and the limits."""
 
         tokenizer: str | None = Field(
             default=None,
@@ -81,7 +81,7 @@ class ScorePerplexity(ScoringFilter):
 
     @property
     def packages(self) -> tuple[str, ...]:  # type: ignore[override]  # a parameter decides
-        """KenLM, and what reads the tokenizer."""
+        """KenLM, and the library of the tokenizer."""
         path = self.params.tokenizer
         return ("kenlm",) if path is None else ("kenlm", _find_package(path))
 
@@ -97,7 +97,7 @@ class ScorePerplexity(ScoringFilter):
 
         Raises:
             ImportError: a package is not installed.
-            ModelError: the model is not here, or none that KenLM reads.
+            ModelError: the model is missing, or KenLM cannot read it.
             ValueError: the tokenizer can't be read.
         """
         self._scorer = load_kenlm(self._find_model())
@@ -123,7 +123,7 @@ def load_kenlm(path: Path) -> LineScorer:
 
     Raises:
         ImportError: KenLM is not installed.
-        ModelError: it is none.
+        ModelError: the file is no KenLM model.
     """
     import kenlm  # noqa: PLC0415 - an extra's
 
@@ -139,11 +139,11 @@ def load_kenlm(path: Path) -> LineScorer:
 
 
 def load_pieces(path: str) -> Tokenise:
-    """Return what splits a line by a `tokenizer.json`, or by a model of SentencePiece.
+    """Return a function that splits a line by a `tokenizer.json` or a SentencePiece model.
 
     Raises:
-        ImportError: the package that reads it is not installed.
-        ValueError: it can't be read.
+        ImportError: the library of the tokenizer is not installed.
+        ValueError: the file can't be read.
     """
     if _find_package(path) == "tokenizers":
         tokenizer = load_tokenizer(path)

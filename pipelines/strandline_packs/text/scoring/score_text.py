@@ -1,6 +1,6 @@
-"""The stage `score-text`: the one number that a network gives a text, such as how good it is.
+"""The stage `score-text`: adds the single number that a network computes for a text.
 
-The user names the network, an ONNX file over tokens, and its tokenizer.
+The user provides the network, an ONNX file over tokens, and its tokenizer.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from strandline_packs.text.scoring.token_networks import (
 
 
 class ScoreText(ScoringFilter):
-    """Adds the number that a network over tokens gives a text; drops what is outside of bounds."""
+    """Adds the number of a token network for a text, and drops texts outside of limits."""
 
     class Params(NetworkParams):
-        """Which network, and what is kept."""
+        """The network, and the limits."""
 
         tokenizer: str = Field(
             min_length=1,
@@ -60,7 +60,7 @@ class ScoreText(ScoringFilter):
         return [(self.params.score_column, pa.float64())]
 
     def setup_on_node(self) -> None:
-        """Copy what URLs name to the node's disk."""
+        """Download the files of URLs to the node's disk."""
         find_files(self.params, self.params.tokenizer)
 
     def list_rules(self) -> Sequence[Rule]:
@@ -71,8 +71,8 @@ class ScoreText(ScoringFilter):
         """Load the network and its tokenizer, and run it once.
 
         Raises:
-            ImportError: what runs the network is not installed.
-            ModelError: the network is not here, or gives a text other things than one number.
+            ImportError: the library of the network is not installed.
+            ModelError: the network is missing, or its output is not one number.
             ValueError: the tokenizer can't be read.
         """
         params = self.params

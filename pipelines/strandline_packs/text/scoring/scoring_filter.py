@@ -1,6 +1,6 @@
-"""What stages that score texts by a model have in common: the model, columns of scores, reasons.
+"""Base of stages that score texts by a model: the model, the columns with scores, and the reasons.
 
-A subclass loads the model, says which columns the scores get, and judges by them.
+Subclasses load the model, name the columns, and judge the scores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from strandline_packs.text.filters.document_filter import DocumentFilter, Filter
 
 
 class ScoringFilter(DocumentFilter):
-    """Adds scores of a model to documents, and drops them by these."""
+    """Adds the scores of a model to documents, and drops documents by their scores."""
 
     class Params(ModelFileParams, DocumentFilter.Params):
         """Which model."""
@@ -36,17 +36,17 @@ class ScoringFilter(DocumentFilter):
 
     @abstractmethod
     def _score_all(self, texts: Sequence[str]) -> Iterable[Sequence[Any]]:
-        """Return the scores of each text: a value for each of these columns, then what else judges.
+        """Return the scores of each text: one for each added column, then others for judging.
 
-        It is given the texts of a task, so that a model may take several of them at once.
+        The method gets all texts of a task, so that a model can process them in batches.
         """
 
     @abstractmethod
     def _judge_scores(self, scores: Sequence[Any]) -> str | None:
-        """Return why a text with these scores is dropped; None where it is kept."""
+        """Return the reason to drop a text with these scores, or None."""
 
     def digest_inputs(self) -> dict[str, str]:
-        """Return the digest of the model, and of what else is beside it."""
+        """Return the digests of the model and its additional files."""
         return self.params.digests
 
     def change_columns(self, columns: Columns) -> Columns:
@@ -58,22 +58,22 @@ class ScoringFilter(DocumentFilter):
         self._find_model()
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Score every row; drop, or mark, those whose scores are not wanted."""
+        """Score every row, and drop or mark rows with unwanted scores."""
         scored = list(self._score_all(list_strings(table, self.params.column)))
         for index, (name, kind) in enumerate(self._list_score_columns()):
             table = set_column(table, name, [scores[index] for scores in scored], kind)
         self._scored = scored
         return super().judge_rows(table)
 
-    def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:  # noqa: ARG002 - the rows are those that were scored
+    def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:  # noqa: ARG002 - the rows are those of the scores
         return [partial(self._judge_scored, scores) for scores in self._scored]
 
     def _judge_scored(self, scores: Sequence[Any], text: str) -> FilterAnswer:
         measures = self._measure_scores(scores) if self.params.mark else {}
         return FilterAnswer(self._judge_scores(scores), text, measures)
 
-    def _measure_scores(self, scores: Sequence[Any]) -> dict[str, float | None]:  # noqa: ARG002 - for subclasses
-        """Return measures that are no columns already; by default none."""
+    def _measure_scores(self, scores: Sequence[Any]) -> dict[str, float | None]:  # noqa: ARG002 - subclasses use it
+        """Return the measures that are not among the columns. The default is none."""
         return {}
 
     def _find_model(self) -> Path:
@@ -83,7 +83,7 @@ class ScoringFilter(DocumentFilter):
 def list_bounds(
     least: float | None, most: float | None, name: str, column: str
 ) -> tuple[Rule, Rule]:
-    """List the rules of `judge_bounds`, whose parameters are called as `name` is."""
+    """Return the rules of `judge_bounds`, with parameter names derived from `name`."""
     title = name.title()
     return (
         Rule(f"low {name}", column, f"min{title}", least, is_least=True, is_column=True),
@@ -94,9 +94,9 @@ def list_bounds(
 def judge_bounds(
     score: float | None, least: float | None, most: float | None, name: str
 ) -> str | None:
-    """Return why a text with a score is dropped, by bounds that are allowed; None where it is kept.
+    """Return the reason to drop a text by the limits of its score, or None.
 
-    A text without a score is dropped where there is a bound.
+    A text without a score is dropped if a limit is set.
     """
     if score is None:
         return None if least is None and most is None else "no text"

@@ -1,6 +1,6 @@
-"""Classifiers that are networks over tokens: labels by number, and probabilities of them.
+"""Classifiers that are token networks: maps output numbers to labels and probabilities.
 
-It knows labels and numbers, nothing of what these were trained to tell apart.
+The module must not know the meaning of labels.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from strandline_packs.text.scoring.token_networks import DIGITS, TokenNetwork
 
 
 class TokenClassifier:
-    """A network with a label for each of its numbers.
+    """A network with a label for each of its output numbers.
 
     Args:
-        multi_label: each label is there or not, whatever the others are; else one of them is.
+        multi_label: labels are independent of each other; otherwise exactly one applies.
 
     Raises:
-        ModelError: it gives more or fewer numbers than there are labels.
+        ModelError: the number of outputs differs from the number of labels.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class TokenClassifier:
         self._reckon = compute_sigmoid if multi_label else compute_softmax
 
     def list_probabilities(self, texts: Sequence[str]) -> list[Mapping[str, float]]:
-        """Return the probability of every label of each text; none for one without a token."""
+        """Return the probability of every label for each text; empty for a text without tokens."""
         return [
             {} if numbers is None else self._name_probabilities(numbers)
             for numbers in self._network.run(texts)
@@ -69,7 +69,7 @@ def compute_softmax(numbers: Sequence[float]) -> list[float]:
 def compute_sigmoid(numbers: Sequence[float]) -> list[float]:
     """Return a share of one for each number."""
     np = import_module("numpy")
-    # Where the power of a large number would end, this one does not.
+    # This form of the sigmoid does not overflow for large numbers.
     shares: list[float] = (0.5 + 0.5 * np.tanh(np.array(numbers) / 2)).tolist()
     return shares
 
@@ -78,7 +78,7 @@ def read_labels(path: str) -> tuple[str, ...]:
     """Return the labels of a `config.json` of transformers, in the order of their numbers.
 
     Raises:
-        ValueError: it can't be read, or has none; the message says what to do.
+        ValueError: the file is unreadable, or has no labels; the message contains a remedy.
     """
     instead = "name the file that has `id2label` in `config`, or the labels in `modelLabels`"
     try:
@@ -98,6 +98,6 @@ def read_labels(path: str) -> tuple[str, ...]:
 
 
 def name_config(model: str) -> str:
-    """Return where the `config.json` of a model is that was exported with it: in its folder."""
+    """Return the path of the `config.json` that was exported with a model, in its folder."""
     folder, slash, _ = model.rpartition("/")
     return f"{folder}{slash}config.json"

@@ -1,6 +1,6 @@
-"""Networks over tokens as ONNX files, as `optimum-cli export onnx` writes those of transformers.
+"""Token networks as ONNX files, as `optimum-cli export onnx` exports models of transformers.
 
-It knows tokens that go in and numbers that come out, nothing of what these mean.
+The module knows their input (tokens) and output (numbers), and must not know the meaning.
 """
 
 from __future__ import annotations
@@ -21,22 +21,21 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 PACKAGES = ("numpy", "onnxruntime", "tokenizers")
-# Scores of the same texts are the same whatever these are.
+# These parameters do not change scores.
 NOT_FINGERPRINTED = frozenset({"batch", "batch_tokens", "device", "threads"})
-# Seven digits of 32 bits are the same whatever the neighbours in a batch; four leave some to add up
-# in.
+# Seven digits of 32-bit floats are stable whatever texts share a batch; four leave room for sums.
 DIGITS = 4
 
 _IDS, _MASK, _KINDS = "input_ids", "attention_mask", "token_type_ids"
 _OUTPUT = "logits"
 _FLOATS = frozenset({"tensor(float)", "tensor(float16)"})
 _AXES = 2  # texts, and tokens or numbers
-# What tokenizers call the token that fills up a text where they do not say it.
+# Usual names of the padding token, for tokenizers that do not declare it.
 _PADDING = ("[PAD]", "<pad>")
 
 
 class NetworkParams(SessionParams, ScoringFilter.Params):
-    """Which network over tokens, and how it is given texts."""
+    """The token network, and the preparation of texts."""
 
     tokenizer: str | None = Field(
         default=None,
@@ -73,7 +72,7 @@ class NetworkParams(SessionParams, ScoringFilter.Params):
     )
 
     def list_places(self) -> Iterable[tuple[str, str]]:
-        """Return where the model is, and its tokenizer."""
+        """Return the places of the model and its tokenizer."""
         own = [] if self.tokenizer is None else [("tokenizer", self.tokenizer)]
         return [*super().list_places(), *own]
 
@@ -86,15 +85,14 @@ class TokenisedText(NamedTuple):
 
 
 class TokenNetwork:
-    """A network that is loaded, and gives numbers for texts.
+    """A loaded network that computes numbers for texts.
 
     Attributes:
-        width: how many numbers it gives for each.
+        width: number of outputs for each text.
 
     Raises:
-        ImportError: what runs it is not installed.
-        ModelError: it takes or gives other things than tokens and numbers, or its tokenizer has no
-            token to pad with.
+        ImportError: the library of the network is not installed.
+        ModelError: the network has another input or output, or its tokenizer has no padding token.
         ValueError: the tokenizer can't be read.
     """
 
@@ -109,13 +107,12 @@ class TokenNetwork:
         self.width = self._warm_up()
 
     def run(self, texts: Sequence[str]) -> list[list[float] | None]:
-        """Return the numbers of each text; None for one without a token.
+        """Return the numbers of each text, or None for a text without tokens.
 
-        Texts of like length share a batch, and those that are shorter are filled up on the right,
-        where the mask says that nothing is.
+        Texts of similar length share a batch. Shorter texts are padded on the right and masked.
 
         Raises:
-            ModelError: a number is none.
+            ModelError: an output is not a number.
         """
         tokenised = [self._tokenise(text) for text in texts]
         lengths = [len(text.ids) for text in tokenised]
@@ -178,7 +175,7 @@ class TokenNetwork:
         self._tokenizer.enable_truncation(most)
 
     def _warm_up(self) -> int:
-        """Run it on one text of as many tokens as it may get, and return how many numbers it gives.
+        """Run the network on a text of maximal length, and return the number of outputs.
 
         The first call is the slowest, and a network with fewer positions fails here.
         """
@@ -187,7 +184,7 @@ class TokenNetwork:
             numbers = self._run_batch([longest])
         except ModelError:
             raise
-        # ONNX Runtime has a class of its own for each thing that is wrong.
+        # ONNX Runtime has many error classes without a common base.
         except Exception as error:
             msg = (
                 f"{self._params.model}: it can't be run on {len(longest.ids)} tokens; if that is "
@@ -200,11 +197,11 @@ class TokenNetwork:
 
 
 def find_files(params: NetworkParams, tokenizer: str) -> tuple[Path, Path]:
-    """Return where the files of a network and its tokenizer are, copied where URLs name them.
+    """Return the paths of a network and its tokenizer, after downloading URLs.
 
     Raises:
-        ModelError: one is not there, or not the one that the pipeline was planned with.
-        OSError: it can't be read, or not written here.
+        ModelError: a file is missing, or has changed since planning.
+        OSError: a file can't be read, or not be written here.
     """
     digests = params.digests
     return (
@@ -214,10 +211,10 @@ def find_files(params: NetworkParams, tokenizer: str) -> tuple[Path, Path]:
 
 
 def find_padding(tokenizer: Tokenizer, params: NetworkParams) -> int:
-    """Return the number of the token that fills up texts.
+    """Return the number of the padding token.
 
     Raises:
-        ModelError: the tokenizer has none.
+        ModelError: the tokenizer has no padding token.
     """
     if params.pad_token is None and tokenizer.padding:
         return int(tokenizer.padding["pad_id"])
@@ -233,12 +230,12 @@ def find_padding(tokenizer: Tokenizer, params: NetworkParams) -> int:
 
 
 def list_batches(lengths: Sequence[int], texts: int, tokens: int) -> Iterator[list[int]]:
-    """Yield the positions of texts that go in together, the shortest first; empty ones never do.
+    """Yield the positions of texts for each batch, the shortest first. Empty texts are skipped.
 
     Args:
-        lengths: in tokens.
-        texts: most of a batch.
-        tokens: most of a batch of more than one, each counted as long as its longest.
+        lengths: lengths in tokens.
+        texts: limit of texts in a batch.
+        tokens: limit of tokens in a batch of several texts, each counted as long as the longest.
     """
     batch: list[int] = []
     for at in sorted(range(len(lengths)), key=lambda at: lengths[at]):
@@ -252,7 +249,7 @@ def list_batches(lengths: Sequence[int], texts: int, tokens: int) -> Iterator[li
 
 
 def pad_right(texts: Sequence[TokenisedText], padding: int) -> dict[str, Any]:
-    """Return what a network takes, by name: rows of int64, each as long as the longest text."""
+    """Return the inputs of a network by name: rows of int64, padded to the longest text."""
     np = import_module("numpy")
     shape = len(texts), max(len(text.ids) for text in texts)
     ids = np.full(shape, padding, "int64")

@@ -68,10 +68,10 @@ _LOOK_BACK = 12
 
 
 def compose(text: str) -> str:
-    """Return a text as it is counted and compared: the same for all ways to write its letters.
+    """Return the normal form of a text for counting and comparing.
 
-    An accent and its letter are one character (NFC), what nobody sees is not there, and a break
-    without width is a blank.
+    Accents are composed with their letters (NFC), invisible characters are removed, and zero-width
+    breaks become blanks.
     """
     if text.isascii():
         return text
@@ -80,12 +80,12 @@ def compose(text: str) -> str:
 
 
 def fold(text: str) -> str:
-    """Return a text as it is compared where case does not count."""
+    """Return the normal form of a text for comparing without case."""
     return text.lower() if text.isascii() else compose(compose(text).casefold())
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words and marks of a text, in order; none of them has a blank."""
+    """Return the words and marks of a text, in order and without blanks."""
     return (_SPLIT_ALL if _FIND_OTHERS.search(text) else _SPLIT).findall(text)
 
 
@@ -112,9 +112,10 @@ def is_mark(word: str) -> bool:
 
 
 def find_sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the sentences of a text begin and end, one after the other without a gap.
+    """Yield the bounds of the sentences of a text, without gaps.
 
-    A full stop behind an initial or an abbreviation, or before a small letter, ends none.
+    A full stop after an initial or an abbreviation, or before a small letter, does not end a
+    sentence.
     """
     start = 0
     for found in _END.finditer(text):
