@@ -1,7 +1,7 @@
-"""The stage `measure-fields`: what is in the columns of all rows that pass.
+"""The stage `measure-fields`: gathers statistics of the columns of all rows.
 
-Rows go on unchanged. Sums, histograms and counts are exact; quantiles and distinct values come
-from sketches of the library datasketches.
+Rows stay unchanged. Sums, histograms, and counts are exact; quantiles and distinct values come from
+sketches of the library datasketches.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class MeasureFields(StatefulFilter):
     """Gathers rows, nulls, range, mean, quantiles, distinct values and a histogram of fields."""
 
     class Params(StatefulFilter.Params):
-        """Which fields, and how their histograms are cut."""
+        """The fields to measure, and the bounds of their histograms."""
 
         columns: tuple[str, ...] | None = Field(
             default=None,
@@ -83,7 +83,7 @@ class MeasureFields(StatefulFilter):
         return self.params.columns or ()
 
     def setup(self) -> None:
-        """Begin with nothing; a library that is missing is missed here."""
+        """Start with empty statistics, and import the library."""
         FieldSummary.of([])
         self._gathered: dict[str, FieldSummary] = {}
 
@@ -91,8 +91,8 @@ class MeasureFields(StatefulFilter):
         """Measure the fields of a task's rows.
 
         Raises:
-            MissingColumnError: a column that is to be measured is not there.
-            TypeError: it holds neither numbers nor text.
+            MissingColumnError: a named column is missing.
+            TypeError: a named column has neither numbers nor text.
         """
         for name, kind, values in self._list_fields(task.table):
             low_high = self.params.ranges.get(name)
@@ -112,7 +112,7 @@ class MeasureFields(StatefulFilter):
         rows = []
         for key, summary in _merge_empty(read_piece(merged, FieldSummary.parse)).items():
             kind, name = _parse_key(key)
-            # A column that no parameter names may hold nothing to measure.
+            # A column without a name in the parameters may be unmeasurable.
             if kind == FieldKind.EMPTY and self.params.columns is None:
                 continue
             head = {"field": name, "kind": kind}
@@ -151,7 +151,7 @@ class MeasureFields(StatefulFilter):
 
 
 def find_kind(kind: pa.DataType) -> FieldKind | None:
-    """Return what a column of an Arrow type holds; None for what is not measured."""
+    """Return the kind of an Arrow type, or None for unmeasured types."""
     if pa.types.is_dictionary(kind):
         return find_kind(kind.value_type)
     if holds_text(kind):
@@ -179,7 +179,7 @@ def _parse_key(key: str) -> tuple[str, str]:
 
 
 def _merge_empty(found: dict[str, FieldSummary]) -> dict[str, FieldSummary]:
-    """Count the rows of tasks in which a field was empty with what it holds elsewhere."""
+    """Merge rows of tasks with an empty field into the kind of that field in other tasks."""
     merged = dict(found)
     for key in found:
         if _parse_key(key)[0] == FieldKind.EMPTY:

@@ -15,7 +15,7 @@ class ReadFiles(Stage):
     """Adds the column `content` (binary): the bytes of the file in `path`."""
 
     class Params(Stage.Params):
-        """What to do about files that can't be read."""
+        """Treatment of unreadable files."""
 
         on_error: BadInput = Field(
             default=BadInput.FAIL,

@@ -48,7 +48,7 @@ _BEYOND = 10**_MOST_DIGITS  # stands for any larger one
 
 
 class ReadJsonl(SchemaReader):
-    """Parses the files in `path`; each line becomes a row with `key` = file and line number."""
+    """Parses the files in `path` into rows. The `key` is the file and the line number."""
 
     class Params(SchemaReader.Params):
         """How rows are read."""
@@ -128,14 +128,14 @@ class ReadJsonl(SchemaReader):
         return build_table(rows) if self.schema is None else build_conformed(rows, self.schema)
 
     def _build_quickly(self, portions: list[_Lines], tables: JsonTables) -> pa.Table | None:
-        """Return the table that `_fill` and `_build` would; None where only they know it."""
+        """Return the same table as `_fill` and `_build`, or None if only they can make it."""
         if any(portion.file.folders for portion in portions):
             return None
         table = tables.parse([line for portion in portions for line in portion.lines])
         if table is None:
             return None
         columns = dict(zip(table.column_names, table.columns, strict=True))
-        # A null key may stand in the file, or be none; only Python knows.
+        # Only Python distinguishes a null key from a missing one.
         if KEY in columns and columns[KEY].null_count:
             return None
         names = [name for portion in portions for name in _name_lines(portion)]
@@ -149,10 +149,10 @@ class ReadJsonl(SchemaReader):
             return None
 
     def _fill(self, portions: list[_Lines], queue: LineQueue[_LinedFile]) -> list[_Line]:
-        """Return the rows of a task: lines that are none have no part in its bounds.
+        """Return the rows of a task. Invalid lines do not count toward its limits.
 
         Raises:
-            UnreadableFileError: a line is bad, or what follows can't be read.
+            UnreadableFileError: a line is invalid, or the rest of the file is unreadable.
         """
         chunk: list[_Line] = []
         rows, size = self.params.max_rows, self.params.max_task_bytes
@@ -216,7 +216,7 @@ class ReadJsonl(SchemaReader):
         self.count("dropped: line larger than maxLineBytes")
 
     def _refuse_line(self, file: FileReference, name: str, text: bytes, *, is_first: bool) -> None:
-        # Lines of an array are its items at best, and the last of them looks like a row.
+        # Lines of a pretty-printed array look like items, and the last one looks like a row.
         is_array = is_first and _begins_array(text)
         if is_array or self.params.bad_lines is BadInput.FAIL:
             what = f"{name}: not a JSON object"
@@ -234,10 +234,10 @@ class ReadJsonl(SchemaReader):
         self.count(f"dropped: {misfit.reason}")
 
     def _check_empty(self, file: FileReference) -> None:
-        """Raise for a file that gave no row, but where there is nothing in it by its own format.
+        """Reject a file without rows, unless its format is empty too.
 
         Raises:
-            UnreadableFileError: it has lines, or is not packed as its name says.
+            UnreadableFileError: the file has lines, or is not compressed as its name implies.
         """
         with open_decompressed(file.path, self.params.zstd_window) as stream:
             lines = list_lines(stream, self.params.max_line_bytes, file.start, file.stop)
@@ -252,7 +252,7 @@ class ReadJsonl(SchemaReader):
 
 @dataclass(slots=True)
 class _LinedFile:
-    """A file as its lines come: whether one of them was looked at, and the columns of its name."""
+    """State of a file: whether a line has been examined, and the columns of its folders."""
 
     reference: FileReference
     folders: dict[str, str | None]
@@ -263,7 +263,7 @@ _Lines = LinePortion[_LinedFile]
 
 
 class _Line(NamedTuple):
-    """A row, and where it is from."""
+    """A row and its origin."""
 
     file: FileReference
     name: str
@@ -272,7 +272,10 @@ class _Line(NamedTuple):
 
 
 def _name_lines(portion: _Lines) -> list[str]:
-    """Return a name of each line; those before a range are not counted, so it has their bytes."""
+    """Return a name for each line.
+
+    In a range, names use byte offsets: earlier lines are not counted.
+    """
     key = portion.file.reference.key
     if portion.file.reference.is_range:
         return [f"{key}#B{at}" for at in accumulate(portion.sizes[:-1], initial=portion.at)]
@@ -287,10 +290,10 @@ def _check_folders(name: str, row: Mapping[str, Any], folders: Mapping[str, str 
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
-    """Return the object of a line; None where it is none."""
+    """Return the object of a line, or None for other content."""
     try:
-        # Bytes would not do: of a file in UTF-16, where lines end within a character, Python takes
-        # some.
+        # Decode first: json.loads would accept some bytes of UTF-16, whose lines end within a
+        # character.
         text = line.decode("utf-8-sig")
         row = json.loads(text)
     except UnicodeDecodeError:

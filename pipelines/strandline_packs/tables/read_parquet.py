@@ -40,10 +40,10 @@ _KEY = "key"
 
 
 class ReadParquet(SchemaReader):
-    """Reads row groups, whole or some columns of them; a row without an own `key` gets one."""
+    """Reads row groups, or some of their columns. Rows without a `key` get one."""
 
     class Params(SchemaReader.Params):
-        """What is read."""
+        """The columns to read, and the size of tasks."""
 
         columns: tuple[str, ...] | None = Field(
             default=None,
@@ -74,7 +74,7 @@ class ReadParquet(SchemaReader):
         return ("key", "path", "row_group")
 
     def change_columns(self, columns: Columns) -> Columns:
-        # A file's columns are not known before it is opened.
+        # The columns of a file are unknown before it is opened.
         chosen = self.params.columns
         if chosen is None:
             return super().change_columns(columns)
@@ -120,7 +120,7 @@ class ReadParquet(SchemaReader):
         yield from (each.table for each in reader.process(task))
 
     def _add_key(self, table: pa.Table, source: str, first: int) -> pa.Table:
-        """Return the table with a key for each row, where it has none and none was left out."""
+        """Add a key for each row, unless the table has keys or excludes the column."""
         is_wanted = self.params.columns is None or _KEY in self.params.columns
         if not is_wanted or _KEY in table.column_names:
             return table
@@ -138,7 +138,7 @@ class ReadParquet(SchemaReader):
         return conformed.select([*chosen, *folders])
 
     def _list_fillable(self) -> list[str]:
-        """List the columns that come from elsewhere where a file does not have them."""
+        """Return the columns that are filled if a file lacks them."""
         return [_KEY] if self.schema is None else [_KEY, *self.schema.names]
 
     def _read_group(self, parquet: pq.ParquetFile, group: int) -> Iterator[pa.Table]:
@@ -159,9 +159,9 @@ class ReadParquet(SchemaReader):
 
 
 def _check_listed(parquet: pq.ParquetFile, listed: int | None) -> None:
-    """Check a file of which a group was listed, or None: the file, its groups not known then."""
+    """Check a file against its listing: a group, or None if its groups were unknown."""
     number = parquet.metadata.num_row_groups
     if listed is None and number > 1:
-        # The first group would stand for all, and nothing would report that others are left.
+        # Reading the first group only would silently lose the other groups.
         what = f"its footer could not be read when it was listed; it has {number:,} row groups"
         raise ParquetDamageError(f"{what}, which the next run reads")

@@ -36,14 +36,14 @@ from strandline_packs.tables.contents.tar_members import (
     list_members,
 )
 
-_NAMED = 8  # extensions, where none of them was wanted
+_NAMED = 8  # extensions to name in the message if no wanted one exists
 
 
 class ReadWebdataset(SchemaReader):
-    """Reads tar shards; a row is a sample: its key, and a column of bytes for each extension."""
+    """Reads tar shards. A row is a sample: its key, and a column of bytes for each extension."""
 
     class Params(SchemaReader.Params):
-        """What is read of a sample."""
+        """The parts of a sample to read."""
 
         extensions: tuple[str, ...] | None = Field(
             default=None,
@@ -72,11 +72,11 @@ class ReadWebdataset(SchemaReader):
         return Columns(("key", *wanted))
 
     def process(self, task: Task) -> Iterator[Task]:
-        """Yield tasks of samples, in the order of the shard; .gz, .zst and others are unpacked.
+        """Yield tasks of samples in shard order. Compressed shards are unpacked.
 
         Raises:
-            UnreadableFileError: a shard can't be read, is no whole tar, or its members don't make
-                samples that are each in one place.
+            UnreadableFileError: a shard is unreadable, no complete tar, or its members do not form
+                adjacent samples.
         """
         params = self.params
         files = list_references(task)
@@ -109,7 +109,7 @@ class ReadWebdataset(SchemaReader):
             raise SampleError(f"none of its files is of a wanted sample; extensions are: {there}")
 
     def _list_files(self, stream: BinaryIO, kinds: set[str]) -> Iterator[SampleFile]:
-        """Yield the files that are of samples; others are counted, but for folders."""
+        """Yield the files of samples, and count other members except folders."""
         for member in list_members(stream, self._reads_content):
             if member.is_folder:
                 continue
@@ -124,7 +124,7 @@ class ReadWebdataset(SchemaReader):
         return self._is_wanted(split_name(name)[1])
 
     def _choose(self, sample: ShardSample) -> dict[str, bytes]:
-        """Return the columns of a sample; none, which is counted, where it has none of them."""
+        """Return the wanted columns of a sample; empty (and counted) without any."""
         row = {kind: data for kind, data in sample.parts.items() if self._is_wanted(kind)}
         if not row:
             self.count("dropped: none of the extensions")

@@ -1,1 +1,1 @@
-"""What files hold, told apart to the last byte: members of archives, values of lines."""
+"""Contents of files, accounted for to the last byte: members of archives, values of lines."""

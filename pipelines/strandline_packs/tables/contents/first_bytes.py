@@ -1,6 +1,6 @@
-"""What a file is, by its first bytes, for a user that gave a reader a file of another kind.
+"""Kind of a file by its first bytes, for messages about files of the wrong kind.
 
-It must not know which reader asks.
+The module must not know readers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_BYTES = 4096
 _NAMED_SO = "if it is what you want, give it a name that ends in {}"
 _CONVERT_TEXT = "convert it to UTF-8"
 _LEAVE_OUT = "convert it, or leave it out of the paths"
-# Where a mark stands, the mark, what has it, and what to do.
+# Position of the mark, the mark, the kind of file, and the remedy.
 _MARKS = (
     (0, b"\x1f\x8b", "gzip", _NAMED_SO.format(".gz")),
     (0, b"\x28\xb5\x2f\xfd", "zstd", _NAMED_SO.format(".zst")),
@@ -58,21 +58,21 @@ _LOGIN = re.compile(rb"type=[\"']?password|log ?in|sign ?in", re.IGNORECASE)
 
 
 def describe_contents(path: str) -> str:
-    """Describe what a file is by its first bytes, and what to do, as the end of a sentence."""
+    """Describe the kind of a file and the remedy, as the end of a sentence."""
     try:
         with open_decompressed(path) as file:
             first = file.read(_MOST_BYTES)
     except READ_ERRORS:
-        # A file that is not packed as its name says is better described by its own bytes.
+        # If a file is not compressed as its name implies, describe its own bytes.
         first = _read_first(path)
     return _describe(first)
 
 
 def describe_misnamed(path: str) -> str | None:
-    """Describe what a file is that is not packed as its name says; None where it is.
+    """Describe a file that is not compressed as its name implies; None for other files.
 
     Raises:
-        OSError: it can't be read.
+        OSError: the file can't be read.
     """
     packing = _PACKED.get(path[path.rfind(".") :].lower())
     if packing is None:
@@ -82,11 +82,11 @@ def describe_misnamed(path: str) -> str | None:
 
 
 def explain_misread(file: FileReference, error: BaseException) -> UnreadableFileError:
-    """Explain an error over a file, with what it is where its name says another thing."""
+    """Explain an error in a file, with its real kind if its name implies another."""
     explained = explain_error(file.key, error)
     try:
         misnamed = describe_misnamed(file.path)
-    except OSError:  # the file is gone, or can't be opened, and the error says so
+    except OSError:  # the error already states that the file is missing or unreadable
         return explained
     return UnreadableFileError(f"{explained}; {misnamed}") if misnamed else explained
 
@@ -102,7 +102,7 @@ def _describe(first: bytes) -> str:
 
 
 def find_kind(first: bytes) -> tuple[str, str]:
-    """Return what begins so, and what to do about it."""
+    """Return the kind of a file that starts with these bytes, and the remedy."""
     for at, mark, kind, advice in _MARKS:
         if first.startswith(mark, at):
             return kind, advice
@@ -116,7 +116,7 @@ def find_kind(first: bytes) -> tuple[str, str]:
 def _find_text(first: bytes) -> tuple[str, str]:
     text = first.removeprefix(b"\xef\xbb\xbf").lstrip()
     if b"\0" in first and (not any(first[:64:2]) or not any(first[1:64:2])):
-        return "UTF-16", _CONVERT_TEXT  # in UTF-16 each second byte of ASCII is zero
+        return "UTF-16", _CONVERT_TEXT  # every second byte of ASCII text is zero in UTF-16
     if not _is_text(first):
         return "an unknown kind", _LEAVE_OUT
     found = _find_markup(text) or _find_json(text)

@@ -1,7 +1,7 @@
-"""Rows of JSON as a table, and which of them don't fit into one.
+"""JSON rows as a table, and the rows that do not fit.
 
-A column has one type; where a row's value is of another, or of none that Arrow has, the row is
-found, so that it costs itself and not its file. It must not know files, nor what becomes of rows.
+A column has one type. A row with a value of another type, or of no Arrow type, is reported alone,
+so that it does not cost its whole file. The module must not know files, or the treatment of rows.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ _NAMES = {
 
 
 class RowMisfit(NamedTuple):
-    """Why a row can't be in a table with the others.
+    """Reason that a row does not fit into a table.
 
     Attributes:
-        column: its name; `a.b` is the field `b` in the objects of `a`, `a[]` an item of its lists.
-        reason: the same for all rows of a kind, so that they can be counted.
-        details: what is there and what is in the others; for a person.
+        column: name of the column; `a.b` is the field `b` in the objects of `a`, `a[]` an item of
+            its lists.
+        reason: equal for all rows of a kind, for counting.
+        details: the value and the usual type, for people.
     """
 
     column: str
@@ -46,9 +47,9 @@ class RowMisfit(NamedTuple):
 
 
 def build_table(rows: Sequence[Row]) -> tuple[pa.Table | None, dict[int, RowMisfit]]:
-    """Return the rows that fit as a table, and the others by their position.
+    """Return the fitting rows as a table, and the others by position.
 
-    Most rows fit, so nothing is looked at before Arrow refuses them.
+    Most rows fit, so rows are examined only after Arrow rejects them.
     """
     try:
         return _convert(rows), {}
@@ -68,7 +69,7 @@ def build_table(rows: Sequence[Row]) -> tuple[pa.Table | None, dict[int, RowMisf
 def build_conformed(
     rows: Sequence[Row], schema: pa.Schema
 ) -> tuple[pa.Table | None, dict[int, RowMisfit]]:
-    """Return the rows that fit into a schema as a table of it, and the others by their position."""
+    """Return the rows that fit a schema as a table, and the others by position."""
     misfits: dict[int, RowMisfit] = {}
     names = set(schema.names)
     for at, row in enumerate(rows):
@@ -88,7 +89,7 @@ def build_conformed(
 def _conform(
     field: pa.Field, values: Sequence[Any]
 ) -> tuple[pa.ChunkedArray, dict[int, RowMisfit]]:
-    """Return the values as a column, null where one does not fit, and these by their position."""
+    """Return the values as a column with nulls for misfits, and the misfits by position."""
     try:
         return conform_values(field.name, pa.chunked_array([pa.array(values)]), field.type), {}
     except (*_ARROW_ERRORS, SchemaMisfitError):
@@ -124,8 +125,8 @@ def _convert(rows: Sequence[Row]) -> pa.Table:
 
 
 def _find_first(rows: Sequence[Row], fitting: Sequence[int]) -> int:
-    """Return the first row that doesn't fit to those before it."""
-    low, high = 0, len(fitting)  # rows of which `low` fit and `high` don't
+    """Return the first row that does not fit the rows before it."""
+    low, high = 0, len(fitting)  # the first `low` rows fit, the first `high` do not
     while high - low > 1:
         middle = (low + high) // 2
         try:
@@ -137,9 +138,9 @@ def _find_first(rows: Sequence[Row], fitting: Sequence[int]) -> int:
 
 
 def find_misfits(rows: Sequence[Row]) -> dict[int, RowMisfit]:
-    """Return the rows with a value that has no type, or another one than most in its column.
+    """Return the rows with an untyped value, or with another type than most of the column.
 
-    Of types that are equally frequent the one that comes first is the column's.
+    Of equally frequent types, the first one is the type of the column.
     """
     misfits: dict[int, RowMisfit] = {}
     kinds: defaultdict[str, dict[int, str]] = defaultdict(dict)
@@ -167,7 +168,7 @@ def find_misfits(rows: Sequence[Row]) -> dict[int, RowMisfit]:
 def _note_kinds(
     at: int, values: Iterable[tuple[str, Any]], kinds: Mapping[str, dict[int, str]]
 ) -> RowMisfit | None:
-    """Note which kind a row has in each column; return why it is none, where it has two."""
+    """Note the kind of a row in each column. Return a misfit if a column has two kinds in it."""
     own: dict[str, str] = {}
     for path, value in values:
         kind = _NAMES.get(type(value))
@@ -179,7 +180,7 @@ def _note_kinds(
 
 
 def _list_values(row: Row) -> Iterator[tuple[str, Any]]:
-    """Yield what is in a row, with its column; a stack, since a row may be nested deeply."""
+    """Yield the values of a row with their columns; uses a stack for deep nesting."""
     stack: list[tuple[str, Any]] = [(name, value) for name, value in reversed(list(row.items()))]
     while stack:
         path, value = stack.pop()

@@ -1,10 +1,9 @@
-"""Lines of JSON as a table by Arrow's own reader, where that is sure to be what Python reads.
+"""JSON lines as a table by Arrow's reader, if the result is sure to equal Python's.
 
-Python reads line by line and decides: which lines are objects, what is exact, what a column's type
-is. Arrow reads a block of lines in a fifth of the time, and is a little different: it makes times
-of text, fractions of large whole numbers, and rows of what stands behind an object. So its table
-is taken where none of that can be, and else there is none. It must not know files, nor what becomes
-of lines that are no rows.
+Python reads line by line and defines the result: valid objects, exact numbers, column types. Arrow
+needs a fifth of the time, but converts text to times, rounds large integers, and accepts data after
+an object. So its table is used only if none of that can have happened. The module must not know
+files, or the treatment of invalid lines.
 """
 
 from __future__ import annotations
@@ -19,29 +18,29 @@ import pyarrow.json as pj
 
 _MOST_BYTES = 1 << 30  # a block; Arrow counts in 31 bits
 # Arrow's reader calls itself for each level, and a stack that overflows ends the process.
-_MOST_BRACKETS = 2000  # in a line
-_MOST_LEVELS = 64  # in a column
-_LARGEST_EXACT = 2.0**53  # above it a fraction may have been another whole number
+_MOST_BRACKETS = 2000  # limit for a line
+_MOST_LEVELS = 64  # limit for a column
+_LARGEST_EXACT = 2.0**53  # larger fractions may be rounded integers
 _NEGATIVE_ZERO = -(2**63)  # bits; `-0` is a whole number
 _LONGEST_PAUSE = 31
 _SAME_TYPES = (pa.types.is_null, pa.types.is_boolean, pa.types.is_int64, pa.types.is_string)
 
 
 class JsonTables:
-    """Reads blocks of lines that are alike; what it remembers of them only saves time."""
+    """Reads blocks of similar lines. Its memory of earlier blocks only saves time."""
 
     def __init__(self) -> None:
         self._texts: set[str] = set()  # names of columns that have text like times
         self._pause = self._next_pause = 0
 
     def parse(self, lines: Sequence[bytes | None]) -> pa.Table | None:
-        """Return what Python would make of the lines; None where that is not certain.
+        """Return Python's table of the lines, or None if Arrow's result may differ.
 
-        After a block that Arrow could not read it is not asked for a while, and each time for
-        longer, so that files which are not for it cost little more.
+        After a block that Arrow rejects, Arrow is skipped for a growing number of blocks, so that
+        unsuitable files cost little extra time.
 
         Args:
-            lines: without their ends; None stands for one that is too large.
+            lines: lines without line ends; None for a line above the size limit.
         """
         if self._pause:
             self._pause -= 1
@@ -75,7 +74,7 @@ class JsonTables:
             self._texts.clear()  # columns are something else here
             texts = {}
             table = _read_block(block, texts)
-        # As they come up; what Arrow was told of comes first in its table.
+        # Order of appearance; Arrow's table starts with the columns of the given schema.
         names = list(dict.fromkeys([*first, *table.column_names]))
         times = {
             field.name: _read_as_text(field.type)
@@ -116,7 +115,7 @@ def _are_objects(lines: Sequence[bytes]) -> bool:
 def _read_block(block: bytes, kinds: Mapping[str, pa.DataType]) -> pa.Table:
     return pj.read_json(
         pa.BufferReader(block),
-        # In one block, or columns would have the types of each; a worker has a core.
+        # Use one block: otherwise blocks infer different types. A worker has one core anyway.
         read_options=pj.ReadOptions(use_threads=False, block_size=len(block) + 1),
         parse_options=pj.ParseOptions(
             explicit_schema=pa.schema(list(kinds.items())) if kinds else None,
@@ -132,7 +131,7 @@ def _holds_times(kind: pa.DataType) -> bool:
 
 
 def _read_as_text(kind: pa.DataType) -> pa.DataType:
-    """Return a type with text in the place of times."""
+    """Return a type with text instead of times."""
     if pa.types.is_list(kind):
         return pa.list_(_read_as_text(kind.value_type))
     if pa.types.is_struct(kind):
@@ -142,7 +141,7 @@ def _read_as_text(kind: pa.DataType) -> pa.DataType:
 
 
 def _is_exact(values: pa.Array, level: int = 0) -> bool:
-    """Return whether Python has the same values, whatever was written."""
+    """Return whether Python would read the same values."""
     kind = values.type
     if level > _MOST_LEVELS:
         return False

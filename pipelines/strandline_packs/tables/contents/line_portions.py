@@ -1,6 +1,6 @@
-"""Lines of several files as they are asked for: so many, or so many bytes.
+"""Queue of lines from several files, taken by number or by size.
 
-It must not know what is in lines, nor where they come from.
+The module must not know the content or the origin of lines.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ File = TypeVar("File")
 
 
 class LinePortion(NamedTuple, Generic[File]):
-    """Lines in a row of one file.
+    """Consecutive lines of one file.
 
     Attributes:
-        file: that they are of.
-        number: of the first one, from 1.
-        at: byte of the file where the first one begins.
-        lines: without their ends; None for one that is too large.
-        sizes: bytes of each, with its end.
+        file: file of the lines.
+        number: number of the first line, from 1.
+        at: byte offset of the first line.
+        lines: lines without line ends; None for a line above the size limit.
+        sizes: size of each line with its end, in bytes.
     """
 
     file: File
@@ -34,14 +34,13 @@ class LinePortion(NamedTuple, Generic[File]):
 
 
 class LineQueue(Generic[File]):
-    """Hands out lines in their order.
+    """Emits lines in order.
 
     Args:
-        portions: all there are; may raise `UnreadableFileError`.
+        portions: all portions; iterating may raise `UnreadableFileError`.
 
     Attributes:
-        failure: why there are no more, where a file could not be read; what was read of it before
-            is handed out first.
+        failure: error that ended the lines early; earlier lines are emitted first.
     """
 
     def __init__(self, portions: Iterator[LinePortion[File]]) -> None:
@@ -50,9 +49,9 @@ class LineQueue(Generic[File]):
         self._next: LinePortion[File] | None = None
 
     def take(self, most: int, most_bytes: int) -> list[LinePortion[File]]:
-        """Return the next lines; with the last one there are `most`, or at least `most_bytes`.
+        """Return the next lines, up to `most` lines or the line that reaches `most_bytes`.
 
-        Fewer are returned at the end alone, or before a failure.
+        Fewer lines are returned only at the end, or before a failure.
         """
         taken = []
         while most > 0 and most_bytes > 0 and (portion := self._pull()) is not None:

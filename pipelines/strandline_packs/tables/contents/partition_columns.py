@@ -1,6 +1,6 @@
-"""Columns that stand in the names of folders, as Hive and Spark write tables.
+"""Columns in folder names, as Hive and Spark write tables.
 
-Pure: a key in, columns out. Values stay text, so that all files of a table have one type for them.
+Pure: a key in, columns out. Values stay text, so that all files of a table have the same type.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Partitioning(StrEnum):
-    """How folders name the columns of the files in them."""
+    """Notation of columns in folder names."""
 
     NONE = "none"
     HIVE = "hive"
@@ -28,10 +28,10 @@ class PartitionColumnError(ValueError):
 
 
 def parse_folders(key: str) -> dict[str, str | None]:
-    """Return the columns of `name=value` folders above a file, in their order.
+    """Return the columns of the `name=value` folders above a file, in order.
 
     Raises:
-        PartitionColumnError: two folders name one column.
+        PartitionColumnError: two folders name the same column.
     """
     columns: dict[str, str | None] = {}
     for name, value in _split(key):
@@ -43,7 +43,7 @@ def parse_folders(key: str) -> dict[str, str | None]:
 
 
 def _split(key: str) -> Iterator[tuple[str, str | None]]:
-    # The protocol and the host of a URL are no folders, and a query is none either.
+    # Protocol, host, and query of a URL are not folders.
     for folder in key.partition("://")[2 if "://" in key else 0].split("/")[:-1]:
         name, sign, value = folder.partition("=")
         if sign and name:
@@ -51,10 +51,10 @@ def _split(key: str) -> Iterator[tuple[str, str | None]]:
 
 
 def append_columns(table: pa.Table, columns: Mapping[str, str | None]) -> pa.Table:
-    """Return a table with columns of one value each behind its own.
+    """Append columns with one value each to a table.
 
     Raises:
-        PartitionColumnError: the table has one of them itself.
+        PartitionColumnError: the table already has one of the columns.
     """
     check_names(table.schema)
     for name, value in columns.items():

@@ -1,9 +1,9 @@
-"""Row groups of a Parquet file, with its layout and values checked.
+"""Row groups of a Parquet file, with checks of its layout and values.
 
-A reader of Parquet goes where the footer sends it, so bytes that are missing or that are of another
-file are read as pages. Here a footer is an error that does not end where the pages end, contradicts
-itself or counts other rows than there are, and so are values that Arrow takes from a page without a
-look. It must not know tasks.
+A Parquet reader follows the offsets of the footer, so missing bytes, or bytes of another file, are
+read as pages. This module rejects a footer that does not end where the pages end, contradicts
+itself, or states a wrong number of rows, and values that Arrow accepts unchecked. It must not know
+tasks.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import pyarrow.parquet as pq
 
 _MAGIC = b"PAR1"
 _TAIL = 8  # bytes of the footer's length and of the last mark
-_END_BYTES = 64 << 10  # read at once, since most footers are in them
+_END_BYTES = 64 << 10  # size of the first read, which contains most footers
 _ADVICE = "fetch the file again"
 _CHUNK = 1 << 20
 _LARGE_GROUP = 256 << 20
-_BUFFER = 8 << 20  # bytes of each column, so that a store is not asked for every page
+_BUFFER = 8 << 20  # bytes per column, to reduce the requests to stores
 
 
 class ParquetDamageError(ValueError):
-    """Bytes that are no whole Parquet file; the message says where, and what to do."""
+    """The bytes are no complete Parquet file. The message contains the position and a remedy."""
 
 
 class NoParquetError(ParquetDamageError):
@@ -37,11 +37,11 @@ class NoParquetError(ParquetDamageError):
 
 
 class _Layout(NamedTuple):
-    """What a footer says of its file.
+    """Layout of a file by its footer.
 
     Attributes:
-        end: where the last page ends.
-        largest: bytes of the row group that has most of them, as they are stored.
+        end: end of the last page.
+        largest: size of the largest row group as stored, in bytes.
     """
 
     end: int
@@ -49,9 +49,10 @@ class _Layout(NamedTuple):
 
 
 class _Unread(io.RawIOBase):
-    """A file of some size that refuses each read, by a KeyError without a frame of Python.
+    """Fake file that rejects every read by a KeyError without a Python frame.
 
-    Arrow keeps that error for ever. With a frame it would keep all callers', and a table in one.
+    Arrow stores this error forever. A frame would keep all callers alive, and one of them has a
+    table.
     """
 
     read: Any = dict[int, bytes]().__getitem__
@@ -76,15 +77,15 @@ class _Unread(io.RawIOBase):
 def open_parquet(
     stream: BinaryIO, *, is_far: bool = False, group: int | None = None
 ) -> pq.ParquetFile:
-    """Open a file, by a footer that belongs to its pages; checksums of pages are looked at.
+    """Open a file after checking that its footer matches its pages. Page checksums are verified.
 
     Args:
         is_far: each read is a request to a store.
-        group: the row group that is to be read; its times of 96 bits are read as microseconds where
-            nanoseconds have no room for one of them, which are all of 1677 to 2262.
+        group: row group to read. Its 96-bit times are read as microseconds if one of them is
+            outside of the range of nanoseconds, 1677 to 2262.
 
     Raises:
-        ParquetDamageError: bytes are missing or too many, or it is no Parquet.
+        ParquetDamageError: bytes are missing or superfluous, or the file is not Parquet.
     """
     size = stream.seek(0, os.SEEK_END)
     stream.seek(0)
@@ -111,7 +112,7 @@ def open_parquet(
         stream,
         metadata=metadata,
         page_checksum_verification=True,
-        # Without a buffer all that is compressed in a group is read before its first row.
+        # Without a buffer, Arrow reads all compressed data of a group before its first row.
         buffer_size=_BUFFER if is_large else 0,
         # Columns that lie side by side are one request; a disk is slower with one more copy.
         pre_buffer=is_far and not is_large,
@@ -124,7 +125,7 @@ def open_parquet(
 
 
 def _has_room(parquet: pq.ParquetFile, wide: pq.ParquetFile, group: int) -> bool:
-    """Return whether nanoseconds hold each time of 96 bits; Arrow makes another year of others."""
+    """Return whether all 96-bit times fit into nanoseconds; Arrow changes others silently."""
     schema = parquet.metadata.schema
     columns = [schema.column(at) for at in range(len(schema))]
     paths = [column.path for column in columns if column.physical_type == "INT96"]
@@ -142,19 +143,19 @@ def _has_room(parquet: pq.ParquetFile, wide: pq.ParquetFile, group: int) -> bool
 
 @lru_cache(maxsize=1)
 def parse_footer(footer: bytes, size: int) -> tuple[pq.FileMetaData, _Layout]:
-    """Return what a footer says, and the layout of its file.
+    """Return the footer's metadata, and the layout of its file.
 
-    Each row group of a file asks for it, and it speaks of all of them: a thousand groups would be
-    looked at a thousand times each. The last one is kept, by its bytes, so that a file that was
-    written anew is never taken for the one before.
+    Every row group of a file needs the footer, which describes all groups: a thousand groups would
+    be parsed a thousand times each. So the last footer is cached by its bytes, which also detects a
+    rewritten file.
 
     Args:
-        footer: as it is stored.
-        size: of the file, in bytes.
+        footer: stored bytes.
+        size: size of the file, in bytes.
 
     Raises:
-        ParquetDamageError: it contradicts itself.
-        pa.ArrowException, OSError, UnicodeDecodeError: it is none.
+        ParquetDamageError: the footer contradicts itself.
+        pa.ArrowException, OSError, UnicodeDecodeError: the bytes are no footer.
     """
     tail = len(footer).to_bytes(4, "little") + _MAGIC
     metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer + tail))
@@ -169,17 +170,17 @@ def read_group(
     most_rows: int,
     most_bytes: int,
 ) -> Iterator[pa.Table]:
-    """Read a row group, or some columns of it, in tables of at most so many rows and bytes, about.
+    """Read a row group, or some of its columns, in tables of limited rows and (roughly) bytes.
 
-    A table of one row may be larger. The group is never in memory as a whole, but for what is
-    compressed in it.
+    A table of one row may be larger. Except for its compressed data, the group is never in memory
+    as a whole.
 
     Raises:
-        ParquetDamageError: values are no values of their column, or are more than Arrow has room
-            for; or two columns have one name.
+        ParquetDamageError: values are invalid for their column or exceed Arrow's limits, or two
+            columns share a name.
     """
     number = parquet.metadata.num_row_groups
-    if not number and not group:  # a file without rows may have none
+    if not number and not group:  # a file without rows may have no row group
         empty = parquet.schema_arrow.empty_table()
         yield empty if columns is None else empty.select(list(columns))
         return
@@ -191,7 +192,7 @@ def read_group(
         what = f"several columns are called {twice[0]!r}"
         raise ParquetDamageError(f"{what}; write the file with a name for each")
     facts = parquet.metadata.row_group(group)
-    # Rows of about one size; those that are not are cut below.
+    # An estimate for rows of similar size; larger batches are split below.
     fitting = max(most_bytes * facts.num_rows // max(facts.total_byte_size, 1), 1)
     batches = parquet.iter_batches(
         batch_size=min(most_rows, fitting),
@@ -210,7 +211,7 @@ def read_group(
             what = f"row group {group} has {at:,} of {facts.num_rows:,} rows: a page is damaged"
             raise ParquetDamageError(f"{what}; {_ADVICE}")
     except (pa.ArrowException, OSError, OverflowError) as error:
-        # Arrow raises these for a damaged page, and for a value that it has no room for.
+        # Arrow raises these errors for damaged pages, and for values that exceed its limits.
         raise ParquetDamageError(f"row group {group}, from row {at:,}: {error}") from error
 
 
@@ -248,9 +249,9 @@ def _read_footer(stream: BinaryIO, size: int) -> bytes:
 
 
 def _measure(metadata: pq.FileMetaData, size: int) -> _Layout:
-    """Return what a footer says of its file, which must agree with itself.
+    """Return the layout of a file after checking that its footer is consistent.
 
-    Nothing else speaks against one that is damaged: a footer has no checksum.
+    A footer has no checksum, so consistency is the only evidence.
     """
     _check_columns(metadata, size)
     end, largest, rows = len(_MAGIC), 0, 0
@@ -271,10 +272,10 @@ def _measure(metadata: pq.FileMetaData, size: int) -> _Layout:
 
 
 def _check_columns(metadata: pq.FileMetaData, size: int) -> None:
-    """See that Arrow can say where columns lie.
+    """Check that Arrow can compute the positions of columns.
 
-    Asked for a column with facts that contradict each other, it ends the process; a read that
-    begins by looking at all of them raises instead. Nothing of the file is read here.
+    For a column with contradictory metadata Arrow aborts the process, but a read that first
+    examines all columns raises an error instead. Nothing is read from the file here.
     """
     if not metadata.num_row_groups:
         return
@@ -297,7 +298,7 @@ def _find_end(chunk: pq.ColumnChunkMetaData) -> int:
 
 
 def _find_joint(stream: BinaryIO, begin: int, end: int) -> int | None:
-    """Return where another file begins: the mark of its begin after that of an end."""
+    """Return the start of a second file: the start mark after an end mark."""
     mark, kept = _MAGIC * 2, b""
     stream.seek(begin)
     while begin < end and (piece := stream.read(min(_CHUNK, end - begin))):

@@ -1,6 +1,6 @@
-"""Members of a tar that make a sample: by their names, next to each other, each kind once.
+"""Samples in a tar: adjacent members with the same name, each kind once.
 
-It knows names and members, nothing of columns or tasks.
+The module must not know columns or tasks.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from strandline_packs.tables.contents.tar_members import TarMember
 
 
 class SampleError(ValueError):
-    """Members that don't make samples; the message says which, where, and what to do."""
+    """The members do not form samples.
+
+    The message contains the member, its position, and a remedy.
+    """
 
 
 class SampleFile(NamedTuple):
-    """A member that is of a sample, and what it is there."""
+    """A member of a sample, and its kind."""
 
     sample: str
     kind: str
@@ -33,28 +36,28 @@ class ShardSample:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return sample and extension: what is before and after the first dot of the last part."""
+    """Split a name at the first dot of its last part into sample and extension."""
     folder, slash, last = name.rpartition("/")
     sample, _, kind = last.partition(".")
     return folder + slash + sample, kind.lower()
 
 
 def find_reason(member: TarMember, sample: str, kind: str) -> str | None:
-    """Return why a member is of no sample; None where it is of one."""
+    """Return the reason that a member belongs to no sample, or None."""
     if not member.is_file:
         return "no plain file"
     if not sample or sample.endswith("/"):
-        # macOS packs a file's attributes beside it, under its name after `._`.
+        # macOS stores the attributes of a file in a neighbour whose name starts with `._`.
         is_twin = member.name.rpartition("/")[2].startswith("._")
         return "attributes of macOS" if is_twin else "name that begins with a dot"
     return None if kind else "name without extension"
 
 
 def collect_samples(files: Iterable[SampleFile]) -> Iterator[ShardSample]:
-    """Yield samples of files that follow each other.
+    """Yield the samples of adjacent files.
 
     Raises:
-        SampleError: a sample's files are apart, or it has one twice.
+        SampleError: the files of a sample are not adjacent, or a kind occurs twice.
     """
     ends: dict[str, TarMember] = {}  # the last file of each sample that is over
     last: SampleFile | None = None
@@ -77,7 +80,7 @@ def collect_samples(files: Iterable[SampleFile]) -> Iterator[ShardSample]:
 
 
 def _identify(sample: str) -> str:
-    # A name with and one without it are one file where a tar is unpacked.
+    # Names with and without this prefix are the same file when a tar is unpacked.
     return sample.removeprefix("./")
 
 

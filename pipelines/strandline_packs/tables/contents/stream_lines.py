@@ -1,7 +1,7 @@
-"""Lines of a stream that begin in a range of its bytes, none of them larger than a bound.
+"""Lines that start in a byte range of a stream, with a size limit.
 
-A line that is larger is passed over, and told by where it begins; it is never in memory. It must
-not know what is written in lines.
+Larger lines are skipped without loading them, and reported by their offset. The module must not
+know the content of lines.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class StreamLine(NamedTuple):
     """A line with its end.
 
     Attributes:
-        at: byte of the stream where it begins.
-        size: bytes.
-        content: None where it is larger than the bound.
+        at: byte offset in the stream.
+        size: size in bytes.
+        content: None for a line above the size limit.
     """
 
     at: int
@@ -33,17 +33,17 @@ class StreamLine(NamedTuple):
 def list_lines(
     stream: BinaryIO, most_bytes: int, start: int = 0, stop: int | None = None
 ) -> Iterator[StreamLine]:
-    """Yield the lines that begin in a range, so that ranges side by side have each line once.
+    """Yield the lines that start in a range. Adjacent ranges yield each line exactly once.
 
     Args:
-        stream: at its beginning; seekable where `start` is not 0.
-        most_bytes: of a line that is yielded with its content.
-        start, stop: bytes; None: to the end.
+        stream: positioned at its start; seekable unless `start` is 0.
+        most_bytes: size limit of lines with content.
+        start, stop: byte offsets; None for the end of the stream.
     """
     lines = cast("BinaryIO", _buffer(stream))
     at = start
     if start:
-        # A line begins at `start` where another ends right before it.
+        # A line starts at `start` if the previous line ends right before.
         lines.seek(start - 1)
         at += _skip(lines) - 1
     while stop is None or at < stop:
@@ -59,12 +59,12 @@ def list_lines(
 
 
 class LineBlock(NamedTuple):
-    """Lines in a row, as many as were read at once.
+    """Consecutive lines of one read.
 
     Attributes:
-        at: byte of the stream where the first one begins.
-        lines: without their ends; None for one that is larger than the bound.
-        sizes: bytes of each, with its end.
+        at: byte offset of the first line.
+        lines: lines without line ends; None for a line above the size limit.
+        sizes: size of each line with its end, in bytes.
     """
 
     at: int
@@ -82,7 +82,7 @@ def list_blocks(
         source.seek(start - 1)
         at += _skip(source) - 1
     begun: list[bytes] = []  # a line with an end that was not read yet
-    size = 0  # bytes of that line, gone ones too
+    size = 0  # size of that line, including dropped bytes
     while stop is None or at < stop:
         piece = source.read(_PIECE)
         if piece and _END not in piece:
@@ -95,7 +95,7 @@ def list_blocks(
         lines: list[bytes | None] = [*b"".join([*begun, piece]).split(_END)]
         rest = lines.pop() or b""
         if not piece:
-            # A last line without an end is left, or nothing.
+            # The rest is a last line without a line end, or empty.
             if size:
                 yield LineBlock(at, [rest if size <= most_bytes else None], [size])
             return

@@ -1,8 +1,8 @@
-"""The members of a tar, with every byte of it accounted for.
+"""Members of a tar, with every byte of the archive accounted for.
 
-Python's tarfile ends at the first block that it can't read, without a word, so damage is taken for
-the end. Here a block is a head with a right checksum, a member's content, or the zeros of the end;
-anything else is an error with its place. It must not know what members are for.
+Python's tarfile stops silently at the first unreadable block, so it takes damage for the end. Here
+a block is a header with a valid checksum, content of a member, or the final zeros; anything else is
+an error with its position. The module must not know the use of members.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 _BLOCK = 512
 _CHUNK = 1 << 20
-# The zeros that end an archive: two blocks, and what fills a record of the usual 20.
+# Final zeros: two blocks, and padding to the usual record of 20 blocks.
 _MOST_ZEROS = 2 * _BLOCK + 20 * _BLOCK
 _MOST_HEADER_BYTES = 1 << 20  # most of an extended header; a path has some thousand
 _CHECKSUM = slice(148, 156)
@@ -29,7 +29,7 @@ _EXTENDED, _GLOBAL = b"xX", b"g"
 
 
 class TarDamageError(ValueError):
-    """Bytes that are no part of a whole tar; the message says where, and what to do."""
+    """The bytes are no complete tar. The message contains the position and a remedy."""
 
 
 class NoTarError(TarDamageError):
@@ -40,8 +40,8 @@ class TarMember(NamedTuple):
     """A member of an archive.
 
     Attributes:
-        offset: where its head begins, in bytes from the begin of the unpacked archive.
-        content: its bytes; none where they are not asked for, or it is no file.
+        offset: byte offset of its header in the uncompressed archive.
+        content: bytes of a wanted file; empty for other members.
     """
 
     name: str
@@ -53,7 +53,7 @@ class TarMember(NamedTuple):
 
 @dataclass
 class _Extended:
-    """What extended headers say of the next member."""
+    """Fields of extended headers for the next member."""
 
     name: str | None = None
     size: int | None = None
@@ -61,7 +61,7 @@ class _Extended:
 
 @dataclass
 class _TarStream:
-    """The bytes of an archive, and how far they were read."""
+    """The bytes of an archive, and the read position."""
 
     file: BinaryIO
     offset: int = 0
@@ -77,10 +77,10 @@ class _TarStream:
         return b"".join(pieces)
 
     def read_content(self, name: str, size: int, *, is_wanted: bool) -> bytes:
-        """Read a member's content and what fills its last block.
+        """Read the content of a member and the padding of its last block.
 
         Raises:
-            TarDamageError: the file ends before.
+            TarDamageError: the file ends earlier.
         """
         begin, left, pieces = self.offset, size, []
         while left and (piece := self.read(min(left, _CHUNK))):
@@ -95,19 +95,19 @@ class _TarStream:
         return b"".join(pieces)
 
     def explain(self, offset: int, what: str) -> TarDamageError:
-        """Explain damage by where it is."""
+        """Return an error that states the position of the damage."""
         after = f", after {self.last!r}" if self.last else ""
         return TarDamageError(f"byte {offset:,}{after}: {what}")
 
 
 def list_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Iterator[TarMember]:
-    """Yield the members of an archive, to its last byte.
+    """Yield the members of an archive up to its last byte.
 
     Args:
-        is_wanted: returns whether the content of a member of this name is to be read.
+        is_wanted: returns whether to read the content of a member of this name.
 
     Raises:
-        TarDamageError: something is there that is no tar, or something is missing.
+        TarDamageError: bytes are missing, or do not belong to a tar.
     """
     stream, extended, defaults = _TarStream(file), _Extended(), _Extended()
     while any(head := _read_head(stream)):
@@ -133,7 +133,7 @@ def list_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Iterator[T
 
 def _classify_kind(stream: _TarStream, offset: int, kind: bytes, name: str) -> tuple[bool, bool]:
     if kind in _FILES:
-        is_folder = name.endswith("/")  # as tars before 1988 wrote folders
+        is_folder = name.endswith("/")  # the notation for folders before 1988
         return not is_folder, is_folder
     if kind in (_FOLDER, _LABEL) or kind in _NO_FILES:
         return False, kind in (_FOLDER, _LABEL)
@@ -142,10 +142,10 @@ def _classify_kind(stream: _TarStream, offset: int, kind: bytes, name: str) -> t
 
 
 def _read_head(stream: _TarStream) -> bytes:
-    """Read the next head, or the first block of the zeros that end an archive.
+    """Read the next header, or the first block of the final zeros.
 
     Raises:
-        TarDamageError: it is neither.
+        TarDamageError: the block is neither.
     """
     offset = stream.offset
     block = stream.read(_BLOCK)
@@ -165,12 +165,12 @@ def _read_head(stream: _TarStream) -> bytes:
 def _has_checksum(block: bytes) -> bool:
     written = _parse_number(block[_CHECKSUM])
     others = block[: _CHECKSUM.start] + b" " * 8 + block[_CHECKSUM.stop :]
-    signed = sum(byte - 256 if byte > 127 else byte for byte in others)  # noqa: PLR2004 - of a byte
+    signed = sum(byte - 256 if byte > 127 else byte for byte in others)  # noqa: PLR2004 - the sign bit of a byte
     return written in (sum(others), signed)  # some old programs added signed bytes
 
 
 def _parse_number(text: bytes) -> int | None:
-    if text[:1] and text[0] & _BASE_256:  # large ones are binary
+    if text[:1] and text[0] & _BASE_256:  # large numbers are binary
         first = text[0] & (_NEGATIVE - 1)
         value = int.from_bytes(bytes([first]) + text[1:])
         return value if not text[0] & _NEGATIVE else -1
@@ -189,7 +189,7 @@ def _parse_name(head: bytes) -> str:
 
 
 def _decode(name: bytes) -> str:
-    # No name is lost or taken for another because its characters are of another time.
+    # Names in other encodings stay distinct and readable.
     return name.decode("utf-8", "backslashreplace")
 
 

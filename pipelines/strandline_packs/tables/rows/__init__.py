@@ -1,1 +1,1 @@
-"""Rows of tables: which of them stay by an expression, and those of CSV and Arrow files."""
+"""Rows of tables: filters by expression, samples, and rows of CSV and Arrow files."""

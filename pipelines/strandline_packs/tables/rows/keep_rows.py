@@ -1,4 +1,4 @@
-"""The stage `keep-rows`: the rows for which a condition on their columns holds."""
+"""The stage `keep-rows`: keeps rows whose columns satisfy a condition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline_packs.tables.rows.row_expressions import RowExpression
 
 
 class KeepRows(RowFilter):
-    """Keeps the rows for which an expression is true; others are dropped and counted."""
+    """Keeps the rows for which an expression is true, and drops and counts the others."""
 
     class Params(RowFilter.Params):
         """The condition."""
@@ -48,11 +48,11 @@ class KeepRows(RowFilter):
         self._expression = RowExpression(self.params.where)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Drop and count the rows for which the condition does not hold.
+        """Drop and count the rows for which the condition is not true.
 
         Raises:
             ExpressionError: an operation does not fit the types of its columns.
-            MissingColumnError: a column is not there.
+            MissingColumnError: a column is missing.
         """
         holds = self._expression.compute(table)
         reason = self.params.reason

@@ -34,10 +34,10 @@ _PACK: dict[Packing, Callable[[Sequence[int], int], list[list[SequencePiece]]]] 
 
 
 class PackSequences(Stage):
-    """Makes of rows with tokens sequences of at most `length`, within a task; none gets lost."""
+    """Packs token rows of a task into sequences of at most `length` tokens, without losing any."""
 
     class Params(Stage.Params):
-        """How long sequences are, and how they are made."""
+        """The length of sequences, and the packing."""
 
         length: int = Field(ge=1, description="Most tokens of a sequence.")
         method: Packing = Field(
@@ -73,16 +73,16 @@ class PackSequences(Stage):
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column, *self._list_masks())
 
-    def change_columns(self, columns: Columns) -> Columns:  # noqa: ARG002 - rows are others
+    def change_columns(self, columns: Columns) -> Columns:  # noqa: ARG002 - the answer has new rows
         return Columns((_KEY, self.params.column, *self._list_masks(), *_COLUMNS))
 
     def process(self, task: Task) -> Task | None:
-        """Pack the rows of a task: `tokens in` are `tokens out` and `tokens dropped`.
+        """Pack the rows of a task. `tokens in` equals `tokens out` plus `tokens dropped`.
 
         Raises:
-            MissingColumnError: there is no such column.
-            TypeError: it holds no lists of numbers, or the mask none of true and false.
-            ValueError: a mask is longer or shorter than the tokens.
+            MissingColumnError: the column is missing.
+            TypeError: the column has no lists of numbers, or the mask no lists of booleans.
+            ValueError: a mask has another length than its tokens.
         """
         table, params = task.table, self.params
         column = _find_lists(table, params.column, "whole numbers", pa.types.is_integer)
@@ -110,7 +110,7 @@ class PackSequences(Stage):
         padding = [0 if params.pad is None else params.length - number for number in numbers]
         packed = pa.table(
             {
-                # Where it begins names it: no other sequence begins with the same token.
+                # The first token identifies a sequence: no other sequence starts with it.
                 _KEY: [f"{keys[first.document]}@{first.begin}" for first, *_ in whole],
                 params.column: _join(column, lengths, whole, padding, params.pad or 0),
                 **{
