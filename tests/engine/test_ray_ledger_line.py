@@ -288,7 +288,7 @@ def test_messages_that_were_answered_are_forgotten(ray: FakeRay) -> None:
 
 
 class Broken:
-    """A keeper that has no room; it notes what it does all the same."""
+    """A writer that has no room; it notes what it does all the same."""
 
     def __init__(self) -> None:
         self.may_fail = threading.Event()
@@ -320,10 +320,10 @@ class Queue:
         self.lock.release()
 
 
-def make_actor(keeper: Broken) -> Any:
+def make_actor(writer: Broken) -> Any:
     actor: Any = object.__new__(LedgerActor)
     actor._lock, actor._failed = Queue(), threading.Event()
-    actor._error, actor._keeper = None, keeper
+    actor._error, actor._keeper = None, writer
     return actor
 
 
@@ -343,23 +343,23 @@ def test_what_goes_wrong_in_a_message_is_told_by_the_watch() -> None:
 
 @pytest.mark.parametrize("name", ASKED)
 def test_law_a_ledger_that_has_failed_does_nothing_more(name: str) -> None:
-    actor = make_actor(keeper := Broken())
+    actor = make_actor(writer := Broken())
     actor.apply(1, [], [])
     with pytest.raises(OSError, match="No space left"):
         ASKED[name](actor)
-    assert keeper.done == []
+    assert writer.done == []
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_law_who_waits_for_a_ledger_that_fails_meanwhile_is_refused(name: str) -> None:
-    actor = make_actor(keeper := Broken())
+    actor = make_actor(writer := Broken())
     with ThreadPoolExecutor(2) as threads:
         watch = threads.submit(actor.watch)
         assert actor._lock.comers.acquire(timeout=PATIENCE)
         asked = threads.submit(ASKED[name], actor)
         assert actor._lock.comers.acquire(timeout=PATIENCE)
-        keeper.may_fail.set()
+        writer.may_fail.set()
         for future in (watch, asked):
             with pytest.raises(OSError, match="No space left"):
                 future.result(PATIENCE)
-    assert keeper.done == []
+    assert writer.done == []

@@ -22,9 +22,9 @@ from strandline import OnChange, Pipeline, work
 from strandline.ledger.access.session import opened_to_read
 from strandline.run.attempt.engines import ENGINES
 from strandline.run.revise.cuts import auto_cuts, choice
-from strandline.run.revise.cuts.auto_cuts import Keeping, read_choice
+from strandline.run.revise.cuts.auto_cuts import CutSettings, read_choice
 from strandline.run.revise.cuts.choice import CutVerdict
-from strandline.run.revise.cuts.files import measure_kept
+from strandline.run.revise.cuts.files import measure_all_cuts
 from strandline.stages import ParquetSink, ReadTable, TableFiles
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -154,13 +154,13 @@ def test_each_engine_measures_stages_for_the_choice_of_cuts(
     for engine, name in zip(engines, ("first", "filter"), strict=True):
         step = STEPS[name]
         plan = plan_step(tmp_path, step, keep=False).plan
-        settings: dict[str, Any] = {"on_change": OnChange.REDO, "keeping": Keeping(True, 1 << 30)}
+        settings: dict[str, Any] = {"on_change": OnChange.REDO, "cuts": CutSettings(True, 1 << 30)}
         run = runs.enter("cuts", engine).run(plan, tmp_path / "volume", **settings)
         assert run.result.code is ExitCode.COMPLETE
         assert run.result.counts["read-table"].tasks_in == step.read
         assert read_rows(run) == list_rows(step)
         with opened_to_read(tmp_path / "volume/default/relay/ledger") as store:
             verdicts = {cut.stage: cut.verdict for cut in read_choice(store).judged}
-            kept = {size.stage: size.sources for size in measure_kept(store, {})}
+            kept = {size.stage: size.sources for size in measure_all_cuts(store, {})}
         assert verdicts["read-table"] is CutVerdict.KEPT
         assert kept["read-table"] == len(FILES)

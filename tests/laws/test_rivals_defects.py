@@ -23,7 +23,7 @@ from strandline.ledger.records.entries import (
 )
 from strandline.ledger.store.store import Store
 from strandline.ledger.tally import Tally
-from strandline.ledger.writer.writer import Keeper
+from strandline.ledger.writer.writer import LedgerWriter
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_child, derive_root, digest_key, digest_version
@@ -82,7 +82,7 @@ def new_tally() -> Tally:
 
 def weigh(value: Any) -> int:
     """How many things an object holds, all the way down."""
-    if isinstance(value, (Keeper, Tally, DeltaCounter)):
+    if isinstance(value, (LedgerWriter, Tally, DeltaCounter)):
         return sum(map(weigh, vars(value).values()))
     if isinstance(value, dict):
         return sum(1 + weigh(inner) for inner in value.values())
@@ -100,8 +100,8 @@ def opened(path: Path, map_size: int = 1 << 26) -> Iterator[Store]:
         store.close()
 
 
-def keeper_of(store: Store, path: Path, attempt: int = 1) -> Keeper:
-    return Keeper(store, LocalOutputs(path / "output"), attempt, lambda: 0.0)
+def keeper_of(store: Store, path: Path, attempt: int = 1) -> LedgerWriter:
+    return LedgerWriter(store, LocalOutputs(path / "output"), attempt, lambda: 0.0)
 
 
 def listed(key: str, ordinal: int = 0, version: str = "1") -> ListedSource:
@@ -136,10 +136,10 @@ def test_stuck_source() -> None:
 def test_map_full(tmp_path: Path) -> None:
     sources = [listed(f"a rather long key of source {number:05}", number) for number in range(2000)]
     with opened(tmp_path, map_size=1 << 16) as store:
-        keeper = keeper_of(store, tmp_path)
-        keeper.admit(sources)
-        keeper.apply(1, [settle(source) for source in sources])
-        assert 0 == keeper.drain(1, anything_died=False).unfinished
+        writer = keeper_of(store, tmp_path)
+        writer.admit(sources)
+        writer.apply(1, [settle(source) for source in sources])
+        assert 0 == writer.drain(1, anything_died=False).unfinished
         counts = store.count()
         assert (2000, 2000) == (counts["finished"], sum(counts.values()))
 
@@ -160,11 +160,11 @@ def test_id_collision() -> None:
 def test_id_collision_in_the_ledger(tmp_path: Path) -> None:
     twin = SOURCE[:15] + bytes([SOURCE[15] ^ 1])
     with opened(tmp_path) as store:
-        keeper = keeper_of(store, tmp_path)
+        writer = keeper_of(store, tmp_path)
         sources = [ListedSource(SOURCE, VERSION, "a", 0), ListedSource(twin, VERSION, "b", 1)]
-        keeper.admit(sources)
-        keeper.apply(1, [settle(sources[0])])
-        keeper.commit()
+        writer.admit(sources)
+        writer.apply(1, [settle(sources[0])])
+        writer.commit()
         assert {SOURCE} == set(store.find_finished([SOURCE, twin]))
         assert {twin} == set(store.find_marks([SOURCE, twin]))
 
@@ -179,17 +179,17 @@ def test_unpruned_memory(tmp_path: Path) -> None:
     rival = DeltaCounter()
     weights = []
     with opened(tmp_path) as store:
-        keeper = keeper_of(store, tmp_path)
+        writer = keeper_of(store, tmp_path)
         for number in range(1, 6):
             sources = [listed(f"{number}-{place}", place) for place in range(50)]
-            keeper.admit(sources)
-            keeper.apply(2 * number - 1, half_done(sources[0]))
+            writer.admit(sources)
+            writer.apply(2 * number - 1, half_done(sources[0]))
             settled = [settle(source) for source in sources[1:]]
-            keeper.apply(2 * number, settled, [fail(sources[0])])
-            keeper.commit()
+            writer.apply(2 * number, settled, [fail(sources[0])])
+            writer.commit()
             rival.count(Event(source.source, (), (b"",)) for source in sources)
             rival.count(map(settle, sources))
-            weights.append((weigh(keeper), weigh(rival)))
+            weights.append((weigh(writer), weigh(rival)))
     assert {weights[0][0]} == {ours for ours, _ in weights}
     assert weights[0][1] < weights[-1][1]
 
@@ -221,10 +221,10 @@ def test_two_pipelines_sharing_one_place(tmp_path: Path) -> None:
 def test_changed_config(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         open_attempt(store, claim(minWords=5), claimant("one"))
-        keeper = keeper_of(store, tmp_path)
-        keeper.admit([listed("a.txt")])
-        keeper.apply(1, [settle(listed("a.txt"))])
-        keeper.commit()
+        writer = keeper_of(store, tmp_path)
+        writer.admit([listed("a.txt")])
+        writer.apply(1, [settle(listed("a.txt"))])
+        writer.commit()
         with pytest.raises(LedgerError, match="minWords: 5 -> 8"):
             open_attempt(store, claim(minWords=8), claimant("two"))
 
@@ -246,11 +246,11 @@ def test_poison_is_counted_over_attempts(tmp_path: Path) -> None:
     poison = listed("poison.bin")
     with opened(tmp_path) as store:
         for attempt in (1, 2, 3):
-            keeper = keeper_of(store, tmp_path, attempt)
+            writer = keeper_of(store, tmp_path, attempt)
             known = HAS_FAILED if attempt > 1 else 0
-            assert [RELEASED + known] == keeper.admit([poison])
-            keeper.apply(1, [], [fail(poison)])
-            keeper.commit()
+            assert [RELEASED + known] == writer.admit([poison])
+            writer.apply(1, [], [fail(poison)])
+            writer.commit()
         assert [] == list(store.list_failures())
         assert [3] == [parked.times for _, parked in store.list_quarantined()]
         assert [QUARANTINED] == keeper_of(store, tmp_path, 4).admit([poison])

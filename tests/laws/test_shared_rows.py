@@ -24,7 +24,7 @@ from strandline.ledger.output_root import clean_up, sweep_shared
 from strandline.ledger.records.entries import ListedSource
 from strandline.ledger.store.environment import layout
 from strandline.ledger.store.store import Store
-from strandline.ledger.writer.writer import GROUP_SECONDS, Keeper
+from strandline.ledger.writer.writer import GROUP_SECONDS, LedgerWriter
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Event
 from strandline.plan.task import Lineage, Task
@@ -106,10 +106,12 @@ def attempt(path: Path, plan: StagePlan, listing: Listing, random: Random, uid: 
         clean_up(store, outputs)
         sweep_shared(store, outputs)
         clock = Clock(step=GROUP_SECONDS / 3)
-        keeper = Keeper(store, outputs, number, clock, deletes_vanished=True, quarantine_after=99)
-        verdicts = keeper.admit(list(sources.values()))
+        writer = LedgerWriter(
+            store, outputs, number, clock, deletes_vanished=True, quarantine_after=99
+        )
+        verdicts = writer.admit(list(sources.values()))
         fresh = [each for each, verdict in zip(sources.values(), verdicts, strict=True) if verdict]
-        keeper.apply(1, fan_out(fresh))
+        writer.apply(1, fan_out(fresh))
         call, message = StageCall(plan, outputs, clock), 1
         left = [task for source in fresh for task in tasks_of(source)]
         random.shuffle(left)
@@ -121,12 +123,12 @@ def attempt(path: Path, plan: StagePlan, listing: Listing, random: Random, uid: 
                 continue
             if random.random() < 0.2 and uid != "last":
                 message += 1
-                keeper.apply(message, [], [failed(random.choice(fresh))])
+                writer.apply(message, [], [failed(random.choice(fresh))])
             message += 1
-            keeper.apply(message, receipt.events, receipt.failures)
+            writer.apply(message, receipt.events, receipt.failures)
             left = left[size:]
-        keeper.end_listing(len(sources))
-        keeper.drain(message, anything_died=True)
+        writer.end_listing(len(sources))
+        writer.drain(message, anything_died=True)
         assert tidy_shared(store, outputs, plan, lambda: None) == []
 
 

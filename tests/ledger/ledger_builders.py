@@ -18,7 +18,7 @@ from strandline.ledger.records.entries import (
     SourceRecord,
 )
 from strandline.ledger.store.store import INITIAL_MAP, Store
-from strandline.ledger.writer.writer import Keeper
+from strandline.ledger.writer.writer import LedgerWriter
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_root, digest_key, digest_version
@@ -165,21 +165,21 @@ class RecordingStore(Store):
 
 @dataclass
 class Desk:
-    """A keeper with its ledger, a clock that stands still and outputs that take notes."""
+    """A writer with its ledger, a clock that stands still and outputs that take notes."""
 
     store: RecordingStore
     outputs: RecordingOutputs
     clock: Clock
-    keeper: Keeper
+    writer: LedgerWriter
     log: list[Any]
 
     def next_attempt(
         self, attempt: int, *, deletes_vanished: bool = False, quarantine_after: int = 3
-    ) -> Keeper:
-        """A keeper for a later attempt on the same ledger."""
+    ) -> LedgerWriter:
+        """A writer for a later attempt on the same ledger."""
         self.log.clear()
         self.store.take_lease({"attempt": attempt, "uid": "a"})
-        self.keeper = Keeper(
+        self.writer = LedgerWriter(
             self.store,
             self.outputs,
             attempt,
@@ -187,16 +187,18 @@ class Desk:
             quarantine_after=quarantine_after,
             deletes_vanished=deletes_vanished,
         )
-        return self.keeper
+        return self.writer
 
-    def fail_in(self, source: ListedSource, *attempts: int, quarantine_after: int = 3) -> Keeper:
-        """Have the source fail in each of these attempts; the keeper of the last."""
+    def fail_in(
+        self, source: ListedSource, *attempts: int, quarantine_after: int = 3
+    ) -> LedgerWriter:
+        """Have the source fail in each of these attempts; the writer of the last."""
         for attempt in attempts:
-            keeper = self.next_attempt(attempt, quarantine_after=quarantine_after)
-            keeper.admit([source])
-            keeper.apply(1, [], [failed(source)])
-            keeper.commit()
-        return self.keeper
+            writer = self.next_attempt(attempt, quarantine_after=quarantine_after)
+            writer.admit([source])
+            writer.apply(1, [], [failed(source)])
+            writer.commit()
+        return self.writer
 
     def find_quarantined(self, source: ListedSource) -> Quarantined | None:
         """What the quarantine holds of a source."""

@@ -10,7 +10,7 @@ import pytest
 
 from ledger_builders import Clock, Desk, RecordingOutputs, RecordingStore, opened
 from strandline.ledger.store.store import Store
-from strandline.ledger.writer.writer import Keeper
+from strandline.ledger.writer.writer import LedgerWriter
 
 
 @pytest.fixture
@@ -27,5 +27,5 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     recording = RecordingStore(tmp_path / "ledger", log)
     recording.take_lease({"attempt": 1, "uid": "a"})
     outputs, clock = RecordingOutputs(log), Clock()
-    yield Desk(recording, outputs, clock, Keeper(recording, outputs, 1, clock), log)
+    yield Desk(recording, outputs, clock, LedgerWriter(recording, outputs, 1, clock), log)
     recording.close()

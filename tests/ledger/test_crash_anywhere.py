@@ -24,7 +24,7 @@ from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.output_root import clean_up
 from strandline.ledger.records.entries import ListedSource
 from strandline.ledger.store.store import Store
-from strandline.ledger.writer.writer import GROUP_SECONDS, Keeper
+from strandline.ledger.writer.writer import GROUP_SECONDS, LedgerWriter
 from strandline.plan.receipt import Event, Output, Piece
 from strandline.plan.token import derive_child
 from strandline.storage import faults
@@ -105,10 +105,10 @@ def concatenate(paths: Sequence[Path], out: Path) -> None:
 MERGES = {"small": concatenate, "large": concatenate}
 
 
-def work(keeper: Keeper, outputs: LocalOutputs, source: ListedSource, number: int) -> int:
+def work(writer: LedgerWriter, outputs: LocalOutputs, source: ListedSource, number: int) -> int:
     """All of a source's work, its events told in two messages; the number of the last one."""
     if source.key == "failing" and source.version == listed("", "1").version:
-        keeper.apply(number + 1, [], [failed(source)])
+        writer.apply(number + 1, [], [failed(source)])
         return number + 1
     slots = {"fanned-out": 3, "shrinking": 3 if source in EARLIER else 1, "empty": 0}.get(
         source.key, 1
@@ -117,10 +117,10 @@ def work(keeper: Keeper, outputs: LocalOutputs, source: ListedSource, number: in
     writes = [
         Event(source.source, (token,), (), (put(outputs, source, token),)) for token in tokens
     ]
-    keeper.apply(number + 1, writes)
+    writer.apply(number + 1, writes)
     root = root_of(source)
     left = () if source.key == "empty" else (piece_of(source, root),)
-    keeper.apply(number + 2, [Event(source.source, (root,), tuple(tokens), left)])
+    writer.apply(number + 2, [Event(source.source, (root,), tuple(tokens), left)])
     return number + 2
 
 
@@ -145,16 +145,16 @@ def attempt(path: Path, sources: list[ListedSource], uid: str) -> None:
         # Each look at the clock takes a while: groups of about two sources are committed.
         clock = Clock(step=GROUP_SECONDS / 4)
         pieces = stack.enter_context(closing(PieceStore(path / "shards", number)))
-        keeper = Keeper(store, outputs, number, clock, deletes_vanished=True, pieces=pieces)
+        writer = LedgerWriter(store, outputs, number, clock, deletes_vanished=True, pieces=pieces)
         message = 0
         for start in range(0, len(sources), 4):
             batch = sources[start : start + 4]
-            for source, is_released in zip(batch, keeper.admit(batch), strict=True):
+            for source, is_released in zip(batch, writer.admit(batch), strict=True):
                 if is_released:
-                    message = work(keeper, outputs, source, message)
+                    message = work(writer, outputs, source, message)
             gather(store, path / "shards", MERGES, is_whole=False)
-        keeper.end_listing(len(sources))
-        keeper.drain(message, anything_died=False)
+        writer.end_listing(len(sources))
+        writer.drain(message, anything_died=False)
         gather(store, path / "shards", MERGES, is_whole=True)
 
 

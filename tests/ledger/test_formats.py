@@ -23,7 +23,7 @@ from strandline.ledger.errors import DuplicateKeyError, LedgerError
 from strandline.ledger.records.entries import Change, Mark
 from strandline.ledger.store.environment.layout import LAYOUTS, Databases
 from strandline.ledger.store.store import Store
-from strandline.ledger.writer.writer import Keeper
+from strandline.ledger.writer.writer import LedgerWriter
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from varied_ledger import (
@@ -126,11 +126,11 @@ def test_an_attempt_goes_on_with_what_it_finds(filled: Path, tmp_path: Path) -> 
     todo = [source for source in everything if source.source not in FINISHED]
     with opened(filled) as store:
         made = store.read_meta("format")
-        keeper = begin(store, tmp_path, 3)
-        skipped = [verdict == 0 for verdict in keeper.admit(everything)]
+        writer = begin(store, tmp_path, 3)
+        skipped = [verdict == 0 for verdict in writer.admit(everything)]
         assert skipped == [source.source in FINISHED for source in everything]
         again = listed(SECOND[0].key, version="3")
-        assert 1 == keeper.admit([again])[0]
+        assert 1 == writer.admit([again])[0]
         done = [source for source in (*todo, again) if source is not QUARANTINED]
         store.write(Change(finish=[finish_of(source, output_of(source)) for source in done]))
         found = {digest: entry for digest, entry, _ in store.list_records()}
@@ -146,9 +146,9 @@ def test_an_attempt_goes_on_with_what_it_finds(filled: Path, tmp_path: Path) -> 
         assert [0] * len(done) == begin(store, tmp_path, 4).admit(done)
 
 
-def begin(store: Store, folder: Path, attempt: int) -> Keeper:
+def begin(store: Store, folder: Path, attempt: int) -> LedgerWriter:
     store.take_lease({"attempt": attempt, "uid": "later"})
-    return Keeper(store, LocalOutputs(folder / "output"), attempt, lambda: 0.0)
+    return LedgerWriter(store, LocalOutputs(folder / "output"), attempt, lambda: 0.0)
 
 
 def test_whatever_the_format_a_restart_leaves_nothing_finished(filled: Path) -> None:

@@ -15,12 +15,12 @@ A = listed("a")
 
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_a_failed_source_stays_failed(desk: Desk, is_committed: bool) -> None:
-    desk.keeper.admit([A])
-    desk.keeper.apply(1, [], [failed(A), failed(A, "and again")])
+    desk.writer.admit([A])
+    desk.writer.apply(1, [], [failed(A), failed(A, "and again")])
     if is_committed:
-        desk.keeper.commit()
-    desk.keeper.apply(2, [written(A, output_of(A))], [failed(A, "and again")])
-    standing = desk.keeper.drain(2, anything_died=False)
+        desk.writer.commit()
+    desk.writer.apply(2, [written(A, output_of(A))], [failed(A, "and again")])
+    standing = desk.writer.drain(2, anything_died=False)
     assert Standing(finished=0, skipped=0, failed=1, unfinished=0, removed=0) == standing
     ((source, failure),) = desk.store.list_failures()
     assert (A.source, "a", 1, "decode", "no such codec", 1, A.version) == (source, *failure)
@@ -28,28 +28,28 @@ def test_a_failed_source_stays_failed(desk: Desk, is_committed: bool) -> None:
 
 
 def test_failures_are_counted_over_attempts_until_the_source_finishes(desk: Desk) -> None:
-    keeper = desk.keeper
+    writer = desk.writer
     for attempt in (1, 2):
-        keeper.admit([A])
-        keeper.apply(1, [], [failed(A)])
-        keeper.commit()
+        writer.admit([A])
+        writer.apply(1, [], [failed(A)])
+        writer.commit()
         ((_, failure),) = desk.store.list_failures()
         assert (attempt, attempt) == (failure.times, failure.attempt)
-        keeper = desk.next_attempt(attempt + 1)
-    keeper.admit([A])
+        writer = desk.next_attempt(attempt + 1)
+    writer.admit([A])
     assert [2] == [mark.failed_before for _, mark in desk.store.list_marks()]
-    keeper.apply(1, [written(A)])
-    keeper.commit()
+    writer.apply(1, [written(A)])
+    writer.commit()
     assert counts(finished=1) == desk.store.count()
 
 
 def test_an_attempt_that_dies_does_not_forget_how_often_a_source_failed(desk: Desk) -> None:
-    desk.keeper.admit([A])
-    desk.keeper.apply(1, [], [failed(A)])
-    desk.keeper.commit()
+    desk.writer.admit([A])
+    desk.writer.apply(1, [], [failed(A)])
+    desk.writer.commit()
     desk.next_attempt(2).admit([A])
-    keeper = desk.next_attempt(3)
-    keeper.admit([A])
-    keeper.apply(1, [], [failed(A)])
-    keeper.commit()
+    writer = desk.next_attempt(3)
+    writer.admit([A])
+    writer.apply(1, [], [failed(A)])
+    writer.commit()
     assert [2] == [failure.times for _, failure in desk.store.list_failures()]

@@ -1,4 +1,4 @@
-"""What a keeper makes of a listing: skip, release, refuse, and clean away what vanished."""
+"""What a writer makes of a listing: skip, release, refuse, and clean away what vanished."""
 
 from __future__ import annotations
 
@@ -10,56 +10,56 @@ from ledger_builders import Desk, counts, failed, listed, output_of, written
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.ledger.records.entries import HAS_FAILED, RELEASED, SKIPPED
 from strandline.ledger.store.vanished import SeenSources
-from strandline.ledger.writer.writer import Keeper
+from strandline.ledger.writer.writer import LedgerWriter
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
 
 
 def first_attempt(desk: Desk) -> None:
     """`a` is finished, `b` failed, `c` and `d` were lost."""
-    desk.keeper.admit([A, B, C, D])
-    desk.keeper.apply(1, [written(A, output_of(A))], [failed(B)])
-    desk.keeper.commit()
+    desk.writer.admit([A, B, C, D])
+    desk.writer.apply(1, [written(A, output_of(A))], [failed(B)])
+    desk.writer.commit()
 
 
 def test_finished_sources_are_skipped_and_the_others_released(desk: Desk) -> None:
     first_attempt(desk)
-    keeper = desk.next_attempt(2)
+    writer = desk.next_attempt(2)
     new = listed("e")
     released = [RELEASED + HAS_FAILED, *[RELEASED] * 3]
-    assert [SKIPPED, *released] == keeper.admit([A, B, C, D, new])
+    assert [SKIPPED, *released] == writer.admit([A, B, C, D, new])
     marks = dict(desk.store.list_marks())
     assert {B.source, C.source, D.source, new.source} == marks.keys()
     assert {new.source} == {source for source, mark in marks.items() if not mark.is_stale}
-    assert 1 == keeper.drain(0, anything_died=False).skipped
+    assert 1 == writer.drain(0, anything_died=False).skipped
 
 
 def test_a_batch_that_is_finished_writes_nothing(desk: Desk) -> None:
     first_attempt(desk)
-    keeper = desk.next_attempt(2)
-    assert [SKIPPED] == keeper.admit([A])
+    writer = desk.next_attempt(2)
+    assert [SKIPPED] == writer.admit([A])
     assert [] == desk.log
 
 
 def test_what_others_have_found_finished_is_skipped_too(desk: Desk) -> None:
-    assert [RELEASED] == desk.keeper.admit([A], 5)
-    assert [] == desk.keeper.admit([], 2)
-    desk.keeper.end_listing(8)
+    assert [RELEASED] == desk.writer.admit([A], 5)
+    assert [] == desk.writer.admit([], 2)
+    desk.writer.end_listing(8)
     assert 1 == desk.store.read_meta("progress")["remaining"]
-    assert 7 == desk.keeper.drain(0, anything_died=False).skipped
+    assert 7 == desk.writer.drain(0, anything_died=False).skipped
 
 
 def test_a_changed_version_is_released_and_no_longer_finished(desk: Desk) -> None:
     first_attempt(desk)
-    keeper = desk.next_attempt(2)
-    assert [RELEASED] == keeper.admit([listed("a", version="2")])
+    writer = desk.next_attempt(2)
+    assert [RELEASED] == writer.admit([listed("a", version="2")])
     assert [] == list(desk.store.list_records())
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_one_key_twice_in_a_batch(desk: Desk, version: str) -> None:
     with pytest.raises(DuplicateKeyError, match="'b' is listed twice: as item 7 and as item 1"):
-        desk.keeper.admit([A, B, listed("b", version, ordinal=7)])
+        desk.writer.admit([A, B, listed("b", version, ordinal=7)])
     assert {} == desk.store.find_marks([A.source, B.source])
 
 
@@ -74,32 +74,32 @@ def test_one_key_twice_in_a_batch(desk: Desk, version: str) -> None:
 )
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_one_key_in_two_batches(desk: Desk, end: str, told: str, version: str) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     if end == "failed":
-        desk.keeper.apply(1, [], [failed(A)])
+        desk.writer.apply(1, [], [failed(A)])
     elif end != "open":
-        desk.keeper.apply(1, [written(A)])
+        desk.writer.apply(1, [written(A)])
     if end in {"finished", "failed"}:
-        desk.keeper.commit()
+        desk.writer.commit()
     with pytest.raises(DuplicateKeyError, match=f"'a' is listed twice: as item 9 and {told};"):
-        desk.keeper.admit([listed("a", version, ordinal=9)])
+        desk.writer.admit([listed("a", version, ordinal=9)])
 
 
 def test_the_end_of_a_listing_is_noted(desk: Desk) -> None:
-    desk.keeper.admit([A, B])
+    desk.writer.admit([A, B])
     assert desk.store.read_meta("listed") is None
-    desk.keeper.end_listing(2)
+    desk.writer.end_listing(2)
     assert 2 == desk.store.read_meta("listed")
     assert {A.source, B.source} == {source for source, _ in desk.store.list_marks()}
 
 
 def test_what_was_unfinished_and_vanished_goes_with_its_outputs(desk: Desk) -> None:
     first_attempt(desk)
-    keeper = desk.next_attempt(2)
-    keeper.admit([D])
-    keeper.end_listing(1)
+    writer = desk.next_attempt(2)
+    writer.admit([D])
+    writer.end_listing(1)
     assert counts(finished=1, inflight=1) == desk.store.count()
-    assert 2 == keeper.drain(0, anything_died=False).removed
+    assert 2 == writer.drain(0, anything_died=False).removed
     removed = [step for step in desk.log if step[0] == "remove_others"]
     assert {(B.source, ()), (C.source, ())} == {
         (source, tuple(keep)) for _, source, keep in removed
@@ -109,71 +109,71 @@ def test_what_was_unfinished_and_vanished_goes_with_its_outputs(desk: Desk) -> N
 def test_a_source_that_failed_and_was_lost_since_is_removed_once(desk: Desk) -> None:
     first_attempt(desk)
     desk.next_attempt(2).admit([B])
-    keeper = desk.next_attempt(3)
-    keeper.admit([C, D])
-    keeper.end_listing(2)
-    assert 1 == keeper.drain(0, anything_died=False).removed
+    writer = desk.next_attempt(3)
+    writer.admit([C, D])
+    writer.end_listing(2)
+    assert 1 == writer.drain(0, anything_died=False).removed
     assert 1 == len([step for step in desk.log if step[0] == "remove_others"])
 
 
 def test_a_finished_source_that_vanished_is_kept(desk: Desk) -> None:
     first_attempt(desk)
-    keeper = desk.next_attempt(2)
-    keeper.end_listing(0)
+    writer = desk.next_attempt(2)
+    writer.end_listing(0)
     assert {A.source} == {source for source, *_ in desk.store.list_records()}
-    assert 3 == keeper.drain(0, anything_died=False).removed
+    assert 3 == writer.drain(0, anything_died=False).removed
 
 
 def test_a_finished_source_that_vanished_is_deleted_on_request(desk: Desk) -> None:
     first_attempt(desk)
-    keeper = desk.next_attempt(2, deletes_vanished=True)
-    keeper.admit([B, C, D])
-    keeper.end_listing(3)
+    writer = desk.next_attempt(2, deletes_vanished=True)
+    writer.admit([B, C, D])
+    writer.end_listing(3)
     assert [] == list(desk.store.list_records())
     steps: list[Any] = [("mark", A.source), ("remove_others", A.source, []), ("forget", A.source)]
     assert steps == desk.log[-3:]  # a record never speaks of files that are gone
-    assert 1 == keeper.drain(0, anything_died=False).removed
+    assert 1 == writer.drain(0, anything_died=False).removed
 
 
 def test_what_is_listed_stays_where_vanished_sources_are_deleted(desk: Desk) -> None:
     first_attempt(desk)
-    keeper = desk.next_attempt(2, deletes_vanished=True)
-    keeper.admit([A, B, C])
-    keeper.admit([D])
-    keeper.apply(1, [written(C)], [failed(D)])
-    keeper.commit()
-    keeper.end_listing(4)
+    writer = desk.next_attempt(2, deletes_vanished=True)
+    writer.admit([A, B, C])
+    writer.admit([D])
+    writer.apply(1, [written(C)], [failed(D)])
+    writer.commit()
+    writer.end_listing(4)
     assert counts(finished=2, failed=1, inflight=1) == desk.store.count()
-    assert 0 == keeper.drain(1, anything_died=False).removed
+    assert 0 == writer.drain(1, anything_died=False).removed
 
 
 def test_many_vanished_sources_go_in_groups(desk: Desk) -> None:
     many = [listed(f"source {number}") for number in range(2500)]
-    desk.keeper.admit(many)
-    keeper = desk.next_attempt(2)
-    keeper.end_listing(0)
+    desk.writer.admit(many)
+    writer = desk.next_attempt(2)
+    writer.end_listing(0)
     forgotten = [len(step) - 1 for step in desk.log if step[0] == "forget"]
     assert [1000, 1000, 500] == forgotten
-    assert 2500 == keeper.drain(0, anything_died=False).removed
+    assert 2500 == writer.drain(0, anything_died=False).removed
 
 
 def test_what_is_left_of_a_removal_is_removed_next_time(desk: Desk) -> None:
     first_attempt(desk)
-    keeper = desk.next_attempt(2, deletes_vanished=True)
+    writer = desk.next_attempt(2, deletes_vanished=True)
     desk.outputs.is_broken = True
     with pytest.raises(Exception, match="read-only"):
-        keeper.end_listing(0)
+        writer.end_listing(0)
     assert [] == list(desk.store.list_records())
     desk.outputs.is_broken = False
-    keeper = desk.next_attempt(3)
-    keeper.end_listing(0)
+    writer = desk.next_attempt(3)
+    writer.end_listing(0)
     assert counts() == desk.store.count()
-    assert 4 == keeper.drain(0, anything_died=False).removed
+    assert 4 == writer.drain(0, anything_died=False).removed
 
 
 def test_a_keeper_that_deletes_nothing_remembers_no_listing(desk: Desk) -> None:
-    keeper = Keeper(desk.store, desk.outputs, 1, desk.clock)
-    assert keeper._seen is None
+    writer = LedgerWriter(desk.store, desk.outputs, 1, desk.clock)
+    assert writer._seen is None
 
 
 def test_seen_sources_are_told_from_missing_ones() -> None:
@@ -185,7 +185,7 @@ def test_seen_sources_are_told_from_missing_ones() -> None:
 
 
 def test_law_it_is_known_that_a_version_has_failed_until_it_changes(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     desk.fail_in(A, 2)
     for attempt in (3, 4):  # the first of them ends before it comes to it
         assert [RELEASED + HAS_FAILED] == desk.next_attempt(attempt).admit([A])

@@ -1,4 +1,4 @@
-"""In which order a keeper makes things durable, and when it commits."""
+"""In which order a writer makes things durable, and when it commits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A, B, C = (listed(key, ordinal=place) for place, key in enumerate("abc"))
 
 
 def test_marks_are_durable_before_sources_are_released(desk: Desk) -> None:
-    assert [RELEASED, RELEASED] == desk.keeper.admit([A, B])
+    assert [RELEASED, RELEASED] == desk.writer.admit([A, B])
     assert [("mark", A.source, B.source)] == desk.log
     marks = dict(desk.store.list_marks())
     assert {A.source: ("a", 1, 0, False), B.source: ("b", 1, 1, False)} == {
@@ -31,16 +31,16 @@ def test_nothing_is_released_when_marks_cannot_be_written(
     monkeypatch.setenv("STRANDLINE_FAULT", "commit.written:enospc")
     monkeypatch.setattr("strandline.storage.faults._reached", {"commit.written": 0})
     with pytest.raises(VolumeError):
-        desk.keeper.admit([A])
+        desk.writer.admit([A])
     assert {} == desk.store.find_marks([A.source])
 
 
 def test_a_source_is_committed_with_its_outputs_and_without_its_mark(desk: Desk) -> None:
-    desk.keeper.admit([A, B])
-    desk.keeper.apply(1, [written(A, output_of(A))])
-    assert 0 == desk.keeper.finished
-    desk.keeper.commit()
-    assert 1 == desk.keeper.finished
+    desk.writer.admit([A, B])
+    desk.writer.apply(1, [written(A, output_of(A))])
+    assert 0 == desk.writer.finished
+    desk.writer.commit()
+    assert 1 == desk.writer.finished
     ((source, entry, record),) = desk.store.list_records()
     assert (A.source, A.version) == (source, entry.version)
     assert SourceRecord("a", (output_of(A),)) == record
@@ -52,70 +52,70 @@ def test_outputs_are_kept_in_an_order_that_arrival_does_not_change(desk: Desk) -
     writes = [
         Event(A.source, (token,), (), (output_of(A)._replace(token=token),)) for token in tokens
     ]
-    desk.keeper.admit([A])
-    desk.keeper.apply(1, [*writes[::-1], Event(A.source, (root_of(A),), tuple(tokens))])
-    desk.keeper.commit()
+    desk.writer.admit([A])
+    desk.writer.apply(1, [*writes[::-1], Event(A.source, (root_of(A),), tuple(tokens))])
+    desk.writer.commit()
     ((_, _, record),) = desk.store.list_records()
     assert tokens == [output.token for output in record.outputs]
 
 
 def test_a_source_that_is_new_has_no_leftovers_to_remove(desk: Desk) -> None:
-    desk.keeper.admit([A])
-    desk.keeper.apply(1, [written(A, output_of(A))])
-    desk.keeper.commit()
+    desk.writer.admit([A])
+    desk.writer.apply(1, [written(A, output_of(A))])
+    desk.writer.commit()
     assert [("mark", A.source), ("finish", A.source)] == desk.log
 
 
 @pytest.mark.parametrize("end", ["lost", "failed", "finished"])
 def test_leftovers_go_when_a_source_is_finished_again(desk: Desk, end: str) -> None:
     """Under the lease, whatever became of it earlier; what the new try has written is kept."""
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     if end == "failed":
-        desk.keeper.apply(1, [], [failed(A)])
+        desk.writer.apply(1, [], [failed(A)])
     elif end == "finished":
-        desk.keeper.apply(1, [written(A)])
-    desk.keeper.commit()
+        desk.writer.apply(1, [written(A)])
+    desk.writer.commit()
     newer = listed("a", version="2")
-    keeper = desk.next_attempt(2)
-    assert [RELEASED] == keeper.admit([newer])
+    writer = desk.next_attempt(2)
+    assert [RELEASED] == writer.admit([newer])
     assert desk.store.find_marks([A.source])[A.source].is_stale
-    keeper.apply(1, [written(newer, output_of(newer))])
-    keeper.commit()
+    writer.apply(1, [written(newer, output_of(newer))])
+    writer.commit()
     kept = [root_of(newer).hex() + ".txt"]
     expected = [("mark", A.source), ("finish", A.source), ("remove_others", A.source, kept)]
     assert expected == desk.log
 
 
 def test_a_group_is_finished_before_any_leftovers_of_it_go(desk: Desk) -> None:
-    desk.keeper.admit([A, B])
-    keeper = desk.next_attempt(2)
-    keeper.admit([A, B, C])
-    keeper.apply(1, [written(B), written(C), written(A)])
-    keeper.commit()
+    desk.writer.admit([A, B])
+    writer = desk.next_attempt(2)
+    writer.admit([A, B, C])
+    writer.apply(1, [written(B), written(C), written(A)])
+    writer.commit()
     steps = [step[0] for step in desk.log]
     assert ["mark", "finish", "remove_others", "remove_others"] == steps
     assert {A.source, B.source} == {step[1] for step in desk.log[2:]}
 
 
 def test_leftovers_that_cannot_be_removed_end_the_attempt_and_wait(desk: Desk) -> None:
-    desk.keeper.admit([A])
-    keeper = desk.next_attempt(2)
-    keeper.admit([A, B])
-    keeper.apply(1, [written(A), written(B)])
+    desk.writer.admit([A])
+    writer = desk.next_attempt(2)
+    writer.admit([A, B])
+    writer.apply(1, [written(A), written(B)])
     desk.outputs.is_broken = True
     with pytest.raises(VolumeError):
-        keeper.commit()
-    assert (2, counts(finished=2)) == (keeper.finished, desk.store.count())
+        writer.commit()
+    assert (2, counts(finished=2)) == (writer.finished, desk.store.count())
     desk.outputs.is_broken = False
-    keeper.commit()
+    writer.commit()
     assert ("remove_others", A.source, []) == desk.log[-1]
 
 
 def test_a_group_is_one_transaction(desk: Desk) -> None:
-    desk.keeper.admit([A, B, C])
-    desk.keeper.apply(1, [written(A), written(B)], [failed(C)])
+    desk.writer.admit([A, B, C])
+    desk.writer.apply(1, [written(A), written(B)], [failed(C)])
     before = desk.store._env.info()["last_txnid"]
-    desk.keeper.commit()
+    desk.writer.commit()
     assert counts(finished=2, failed=1) == desk.store.count()
     assert before + 1 == desk.store._env.info()["last_txnid"]
 
@@ -123,141 +123,141 @@ def test_a_group_is_one_transaction(desk: Desk) -> None:
 def test_sources_stay_waiting_when_a_commit_fails(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk.keeper.admit([A])
-    desk.keeper.apply(1, [written(A)])
+    desk.writer.admit([A])
+    desk.writer.apply(1, [written(A)])
     monkeypatch.setenv("STRANDLINE_FAULT", "commit.written:enospc")
     monkeypatch.setattr("strandline.storage.faults._reached", {"commit.written": 0})
     with pytest.raises(VolumeError):
-        desk.keeper.commit()
+        desk.writer.commit()
     assert [] == list(desk.store.list_records())
-    desk.keeper.commit()
+    desk.writer.commit()
     assert {A.source} == {source for source, *_ in desk.store.list_records()}
 
 
 def test_a_group_waits_for_its_time(desk: Desk) -> None:
-    desk.keeper.admit([A, B, C])
-    desk.keeper.apply(1, [written(A)])
+    desk.writer.admit([A, B, C])
+    desk.writer.apply(1, [written(A)])
     desk.clock.time += GROUP_SECONDS / 2
-    desk.keeper.apply(2, [written(B)])
-    desk.keeper.commit_due()
-    assert 0 == desk.keeper.finished
+    desk.writer.apply(2, [written(B)])
+    desk.writer.commit_due()
+    assert 0 == desk.writer.finished
     desk.clock.time += GROUP_SECONDS / 2  # since the first of the group, not since the last
-    desk.keeper.commit_due()
-    assert 2 == desk.keeper.finished
+    desk.writer.commit_due()
+    assert 2 == desk.writer.finished
     assert ("finish", A.source, B.source) == desk.log[-1]
-    desk.keeper.apply(3, [written(C)])  # begins a group of its own
-    assert 2 == desk.keeper.finished
+    desk.writer.apply(3, [written(C)])  # begins a group of its own
+    assert 2 == desk.writer.finished
     desk.clock.time += GROUP_SECONDS
-    desk.keeper.commit_due()
-    assert 3 == desk.keeper.finished
+    desk.writer.commit_due()
+    assert 3 == desk.writer.finished
 
 
 def test_a_late_message_commits_the_group_by_itself(desk: Desk) -> None:
-    desk.keeper.admit([A, B])
-    desk.keeper.apply(1, [written(A)])
+    desk.writer.admit([A, B])
+    desk.writer.apply(1, [written(A)])
     desk.clock.time += GROUP_SECONDS
-    desk.keeper.apply(2, [], [failed(B)])
+    desk.writer.apply(2, [], [failed(B)])
     assert counts(finished=1, failed=1) == desk.store.count()
 
 
 def test_a_full_group_does_not_wait(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strandline.ledger.writer.writer.GROUP_SOURCES", 3)
-    desk.keeper.admit([A, B, C])
-    desk.keeper.apply(1, [written(A), written(B)])
-    assert 0 == desk.keeper.finished
-    desk.keeper.apply(2, [], [failed(C)])
+    desk.writer.admit([A, B, C])
+    desk.writer.apply(1, [written(A), written(B)])
+    assert 0 == desk.writer.finished
+    desk.writer.apply(2, [], [failed(C)])
     assert counts(finished=2, failed=1) == desk.store.count()
 
 
 def test_nothing_waiting_writes_nothing(desk: Desk) -> None:
-    desk.keeper.admit([])
+    desk.writer.admit([])
     desk.clock.time += GROUP_SECONDS * 10
-    desk.keeper.commit_due()
-    desk.keeper.commit()
+    desk.writer.commit_due()
+    desk.writer.commit()
     assert [] == desk.log
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_late_news_of_a_finished_source_is_ignored(desk: Desk, is_committed: bool) -> None:
-    desk.keeper.admit([A])
-    desk.keeper.apply(1, [written(A, output_of(A))])
+    desk.writer.admit([A])
+    desk.writer.apply(1, [written(A, output_of(A))])
     if is_committed:
-        desk.keeper.commit()
-    desk.keeper.apply(2, [written(A), Event(A.source, (), (root_of(A),))], [failed(A)])
-    standing = desk.keeper.drain(2, anything_died=False)
+        desk.writer.commit()
+    desk.writer.apply(2, [written(A), Event(A.source, (), (root_of(A),))], [failed(A)])
+    standing = desk.writer.drain(2, anything_died=False)
     assert Standing(finished=1, skipped=0, failed=0, unfinished=0, removed=0) == standing
     assert counts(finished=1) == desk.store.count()
 
 
 def test_late_news_in_the_very_message_that_finishes_is_ignored(desk: Desk) -> None:
-    desk.keeper.admit([A])
-    desk.keeper.apply(1, [written(A, output_of(A)), written(A)], [failed(A)])
-    standing = desk.keeper.drain(1, anything_died=False)
+    desk.writer.admit([A])
+    desk.writer.apply(1, [written(A, output_of(A)), written(A)], [failed(A)])
+    standing = desk.writer.drain(1, anything_died=False)
     assert Standing(finished=1, skipped=0, failed=0, unfinished=0, removed=0) == standing
     assert counts(finished=1) == desk.store.count()
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])
 def test_messages_are_counted_in_order(desk: Desk, number: int) -> None:
-    desk.keeper.admit([A])
-    desk.keeper.apply(1, [])
+    desk.writer.admit([A])
+    desk.writer.apply(1, [])
     with pytest.raises(ValueError, match=f"message {number} came after message 1"):
-        desk.keeper.apply(number, [written(A)])
-    standing = desk.keeper.drain(1, anything_died=False)
+        desk.writer.apply(number, [written(A)])
+    standing = desk.writer.drain(1, anything_died=False)
     assert (0, 1) == (standing.finished, standing.unfinished)
 
 
 def test_a_drain_waits_for_the_last_message(desk: Desk) -> None:
-    desk.keeper.admit([A])
-    desk.keeper.apply(1, [written(A)])
+    desk.writer.admit([A])
+    desk.writer.apply(1, [written(A)])
     with pytest.raises(ValueError, match="the last message is 2, but 1 have arrived"):
-        desk.keeper.drain(2, anything_died=True)
-    assert 1 == desk.keeper.drain(1, anything_died=True).finished
+        desk.writer.drain(2, anything_died=True)
+    assert 1 == desk.writer.drain(1, anything_died=True).finished
 
 
 def test_a_drain_commits_and_says_how_all_stand(desk: Desk) -> None:
-    desk.keeper.admit([A])
-    desk.keeper.apply(1, [written(A)])
-    desk.keeper.commit()
-    keeper = desk.next_attempt(2)
-    keeper.admit([A, B])
-    keeper.admit([C, listed("d"), listed("e")])
-    keeper.apply(1, [written(B), written(listed("d"))], [failed(C)])
-    standing = keeper.drain(1, anything_died=False)
+    desk.writer.admit([A])
+    desk.writer.apply(1, [written(A)])
+    desk.writer.commit()
+    writer = desk.next_attempt(2)
+    writer.admit([A, B])
+    writer.admit([C, listed("d"), listed("e")])
+    writer.apply(1, [written(B), written(listed("d"))], [failed(C)])
+    standing = writer.drain(1, anything_died=False)
     assert Standing(finished=2, skipped=1, failed=1, unfinished=1, removed=0) == standing
     assert counts(finished=3, failed=1, inflight=1) == desk.store.count()
 
 
 def test_a_settled_token_that_nobody_announced_needs_a_death_to_excuse_it(desk: Desk) -> None:
-    desk.keeper.admit([A, B])
+    desk.writer.admit([A, B])
     orphan = derive_child([root_of(A)], "split", 0)
-    desk.keeper.apply(1, [Event(A.source, (orphan,), ()), written(B)])
+    desk.writer.apply(1, [Event(A.source, (orphan,), ()), written(B)])
     with pytest.raises(NegativePendingCountError, match="source 'a'"):
-        desk.keeper.drain(1, anything_died=False)
-    standing = desk.keeper.drain(1, anything_died=True)
+        desk.writer.drain(1, anything_died=False)
+    standing = desk.writer.drain(1, anything_died=True)
     assert (1, 1) == (standing.finished, standing.unfinished)
 
 
 def test_a_source_that_never_was_released_is_not_counted(desk: Desk) -> None:
-    desk.keeper.apply(1, [Event(A.source, (), (root_of(A),)), written(A)], [failed(B)])
-    standing = desk.keeper.drain(1, anything_died=False)
+    desk.writer.apply(1, [Event(A.source, (), (root_of(A),)), written(A)], [failed(B)])
+    standing = desk.writer.drain(1, anything_died=False)
     assert Standing(0, 0, 0, 0, 0) == standing
     assert counts() == desk.store.count()
 
 
 def test_two_answers_to_one_task_are_passed_on(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     children = tuple(derive_child([root_of(A)], "split", slot) for slot in range(2))
-    desk.keeper.apply(1, [Event(A.source, (root_of(A),), children)])
+    desk.writer.apply(1, [Event(A.source, (root_of(A),), children)])
     with pytest.raises(NonDeterministicTaskError):
-        desk.keeper.apply(2, [Event(A.source, (root_of(A),), children[:1])])
+        desk.writer.apply(2, [Event(A.source, (root_of(A),), children[:1])])
 
 
 def test_a_change_of_children_between_attempts_is_no_matter(desk: Desk) -> None:
     children = tuple(derive_child([root_of(A)], "split", slot) for slot in range(2))
-    desk.keeper.admit([A])
-    desk.keeper.apply(1, [Event(A.source, (root_of(A),), children)])
-    keeper = desk.next_attempt(2)
-    keeper.admit([A])
-    keeper.apply(1, [written(A)])
-    assert 1 == keeper.drain(1, anything_died=False).finished
+    desk.writer.admit([A])
+    desk.writer.apply(1, [Event(A.source, (root_of(A),), children)])
+    writer = desk.next_attempt(2)
+    writer.admit([A])
+    writer.apply(1, [written(A)])
+    assert 1 == writer.drain(1, anything_died=False).finished

@@ -61,10 +61,10 @@ def test_who_holds_between_two_attempts_fences_the_last_and_hands_back(store: St
     with holding(store, claimant("b")) as attempt:
         assert attempt == 1
         assert ("b", False) == (store.read_meta("lease")["uid"], store.read_meta("lease")["ended"])
-        store.keep_lease(1, "a")
+        store.hold_lease(1, "a")
         with pytest.raises(LeaseLostError):
             finish_all(store)
-        store.keep_lease(1, "b")
+        store.hold_lease(1, "b")
     assert store.read_meta("lease")["ended"]
     assert 2 == open_attempt(store, claim(), claimant("c"))
 
@@ -214,7 +214,7 @@ def test_the_attempt_before_can_write_no_more(store: Store) -> None:
     first = store._lease
     open_attempt(store, claim(), claimant("b"))
     assert first is not None
-    store.keep_lease(*first)
+    store.hold_lease(*first)
     with pytest.raises(LeaseLostError, match="attempt 2 has taken the ledger over"):
         finish_all(store)
     with pytest.raises(LeaseLostError):

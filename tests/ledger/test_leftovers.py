@@ -46,24 +46,24 @@ def removals(desk: Desk) -> list[bytes]:
 
 
 def test_who_has_lost_the_ledger_removes_nothing(desk: Desk) -> None:
-    desk.keeper.admit([A])
-    keeper = desk.next_attempt(2)
-    keeper.admit([A])
-    keeper.apply(1, [written(A, output_of(A))])
+    desk.writer.admit([A])
+    writer = desk.next_attempt(2)
+    writer.admit([A])
+    writer.apply(1, [written(A, output_of(A))])
     take_over(desk)
     with pytest.raises(LeaseLostError):
-        keeper.commit()
+        writer.commit()
     assert [] == desk.log
 
 
 def test_who_loses_the_ledger_while_it_removes_stops(desk: Desk) -> None:
-    desk.keeper.admit([A, B])
-    keeper = desk.next_attempt(2)
-    keeper.admit([A, B])
-    keeper.apply(1, [written(A), written(B)])
+    desk.writer.admit([A, B])
+    writer = desk.next_attempt(2)
+    writer.admit([A, B])
+    writer.apply(1, [written(A), written(B)])
     be_overtaken_after_a_removal(desk)
     with pytest.raises(LeaseLostError):
-        keeper.commit()
+        writer.commit()
     assert 1 == len(removals(desk))
 
 
@@ -75,28 +75,28 @@ def test_who_loses_the_ledger_while_vanished_sources_go_stops(desk: Desk) -> Non
 
 
 def test_what_is_removed_is_noted_until_it_is_gone(desk: Desk) -> None:
-    desk.keeper.admit([A])
-    keeper = desk.next_attempt(2)
-    keeper.admit([A, B])
-    keeper.apply(1, [written(A, output_of(A)), written(B)])
+    desk.writer.admit([A])
+    writer = desk.next_attempt(2)
+    writer.admit([A, B])
+    writer.apply(1, [written(A, output_of(A)), written(B)])
     desk.outputs.is_broken = True
     with pytest.raises(VolumeError):
-        keeper.commit()
+        writer.commit()
     assert [A.source] == list(desk.store.list_untidy())
     desk.outputs.is_broken = False
-    keeper.drain(1, anything_died=False)
+    writer.drain(1, anything_died=False)
     assert [A.source] == removals(desk)
     assert [] == list(desk.store.list_untidy())
 
 
 def test_the_next_attempt_removes_what_one_did_not_come_to(desk: Desk) -> None:
-    desk.keeper.admit([A])
-    keeper = desk.next_attempt(2)
-    keeper.admit([A])
-    keeper.apply(1, [written(A, output_of(A))])
+    desk.writer.admit([A])
+    writer = desk.next_attempt(2)
+    writer.admit([A])
+    writer.apply(1, [written(A, output_of(A))])
     desk.outputs.is_broken = True
     with pytest.raises(VolumeError):
-        keeper.commit()
+        writer.commit()
     desk.outputs.is_broken = False
     desk.next_attempt(3)
     assert 1 == clean_up(desk.store, desk.outputs)
@@ -152,9 +152,9 @@ def test_records_of_some(store: Store) -> None:
 
 
 def test_a_failed_source_notes_nothing(desk: Desk) -> None:
-    desk.keeper.admit([A])
-    keeper = desk.next_attempt(2)
-    keeper.admit([A])
-    keeper.apply(1, [], [failed(A)])
-    keeper.commit()
+    desk.writer.admit([A])
+    writer = desk.next_attempt(2)
+    writer.admit([A])
+    writer.apply(1, [], [failed(A)])
+    writer.commit()
     assert [] == list(desk.store.list_untidy())

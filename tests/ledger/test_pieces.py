@@ -1,4 +1,4 @@
-"""What a keeper does with pieces: each counts once, and only those of finished sources."""
+"""What a writer does with pieces: each counts once, and only those of finished sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.ledger.gather.pieces import LARGE_BYTES, PieceStore, find_shard
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.records.entries import ListedSource
 from strandline.ledger.store.store import Store
-from strandline.ledger.writer.writer import Keeper
+from strandline.ledger.writer.writer import LedgerWriter
 from strandline.plan.receipt import Event, Left, Piece, PieceLocation
 from strandline.plan.token import derive_child
 from strandline.storage.outputs.disk.shards import Title, open_frames, read_frame
@@ -23,17 +23,17 @@ A, B = listed("a"), listed("b")
 
 
 class Desk:
-    """A keeper with a shelf, on a ledger that can be looked at."""
+    """A writer with a shelf, on a ledger that can be looked at."""
 
     def __init__(self, path: Path, store: Store, pieces: PieceStore) -> None:
         self.path = path
         self.store = store
-        self.keeper = Keeper(store, RecordingOutputs(), 1, Clock(), pieces=pieces)
+        self.writer = LedgerWriter(store, RecordingOutputs(), 1, Clock(), pieces=pieces)
         self.told = 0
 
     def tell(self, *events: Event) -> None:
         self.told += 1
-        self.keeper.apply(self.told, events)
+        self.writer.apply(self.told, events)
 
     def read(self, source: ListedSource) -> list[tuple[str, bytes]]:
         """What the ledger holds of a source, read from the shard."""
@@ -70,9 +70,9 @@ def ended(source: ListedSource, stage: str = "words", *left: Left) -> Event:
 
 
 def test_a_source_is_finished_with_its_pieces_and_its_outputs(desk: Desk) -> None:
-    desk.keeper.admit([A, B])
+    desk.writer.admit([A, B])
     desk.tell(gathered(A, b"one"), ended(A, "words", output_of(A)), gathered(B, b"two"))
-    desk.keeper.commit()
+    desk.writer.commit()
     assert [("words", b"one")] == desk.read(A)
     ((_, _, record),) = desk.store.list_records()
     assert (output_of(A),) == record.outputs
@@ -80,78 +80,78 @@ def test_a_source_is_finished_with_its_pieces_and_its_outputs(desk: Desk) -> Non
 
 
 def test_several_stages_have_a_piece_each(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     second = derive_child([root_of(A)], "words", 0)
     desk.tell(
         Event(A.source, (second,), (), (Piece("later", second, b"2"),)),  # the order is nobody's
         gathered(A, b"1"),
     )
-    desk.keeper.commit()
+    desk.writer.commit()
     assert [("later", b"2"), ("words", b"1")] == desk.read(A)
 
 
 def test_a_piece_that_comes_again_counts_once(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     desk.tell(gathered(A, b"one"), gathered(A, b"one"))
     desk.tell(gathered(A, b"one"), ended(A))
     desk.tell(gathered(A, b"one"))  # late
-    desk.keeper.commit()
+    desk.writer.commit()
     desk.tell(gathered(A, b"one"))  # later still
-    desk.keeper.commit()
+    desk.writer.commit()
     assert [("words", b"one")] == desk.read(A)
 
 
 def test_pieces_of_a_source_that_begins_anew_are_dropped(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     root = root_of(A)
     desk.tell(gathered(A, b"first"), gathered(A, b"x" * (LARGE_BYTES + 1)))
     desk.tell(Event(A.source, (root,), (root,)))
     desk.tell(gathered(A, b"second"), ended(A))
-    desk.keeper.commit()
+    desk.writer.commit()
     assert [("words", b"second")] == desk.read(A)
 
 
 def test_pieces_of_a_source_that_failed_are_dropped(desk: Desk) -> None:
-    desk.keeper.admit([A, B])
+    desk.writer.admit([A, B])
     desk.tell(gathered(A, b"a"), gathered(B, b"b"), ended(B))
     desk.told += 1
-    desk.keeper.apply(desk.told, [ended(A, "other")], [failed(A)])
+    desk.writer.apply(desk.told, [ended(A, "other")], [failed(A)])
     desk.tell(ended(A))
-    desk.keeper.commit()
+    desk.writer.commit()
     assert [b"b"] == [data for _, data in desk.read(B)]
     assert 1 == verify_pieces(desk.store, desk.path / "shards").pieces
 
 
 @pytest.mark.parametrize(("size", "is_large"), [(LARGE_BYTES, False), (LARGE_BYTES + 1, True)])
 def test_only_large_pieces_leave_memory_at_once(desk: Desk, size: int, is_large: bool) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     desk.tell(gathered(A, b"x" * size))
     assert is_large == find_shard(desk.path / "shards", 1).exists()
     desk.tell(ended(A))
-    desk.keeper.commit()
+    desk.writer.commit()
     assert [("words", b"x" * size)] == desk.read(A)
 
 
 def test_what_waits_in_memory_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "WAITING_BYTES", 250)
     sources = [listed(f"source {number}") for number in range(4)]
-    desk.keeper.admit(sources)
+    desk.writer.admit(sources)
     for source in sources[:3]:
         desk.tell(gathered(source, b"x" * 100))
     assert find_shard(desk.path / "shards", 1).exists()  # of the third
     desk.tell(*(ended(source) for source in sources[:3]))
-    desk.keeper.commit()
+    desk.writer.commit()
     size = find_shard(desk.path / "shards", 1).stat().st_size
     desk.tell(gathered(sources[3], b"x" * 100))  # there is room again
     assert find_shard(desk.path / "shards", 1).stat().st_size == size
     desk.tell(ended(sources[3]))
-    desk.keeper.commit()
+    desk.writer.commit()
     assert [[("words", b"x" * 100)]] * 4 == [desk.read(source) for source in sources]
 
 
 def test_without_pieces_there_is_no_shard(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     desk.tell(Event(A.source, (root_of(A),), ()))
-    desk.keeper.commit()
+    desk.writer.commit()
     assert not (desk.path / "shards").exists()
     assert {"finished": 1, "failed": 0, "inflight": 0, "quarantined": 0} == desk.store.count()

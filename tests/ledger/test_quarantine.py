@@ -43,21 +43,21 @@ CAUSE = "ApplicationError"
 
 @pytest.mark.parametrize("after", [1, 2, 3, 5])
 def test_a_source_is_parked_with_the_failure_that_was_one_too_many(desk: Desk, after: int) -> None:
-    keeper = desk.fail_in(A, *range(2, after + 1), quarantine_after=after)
+    writer = desk.fail_in(A, *range(2, after + 1), quarantine_after=after)
     assert desk.find_quarantined(A) is None
-    keeper = desk.fail_in(A, after + 1, quarantine_after=after)
+    writer = desk.fail_in(A, after + 1, quarantine_after=after)
     parked = Quarantined("a", A.version, after + 1, CAUSE, "decode", "no such codec", after)
     assert parked == desk.find_quarantined(A)
     assert counts(quarantined=1) == desk.store.count()
-    standing = keeper.drain(1, anything_died=False)
+    standing = writer.drain(1, anything_died=False)
     assert Standing(0, 0, failed=0, unfinished=0, removed=0, quarantined=1) == standing
 
 
 def test_the_cause_is_the_one_the_last_failure_names(desk: Desk) -> None:
-    keeper = desk.next_attempt(2, quarantine_after=1)
-    keeper.admit([A, B])
-    keeper.apply(1, [], [failed(A)._replace(cause="OOMKilled"), failed(B)])
-    keeper.commit()
+    writer = desk.next_attempt(2, quarantine_after=1)
+    writer.admit([A, B])
+    writer.apply(1, [], [failed(A)._replace(cause="OOMKilled"), failed(B)])
+    writer.commit()
     causes = {parked.key: parked.cause for _, parked in desk.store.list_quarantined()}
     assert {"a": "OOMKilled", "b": CAUSE} == causes
 
@@ -66,18 +66,18 @@ def test_what_is_parked_is_not_released_and_counted_in_every_attempt(desk: Desk)
     desk.fail_in(A, 2, 3, 4)
     before = desk.find_quarantined(A)
     for attempt in (5, 6):
-        keeper = desk.next_attempt(attempt)
-        assert [QUARANTINED, RELEASED] == keeper.admit([A, B])
+        writer = desk.next_attempt(attempt)
+        assert [QUARANTINED, RELEASED] == writer.admit([A, B])
         assert [("mark", B.source)] == desk.log
-        standing = keeper.drain(0, anything_died=False)
+        standing = writer.drain(0, anything_died=False)
         assert Standing(0, 0, 0, unfinished=1, removed=0, quarantined=1) == standing
         assert before == desk.find_quarantined(A)
 
 
 def test_a_new_version_leaves_the_quarantine_with_a_fresh_count(desk: Desk) -> None:
     desk.fail_in(A, 2, 3, 4)
-    keeper = desk.next_attempt(5)
-    assert [RELEASED] == keeper.admit([A2])
+    writer = desk.next_attempt(5)
+    assert [RELEASED] == writer.admit([A2])
     assert Mark("a", A2.version, 5, 0, is_stale=True, failed_before=0) == desk.find_mark(A)
     assert counts(inflight=1) == desk.store.count()
     desk.fail_in(A2, 6, 7)
@@ -107,10 +107,10 @@ def test_failures_of_another_version_do_not_count(desk: Desk, is_lost_between: b
 
 def test_what_a_parked_source_has_left_goes_when_it_finishes(desk: Desk) -> None:
     desk.fail_in(A, 2, 3, 4)
-    keeper = desk.next_attempt(5)
-    keeper.admit([A2])
-    keeper.apply(1, [written(A2, output_of(A2))])
-    keeper.commit()
+    writer = desk.next_attempt(5)
+    writer.admit([A2])
+    writer.apply(1, [written(A2, output_of(A2))])
+    writer.commit()
     kept = [root_of(A2).hex() + ".txt"]
     assert ("remove_others", A.source, kept) in desk.log
     assert counts(finished=1) == desk.store.count()
@@ -122,13 +122,13 @@ def test_one_key_twice_where_it_is_quarantined(
     desk: Desk, again: ListedSource, in_one_batch: bool
 ) -> None:
     desk.fail_in(A, 2, 3, 4)
-    keeper = desk.next_attempt(5)
+    writer = desk.next_attempt(5)
     again = again._replace(ordinal=9)
     told = "'a' is listed twice: as item 9 and once before, when it was quarantined;"
     if not in_one_batch:
-        keeper.admit([A])
+        writer.admit([A])
     with pytest.raises(DuplicateKeyError, match=told):
-        keeper.admit([A, again] if in_one_batch else [again])
+        writer.admit([A, again] if in_one_batch else [again])
     assert counts(quarantined=1) == desk.store.count()
 
 
@@ -136,26 +136,26 @@ def test_one_key_twice_where_it_is_quarantined(
 def test_one_key_again_after_it_was_quarantined_by_this_attempt(
     desk: Desk, again: ListedSource
 ) -> None:
-    keeper = desk.fail_in(A, 2, 3, 4)
+    writer = desk.fail_in(A, 2, 3, 4)
     with pytest.raises(DuplicateKeyError, match="when it was quarantined"):
-        keeper.admit([again])
+        writer.admit([again])
 
 
 def test_late_news_of_a_parked_source_is_ignored(desk: Desk) -> None:
-    keeper = desk.fail_in(A, 2, 3, 4)
-    keeper.apply(2, [written(A), Event(A.source, (), (root_of(A),))], [failed(A)])
-    standing = keeper.drain(2, anything_died=False)
+    writer = desk.fail_in(A, 2, 3, 4)
+    writer.apply(2, [written(A), Event(A.source, (), (root_of(A),))], [failed(A)])
+    standing = writer.drain(2, anything_died=False)
     assert Standing(0, 0, failed=0, unfinished=0, removed=0, quarantined=1) == standing
     assert counts(quarantined=1) == desk.store.count()
 
 
 def test_a_group_that_parks_is_one_transaction(desk: Desk) -> None:
     desk.fail_in(A, 2, 3)
-    keeper = desk.next_attempt(4)
-    keeper.admit([A, B, C])
-    keeper.apply(1, [written(B)], [failed(A), failed(C)])
+    writer = desk.next_attempt(4)
+    writer.admit([A, B, C])
+    writer.apply(1, [written(B)], [failed(A), failed(C)])
     before = desk.store._env.info()["last_txnid"]
-    keeper.commit()
+    writer.commit()
     assert counts(finished=1, failed=1, quarantined=1) == desk.store.count()
     assert before + 1 == desk.store._env.info()["last_txnid"]
 
@@ -164,14 +164,14 @@ def test_nothing_is_parked_by_a_commit_that_fails(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.fail_in(A, 2, 3)
-    keeper = desk.next_attempt(4)
-    keeper.admit([A])
-    keeper.apply(1, [], [failed(A)])
+    writer = desk.next_attempt(4)
+    writer.admit([A])
+    writer.apply(1, [], [failed(A)])
     arm(monkeypatch)
     with pytest.raises(VolumeError):
-        keeper.commit()
+        writer.commit()
     assert counts(inflight=1) == desk.store.count()
-    assert 1 == keeper.drain(1, anything_died=False).quarantined
+    assert 1 == writer.drain(1, anything_died=False).quarantined
     assert counts(quarantined=1) == desk.store.count()
 
 
@@ -183,18 +183,18 @@ def arm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_remained_is_what_was_neither_finished_nor_quarantined_before(desk: Desk) -> None:
     desk.fail_in(A, 2, 3)
-    keeper = desk.next_attempt(4)
-    keeper.admit([A, B, C])
-    keeper.apply(1, [written(B)], [failed(A)])
-    keeper.end_listing(3)
+    writer = desk.next_attempt(4)
+    writer.admit([A, B, C])
+    writer.apply(1, [written(B)], [failed(A)])
+    writer.end_listing(3)
     assert {"attempt": 4, "finished": 0, "remaining": 3} == desk.store.read_meta("progress")
-    keeper.drain(1, anything_died=False)  # which quarantines one
-    keeper.apply(2, [written(C)])
-    keeper.commit()
+    writer.drain(1, anything_died=False)  # which quarantines one
+    writer.apply(2, [written(C)])
+    writer.commit()
     assert {"attempt": 4, "finished": 2, "remaining": 3} == desk.store.read_meta("progress")
-    keeper = desk.next_attempt(5)
-    keeper.admit([A, B, C, D])
-    keeper.end_listing(4)
+    writer = desk.next_attempt(5)
+    writer.admit([A, B, C, D])
+    writer.end_listing(4)
     assert {"attempt": 5, "finished": 0, "remaining": 1} == desk.store.read_meta("progress")
 
 
@@ -209,10 +209,10 @@ def full(desk: Desk) -> Desk:
 def test_released_sources_are_tried_anew(full: Desk) -> None:
     assert ["a", "c"] == release(full.store, ["c", "a", "c"])
     assert counts(inflight=2, quarantined=1) == full.store.count()
-    keeper = full.next_attempt(5)
-    assert [RELEASED, QUARANTINED, RELEASED] == keeper.admit([A, B, C])
+    writer = full.next_attempt(5)
+    assert [RELEASED, QUARANTINED, RELEASED] == writer.admit([A, B, C])
     assert Mark("a", A.version, 5, 0, is_stale=True, failed_before=0) == full.find_mark(A)
-    assert 1 == keeper.drain(0, anything_died=False).quarantined
+    assert 1 == writer.drain(0, anything_died=False).quarantined
 
 
 def test_all_are_released_at_once(full: Desk) -> None:

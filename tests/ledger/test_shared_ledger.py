@@ -14,7 +14,7 @@ from example_counts import scale_examples
 from ledger_builders import finish_of, listed, opened, output_of, root_of
 from strandline.ledger.checks.verification import verify
 from strandline.ledger.errors import LeaseLostError
-from strandline.ledger.output_root import name_kept, sweep_shared
+from strandline.ledger.output_root import name_own_files, sweep_shared
 from strandline.ledger.records.entries import Change, Finish, ListedSource, Mark, SharedFile
 from strandline.ledger.store.environment import layout
 from strandline.ledger.store.rows import list_rows
@@ -107,7 +107,7 @@ def test_rows_are_exported_with_the_file_and_the_first_of_them(
 def test_a_part_is_no_file_of_the_sources_own_folder(outputs: LocalOutputs) -> None:
     ((_, _, record),) = share(outputs, FILE, A)
     own = output_of(A)
-    assert name_kept(record._replace(outputs=(own, *record.outputs))) == {
+    assert name_own_files(record._replace(outputs=(own, *record.outputs))) == {
         own.token.hex() + own.suffix
     }
 

@@ -17,31 +17,31 @@ def with_effort(event: Event, number: int) -> Event:
 
 
 def test_what_a_source_did_is_recorded_when_it_is_finished(desk: Desk) -> None:
-    desk.keeper.admit([A, B])
-    desk.keeper.apply(1, [with_effort(written(A, output_of(A)), 5)])
-    desk.keeper.apply(2, [with_effort(written(A, output_of(A)), 5)])
-    desk.keeper.apply(3, [written(B, output_of(B))])
-    desk.keeper.commit()
+    desk.writer.admit([A, B])
+    desk.writer.apply(1, [with_effort(written(A, output_of(A)), 5)])
+    desk.writer.apply(2, [with_effort(written(A, output_of(A)), 5)])
+    desk.writer.apply(3, [written(B, output_of(B))])
+    desk.writer.commit()
     kept = {record.key: record.efforts for _, _, record in desk.store.list_records()}
     assert kept == {"a": (effort_of(5),), "b": ()}
-    desk.keeper.apply(4, [with_effort(written(A, output_of(A)), 5)])
-    assert desk.keeper._tally.efforts == {}
+    desk.writer.apply(4, [with_effort(written(A, output_of(A)), 5)])
+    assert desk.writer._tally.efforts == {}
 
 
 def test_what_is_taken_back_does_not_count(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     root, child = root_of(A), b"c" * 16
-    desk.keeper.apply(1, [with_effort(Event(A.source, (root,), (child,)), 100)])
-    desk.keeper.apply(2, [Event(A.source, (root,), (root,))])
-    desk.keeper.apply(3, [with_effort(written(A, output_of(A)), 7)])
-    desk.keeper.commit()
+    desk.writer.apply(1, [with_effort(Event(A.source, (root,), (child,)), 100)])
+    desk.writer.apply(2, [Event(A.source, (root,), (root,))])
+    desk.writer.apply(3, [with_effort(written(A, output_of(A)), 7)])
+    desk.writer.commit()
     ((_, _, record),) = desk.store.list_records()
     assert record.efforts == (effort_of(7),)
 
 
 def test_of_a_source_that_fails_nothing_is_kept(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     child = b"c" * 16
-    desk.keeper.apply(1, [with_effort(Event(A.source, (root_of(A),), (child,)), 4)], [failed(A)])
-    desk.keeper.commit()
-    assert desk.keeper._tally.efforts == {}
+    desk.writer.apply(1, [with_effort(Event(A.source, (root_of(A),), (child,)), 4)], [failed(A)])
+    desk.writer.commit()
+    assert desk.writer._tally.efforts == {}

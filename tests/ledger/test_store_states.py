@@ -264,9 +264,9 @@ def test_a_lease_can_be_kept_by_another_process(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.take_lease(LEASE)
     with opened(tmp_path) as store:
-        store.keep_lease(3, "mine")
+        store.hold_lease(3, "mine")
         store.write(Change(mark=[mark(A)]))
-        store.keep_lease(2, "mine")
+        store.hold_lease(2, "mine")
         with pytest.raises(LeaseLostError):
             store.write(Change(mark=[mark(B)]))
 

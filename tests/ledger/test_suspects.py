@@ -24,7 +24,7 @@ from strandline.ledger.records.entries import (
     Quarantined,
 )
 from strandline.ledger.store.store import Store
-from strandline.ledger.writer.writer import Keeper
+from strandline.ledger.writer.writer import LedgerWriter
 from strandline.storage.errors import VolumeError
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
@@ -52,7 +52,7 @@ def blame_of(desk: Desk, source: ListedSource) -> tuple[int, int]:
 
 
 def test_a_source_that_was_alone_is_blamed(desk: Desk) -> None:
-    desk.keeper.admit([A, B])
+    desk.writer.admit([A, B])
     assert 1 == accuse(desk.store, crash(1, [A]), 3)
     assert (1, 1) == blame_of(desk, A)
     assert (0, 0) == blame_of(desk, B)
@@ -75,7 +75,7 @@ def test_those_of_a_crowd_are_suspected_by_its_size(
     desk: Desk, processing: list[ListedSource], queued: list[ListedSource], exposed: int
 ) -> None:
     everyone = [A, B, C, D]
-    desk.keeper.admit(everyone)
+    desk.writer.admit(everyone)
     assert len(processing) == accuse(desk.store, crash(1, processing, queued), 3)
     for source in everyone:
         suspected = (int(exposed == 1), exposed) if source in processing else (0, 0)
@@ -85,7 +85,7 @@ def test_those_of_a_crowd_are_suspected_by_its_size(
 
 
 def test_suspicion_outlives_attempts_that_ended_otherwise(desk: Desk) -> None:
-    desk.keeper.admit([A, B])
+    desk.writer.admit([A, B])
     accuse(desk.store, crash(1, [A, B]), 3)
     for attempt in (2, 3):
         assert [RELEASED + 2] * 2 == desk.next_attempt(attempt).admit([A, B])
@@ -95,7 +95,7 @@ def test_suspicion_outlives_attempts_that_ended_otherwise(desk: Desk) -> None:
 
 def test_suspicion_is_that_of_the_last_crash(desk: Desk) -> None:
     """So those that were tried among fewer are tried among fewer still."""
-    desk.keeper.admit([A, B, C, D])
+    desk.writer.admit([A, B, C, D])
     accuse(desk.store, crash(1, [A, B, C, D]), 3)
     desk.next_attempt(2).admit([A, B, C, D])
     accuse(desk.store, crash(2, [A, B]), 3)
@@ -103,7 +103,7 @@ def test_suspicion_is_that_of_the_last_crash(desk: Desk) -> None:
 
 
 def test_a_crash_is_noted_once(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     assert 1 == accuse(desk.store, crash(1, [A]), 3)
     assert 0 == accuse(desk.store, crash(1, [A]), 3)
     assert (1, 1) == blame_of(desk, A)
@@ -114,7 +114,7 @@ def test_a_crash_is_noted_once(desk: Desk) -> None:
 
 
 def test_a_crash_over_nothing_is_noted_too(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     assert 0 == accuse(desk.store, crash(1, [], [A]), 3)
     assert 1 == desk.store.read_meta("accused")
     assert (0, 0) == blame_of(desk, A)
@@ -123,11 +123,11 @@ def test_a_crash_over_nothing_is_noted_too(desk: Desk) -> None:
 @pytest.mark.parametrize("end", ["finished", "failed", "parked"])
 def test_a_source_that_came_to_an_end_is_not_touched(desk: Desk, end: str) -> None:
     """The table of work in flight may be older than what the ledger knows."""
-    keeper = desk.next_attempt(2, quarantine_after=1 if end == "parked" else 3)
-    keeper.admit([A, B])
+    writer = desk.next_attempt(2, quarantine_after=1 if end == "parked" else 3)
+    writer.admit([A, B])
     is_finished = end == "finished"
-    keeper.apply(1, [written(A)] if is_finished else [], [] if is_finished else [failed(A)])
-    keeper.commit()
+    writer.apply(1, [written(A)] if is_finished else [], [] if is_finished else [failed(A)])
+    writer.commit()
     before = desk.store.count()
     assert 0 == accuse(desk.store, crash(2, [A]), 1)
     assert before == desk.store.count()
@@ -136,7 +136,7 @@ def test_a_source_that_came_to_an_end_is_not_touched(desk: Desk, end: str) -> No
 
 
 def test_a_source_that_another_attempt_released_is_not_touched(desk: Desk) -> None:
-    desk.keeper.admit([A, B])
+    desk.writer.admit([A, B])
     desk.next_attempt(2).admit([B])
     assert 1 == accuse(desk.store, crash(2, [A, B]), 3)
     assert (0, 0) == blame_of(desk, A)
@@ -182,7 +182,7 @@ def test_failures_and_crashes_add_up(desk: Desk, ends_in_failure: bool) -> None:
 
 
 def test_a_failure_clears_suspicion_and_keeps_the_count(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     accuse(desk.store, crash(1, [A]), 3)
     desk.fail_in(A, 2)
     assert [2] == [failure.times for _, failure in desk.store.list_failures()]
@@ -190,19 +190,19 @@ def test_a_failure_clears_suspicion_and_keeps_the_count(desk: Desk) -> None:
 
 
 def test_to_finish_clears_suspicion(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     accuse(desk.store, crash(1, [A]), 3)
-    keeper = desk.next_attempt(2)
-    keeper.admit([A])
-    keeper.apply(1, [written(A)])
-    keeper.commit()
+    writer = desk.next_attempt(2)
+    writer.admit([A])
+    writer.apply(1, [written(A)])
+    writer.commit()
     assert [SKIPPED] == desk.next_attempt(3).admit([A])
     assert [RELEASED] == desk.next_attempt(4).admit([A2])
     assert (0, 0) == blame_of(desk, A)
 
 
 def test_a_new_version_is_not_suspected(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     accuse(desk.store, crash(1, [A]), 3)
     assert [RELEASED] == desk.next_attempt(2).admit([A2])
     assert (0, 0) == blame_of(desk, A)
@@ -236,14 +236,14 @@ def test_an_accusation_is_kept_whole_or_not_at_all(
 
 def test_an_accusation_is_one_transaction(desk: Desk) -> None:
     """Noted but not made, or made but not noted, it would be lost or made twice."""
-    desk.keeper.admit([A, B])
+    desk.writer.admit([A, B])
     before = desk.store._env.info()["last_txnid"]
     assert 2 == accuse(desk.store, crash(1, [A, B]), 3)
     assert before + 1 == desk.store._env.info()["last_txnid"]
 
 
 def test_who_has_lost_the_lease_accuses_nobody(desk: Desk) -> None:
-    desk.keeper.admit([A])
+    desk.writer.admit([A])
     desk.store.write(Change(meta={"lease": {"attempt": 2, "uid": "another"}}))
     with pytest.raises(LeaseLostError):
         accuse(desk.store, crash(1, [A]), 3)
@@ -293,10 +293,10 @@ class Bench:
 
     def attempt(self, number: int, what: Try) -> None:
         self.store.take_lease({"attempt": number, "uid": "a"})
-        keeper = Keeper(
+        writer = LedgerWriter(
             self.store, RecordingOutputs(), number, Clock(), quarantine_after=self.after
         )
-        verdicts = keeper.admit(self.sources)
+        verdicts = writer.admit(self.sources)
         fates = {
             source: fate
             for source, verdict, fate in zip(self.sources, verdicts, what.fates, strict=True)
@@ -304,10 +304,10 @@ class Bench:
         }
         finished = [source for source, fate in fates.items() if fate == "F"]
         failures = [source for source, fate in fates.items() if fate == "X"]
-        keeper.apply(
+        writer.apply(
             1, [written(source) for source in finished], [failed(source) for source in failures]
         )
-        keeper.commit()
+        writer.commit()
         for source in finished:
             self.guilt[source.key].ended = "finished"
         for source in failures:
@@ -355,9 +355,9 @@ def test_only_who_failed_or_was_alone_at_a_crash_is_ever_parked(
 
 def test_one_that_was_to_be_replaced_is_blamed_and_stays_finished(desk: Desk) -> None:
     """It has no mark: what is known of it is its record, by an attempt before."""
-    desk.keeper.admit([A, B])
-    desk.keeper.apply(1, [written(A), written(B)])
-    desk.keeper.commit()
+    desk.writer.admit([A, B])
+    desk.writer.apply(1, [written(A), written(B)])
+    desk.writer.commit()
     assert 0 == accuse(desk.store, crash(1, [A]), 3)  # this attempt has finished it
     for attempt, times in ((2, 1), (3, 2)):
         assert 1 == accuse(desk.store, crash(attempt, [A]), 3)

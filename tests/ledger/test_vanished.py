@@ -34,7 +34,7 @@ from strandline.ledger.records.entries import (
 )
 from strandline.ledger.store.store import Store
 from strandline.ledger.store.vanished import SeenSources, find_vanished
-from strandline.ledger.writer.writer import Keeper
+from strandline.ledger.writer.writer import LedgerWriter
 from strandline.storage.errors import VolumeError
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
@@ -51,13 +51,13 @@ def test_a_quarantined_source_that_vanished_goes_with_its_leftovers(
     desk: Desk, deletes: bool
 ) -> None:
     desk.fail_in(A, 2, 3, 4)
-    keeper = desk.next_attempt(5, deletes_vanished=deletes)
-    keeper.admit([B])
-    keeper.end_listing(1)
+    writer = desk.next_attempt(5, deletes_vanished=deletes)
+    writer.admit([B])
+    writer.end_listing(1)
     assert counts(inflight=1) == desk.store.count()
     # Marked before anything of it is removed, and forgotten when all is gone.
     assert ["mark", "remove_others", "forget"] == removed(desk)
-    standing = keeper.drain(0, anything_died=False)
+    standing = writer.drain(0, anything_died=False)
     assert (1, 0) == (standing.removed, standing.quarantined)
 
 
@@ -67,64 +67,64 @@ def test_a_quarantined_source_that_is_listed_stays(
     desk: Desk, named: ListedSource, verdict: int, deletes: bool
 ) -> None:
     desk.fail_in(A, 2, 3, 4)
-    keeper = desk.next_attempt(5, deletes_vanished=deletes)
-    assert [verdict] == keeper.admit([named])
-    keeper.end_listing(1)
+    writer = desk.next_attempt(5, deletes_vanished=deletes)
+    assert [verdict] == writer.admit([named])
+    writer.end_listing(1)
     is_parked = verdict == QUARANTINED
     assert counts(quarantined=int(is_parked), inflight=int(not is_parked)) == desk.store.count()
-    assert 0 == keeper.drain(0, anything_died=False).removed
+    assert 0 == writer.drain(0, anything_died=False).removed
     assert "remove_others" not in removed(desk)
 
 
 @pytest.mark.parametrize("deletes", [True, False])
 def test_a_source_that_this_attempt_quarantined_stays(desk: Desk, deletes: bool) -> None:
-    keeper = desk.next_attempt(2, deletes_vanished=deletes, quarantine_after=1)
-    keeper.admit([A])
-    keeper.apply(1, [], [failed(A)])
-    keeper.commit()
-    keeper.end_listing(1)
+    writer = desk.next_attempt(2, deletes_vanished=deletes, quarantine_after=1)
+    writer.admit([A])
+    writer.apply(1, [], [failed(A)])
+    writer.commit()
+    writer.end_listing(1)
     assert counts(quarantined=1) == desk.store.count()
-    assert 1 == keeper.drain(1, anything_died=False).quarantined
+    assert 1 == writer.drain(1, anything_died=False).quarantined
 
 
 def test_a_source_that_a_crash_quarantined_goes_only_if_it_vanished(desk: Desk) -> None:
     """It carries the number of the attempt that crashed, not of the one that lists."""
-    desk.keeper.admit([A, B])
+    desk.writer.admit([A, B])
     crash = Crash(1, {A.source}, (), "Killed", "gone")
     accuse(desk.store, crash, quarantine_after=1)
-    keeper = desk.next_attempt(2)
-    assert [QUARANTINED, RELEASED] == keeper.admit([A, B])
-    keeper.end_listing(2)
+    writer = desk.next_attempt(2)
+    assert [QUARANTINED, RELEASED] == writer.admit([A, B])
+    writer.end_listing(2)
     assert counts(quarantined=1, inflight=1) == desk.store.count()
-    keeper = desk.next_attempt(3)
-    keeper.admit([B])
-    keeper.end_listing(1)
+    writer = desk.next_attempt(3)
+    writer.admit([B])
+    writer.end_listing(1)
     assert counts(inflight=1) == desk.store.count()
 
 
 def test_a_suspect_that_vanished_goes(desk: Desk) -> None:
-    desk.keeper.admit([A, B])
+    desk.writer.admit([A, B])
     crash = Crash(1, {A.source, B.source}, (), "Killed", "gone")
     accuse(desk.store, crash, quarantine_after=3)
-    keeper = desk.next_attempt(2)
-    assert [RELEASED + 2] == keeper.admit([B])
-    keeper.end_listing(1)
+    writer = desk.next_attempt(2)
+    assert [RELEASED + 2] == writer.admit([B])
+    writer.end_listing(1)
     assert {B.source} == {source for source, _ in desk.store.list_marks()}
-    assert 1 == keeper.drain(0, anything_died=False).removed
+    assert 1 == writer.drain(0, anything_died=False).removed
 
 
 @pytest.mark.parametrize("deletes", [True, False])
 def test_law_what_a_listing_with_a_gap_does_not_name_stays(desk: Desk, deletes: bool) -> None:
     desk.fail_in(A, 2, 3, 4)  # quarantined
-    keeper = desk.next_attempt(5, deletes_vanished=deletes)
-    keeper.admit([A, B, C, D])
-    keeper.apply(1, [written(B)], [failed(C)])
-    keeper.drain(1, anything_died=False)
+    writer = desk.next_attempt(5, deletes_vanished=deletes)
+    writer.admit([A, B, C, D])
+    writer.apply(1, [written(B)], [failed(C)])
+    writer.drain(1, anything_died=False)
     before = desk.store.count()
     assert counts(finished=1, failed=1, inflight=1, quarantined=1) == before
-    keeper = desk.next_attempt(6, deletes_vanished=deletes)
-    keeper.end_listing(0, is_whole=False)
-    assert 0 == keeper.drain(0, anything_died=False).removed
+    writer = desk.next_attempt(6, deletes_vanished=deletes)
+    writer.end_listing(0, is_whole=False)
+    assert 0 == writer.drain(0, anything_died=False).removed
     assert before == desk.store.count()
 
 
@@ -133,18 +133,18 @@ def test_a_removal_that_fails_half_way_leaves_a_source_to_be_done_anew(
     desk: Desk, comes_back: bool
 ) -> None:
     desk.fail_in(A, 2, 3, 4)
-    keeper = desk.next_attempt(5)
+    writer = desk.next_attempt(5)
     desk.outputs.is_broken = True
     with pytest.raises(VolumeError):
-        keeper.end_listing(0)
+        writer.end_listing(0)
     assert Mark("a", b"", 0, 0, is_stale=True) == desk.find_mark(A)
     desk.outputs.is_broken = False
-    keeper = desk.next_attempt(6)
+    writer = desk.next_attempt(6)
     if comes_back:
-        assert [RELEASED] == keeper.admit([A])
-        keeper.apply(1, [written(A)])
-    keeper.end_listing(int(comes_back))
-    keeper.drain(int(comes_back), anything_died=False)
+        assert [RELEASED] == writer.admit([A])
+        writer.apply(1, [written(A)])
+    writer.end_listing(int(comes_back))
+    writer.drain(int(comes_back), anything_died=False)
     assert counts(finished=int(comes_back)) == desk.store.count()
     assert "remove_others" in removed(desk)
 
@@ -191,17 +191,17 @@ def digests(keys: str) -> Collection[bytes]:
     return [listed(key).source for key in keys]
 
 
-def attempt_on_parts(desk: Desk, number: int, keys: list[str], **end: Any) -> Keeper:
+def attempt_on_parts(desk: Desk, number: int, keys: list[str], **end: Any) -> LedgerWriter:
     """Finish all that is listed, by an attempt that knows `#N` for the end of a part's key."""
-    keeper = desk.next_attempt(number)
-    keeper.set_removal(RemovalPolicy(part_suffix=r"#\d+"))
+    writer = desk.next_attempt(number)
+    writer.set_removal(RemovalPolicy(part_suffix=r"#\d+"))
     sources = [listed(key) for key in keys]
-    verdicts = keeper.admit(sources)
+    verdicts = writer.admit(sources)
     fresh = [each for each, verdict in zip(sources, verdicts, strict=True) if verdict >= RELEASED]
-    keeper.apply(1, [written(each) for each in fresh])
-    keeper.commit()
-    keeper.end_listing(len(keys), **end)
-    return keeper
+    writer.apply(1, [written(each) for each in fresh])
+    writer.commit()
+    writer.end_listing(len(keys), **end)
+    return writer
 
 
 def list_finished(desk: Desk) -> set[str]:
@@ -259,23 +259,27 @@ def test_law_no_record_is_left_unread_where_one_is_to_go(
     log: list[Any] = []
     store = RecordingStore(tmp_path_factory.mktemp("ledger") / "ledger", log)
     desk = Desk(
-        store, RecordingOutputs(log), Clock(), Keeper(store, RecordingOutputs(), 1, Clock()), log
+        store,
+        RecordingOutputs(log),
+        Clock(),
+        LedgerWriter(store, RecordingOutputs(), 1, Clock()),
+        log,
     )
-    keeper = desk.next_attempt(2, deletes_vanished=True)
-    keeper.admit([listed(key) for key in sorted(before)])
-    keeper.apply(1, [written(listed(key)) for key in sorted(before)])
-    keeper.commit()
-    keeper.end_listing(len(before))
-    keeper = desk.next_attempt(3, deletes_vanished=True)
+    writer = desk.next_attempt(2, deletes_vanished=True)
+    writer.admit([listed(key) for key in sorted(before)])
+    writer.apply(1, [written(listed(key)) for key in sorted(before)])
+    writer.commit()
+    writer.end_listing(len(before))
+    writer = desk.next_attempt(3, deletes_vanished=True)
     sources = [listed(key, "2" if key in changed else "1") for key in sorted(after)]
-    verdicts = keeper.admit(sources)
+    verdicts = writer.admit(sources)
     released = [
         each for each, verdict in zip(sources, verdicts, strict=True) if verdict >= RELEASED
     ]
     done = [each for each in released if each.key not in unfinished]
-    keeper.apply(1, [written(each) for each in done])
-    keeper.commit()
-    keeper.end_listing(len(after))
+    writer.apply(1, [written(each) for each in done])
+    writer.commit()
+    writer.end_listing(len(after))
     stay = {*after} - ({each.key for each in released} - {each.key for each in done})
     assert list_finished(desk) == stay
     store.close()

@@ -202,7 +202,7 @@ def test_an_annotation_that_cannot_be_read_tells_nothing() -> None:
             [
                 plan(Numbers()),
                 plan(Many(), "files"),
-                replace(plan(Many(), "parts"), is_kept=True),
+                replace(plan(Many(), "parts"), has_cut=True),
                 plan(One(), "whole", group=2),
                 plan(Text()),
             ],

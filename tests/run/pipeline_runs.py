@@ -25,7 +25,7 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.insight.history.records import AttemptRecord, read_record
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.release.push.pushing import PushClock
-from strandline.run.revise.cuts.auto_cuts import Keeping
+from strandline.run.revise.cuts.auto_cuts import CutSettings
 from strandline.storage import faults
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
@@ -87,7 +87,7 @@ class Passes:
             deliver=plan_delivery(
                 manifest.plan, self.volume, told.publish, manifest.pipeline.metadata, CLOCK
             ),
-            keeping=Keeping(told.keep is not None, told.keep_at_most_bytes),
+            cuts=CutSettings(told.keep is not None, told.keep_at_most_bytes),
         )
         return run_attempt(config, must_stop, report)
 

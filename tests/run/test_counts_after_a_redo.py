@@ -15,10 +15,10 @@ from strandline.cli.views.running.snapshot import Pace, take_snapshot
 from strandline.cli.views.running.snapshot_json import render_snapshot
 from strandline.engine.core.ports import RunProgress
 from strandline.plan.receipt import (
+    READ_BACK,
     READ_DEAD_LETTERS,
-    READ_KEPT_OUTPUT,
     is_added,
-    name_keeping,
+    name_cut_stage,
 )
 from strandline_api.outcome.exit_codes import ExitCode
 from tuned_stages import BROKEN
@@ -163,7 +163,7 @@ def test_progress_counts_all_phases_of_a_redo(runs: CountedRuns) -> None:
 
 def test_no_internal_word_is_shown(runs: CountedRuns) -> None:
     words = ("read-kept", "read-dead-letters", ".kept")
-    added = (READ_KEPT_OUTPUT, READ_DEAD_LETTERS, name_keeping("add"))
+    added = (READ_BACK, READ_DEAD_LETTERS, name_cut_stage("add"))
     runs.run(add(1, keep=True), THREES, keep(10))
     runs.run(add(1, keep=True), THREES, keep(40))
     runs.run(add(1, keep=True), THREES, keep(40), dead_letters="threes", on_change="Fail")

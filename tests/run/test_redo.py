@@ -24,7 +24,7 @@ from strandline.ledger.checks.verification import verify
 from strandline.ledger.records.entries import Change
 from strandline.ledger.store.recipes import RECIPES
 from strandline.ledger.store.store import Store
-from strandline.plan.receipt import READ_KEPT_OUTPUT
+from strandline.plan.receipt import READ_BACK
 from strandline.run.revise.listing import Start, Survey, describe_redo
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
@@ -440,7 +440,7 @@ def test_groups_below_a_cut_are_of_the_slots_of_a_fresh_run(
     tuning.reader = {"use": "tuned_stages:OpenNumbers"}
     tuning.run(*above, add(5), JOIN)
     assert ExitCode.COMPLETE is tuning.run(*above, add(1000), JOIN)
-    assert READ_KEPT_OUTPUT in tuning.outcome.counts
+    assert READ_BACK in tuning.outcome.counts
     tuning.check()
     tuning.run(*above, add(1000), JOIN, name="fresh")
     assert tuning.read("fresh") == tuning.read()

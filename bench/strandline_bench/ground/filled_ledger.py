@@ -41,7 +41,7 @@ def version_of(number: int) -> str:
 
 
 def fill(folder: Path, sources: int, seconds: float) -> Filled:
-    """Write finished sources, one output each, in groups as large as the keeper's largest.
+    """Write finished sources, one output each, in groups as large as the writer's largest.
 
     Stops early when `seconds` are over, so the answer says how many there are.
     """

@@ -14,7 +14,7 @@ from strandline.engine.core.ports import Listing
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.store.index import key_row
 from strandline.ledger.store.store import Store
-from strandline.ledger.writer.writer import Keeper
+from strandline.ledger.writer.writer import LedgerWriter
 from strandline.plan.stages.ends import Source
 from strandline.plan.token import digest_key
 from strandline.run.attempt.phases.look_ahead import pass_over
@@ -70,7 +70,7 @@ def skip_all(ledger: Filled, cores: int) -> Skipped:
     store = Store(ledger.path)
     store.take_lease({"attempt": 2, "uid": "bench"})
     outputs = Path("unused")
-    keeper = Keeper(store, LocalOutputs(outputs), 2, time.monotonic)
+    writer = LedgerWriter(store, LocalOutputs(outputs), 2, time.monotonic)
     sources = _Sources(ledger.sources)
     location = LedgerLocation(ledger.path, 2, "bench", OutputLocation(str(outputs)), False, 3)  # noqa: FBT003
     listing = pass_over(
@@ -82,11 +82,11 @@ def skip_all(ledger: Filled, cores: int) -> Skipped:
         while not listing.is_ended:
             batch = listing.draw()
             passed, before = listing.passed - before, listing.passed
-            keeper.admit([listed for listed, _ in batch], passed)
+            writer.admit([listed for listed, _ in batch], passed)
             memory.look()
-        keeper.end_listing(listing.listed)
+        writer.end_listing(listing.listed)
     seconds = time.perf_counter() - begun - sources.seconds
-    skipped = keeper.drain(0, anything_died=False).skipped
+    skipped = writer.drain(0, anything_died=False).skipped
     listing.close()
     store.close()
     if skipped != ledger.sources:

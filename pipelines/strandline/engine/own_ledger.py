@@ -18,34 +18,34 @@ from strandline.engine.core.roots import enter_roots
 from strandline.ledger.access.session import LedgerSession
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.records.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource, Standing
-from strandline.ledger.writer.opening import opened_keeper
-from strandline.ledger.writer.writer import Keeper
+from strandline.ledger.writer.opening import opened_writer
+from strandline.ledger.writer.writer import LedgerWriter
 from strandline.plan.errors import StageStoppedError, StrandlineError
 from strandline.plan.receipt import Event, Failure
 
 
-class KeeperLedger:
-    """A keeper in this process."""
+class OwnLedger:
+    """A writer in this process."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
+    def __init__(self, writer: LedgerWriter) -> None:
+        self._writer = writer
         self._forwarded = 0
 
     def admit(self, batch: Sequence[ListedSource], passed: int) -> list[int]:
-        return self._keeper.admit(batch, passed)
+        return self._writer.admit(batch, passed)
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         self._forwarded += 1
-        self._keeper.apply(self._forwarded, events, failures)
+        self._writer.apply(self._forwarded, events, failures)
 
     def end_listing(self, total: int, *, is_whole: bool, gaps: Sequence[str]) -> None:
-        self._keeper.end_listing(total, is_whole=is_whole, gaps=gaps)
+        self._writer.end_listing(total, is_whole=is_whole, gaps=gaps)
 
     def drain(self, *, anything_died: bool) -> Standing:
-        return self._keeper.drain(self._forwarded, anything_died=anything_died)
+        return self._writer.drain(self._forwarded, anything_died=anything_died)
 
     def count_finished(self) -> int:
-        return self._keeper.finished
+        return self._writer.finished
 
 
 class NoLedger:
@@ -73,7 +73,7 @@ class NoLedger:
         return 0
 
 
-Ledger = KeeperLedger | NoLedger
+Ledger = OwnLedger | NoLedger
 
 
 class OwnAdmission:
@@ -142,6 +142,6 @@ def opened_ledger(
         yield NoLedger()
         return
     assert session is not None  # a run that is tracked has one
-    with opened_keeper(session, location, control.now) as keeper:
-        keeper.note_progress = control.heartbeat.note_progress
-        yield KeeperLedger(keeper)
+    with opened_writer(session, location, control.now) as writer:
+        writer.note_progress = control.heartbeat.note_progress
+        yield OwnLedger(writer)

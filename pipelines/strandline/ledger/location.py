@@ -32,8 +32,8 @@ class LedgerLocation:
         attempt, uid: of the lease.
         outputs: where the sinks write.
         deletes_vanished, deletes_within, part_suffix: see `RemovalPolicy`.
-        quarantine_after: see `Keeper`.
-        tolerances: see `Keeper`.
+        quarantine_after: see `LedgerWriter`.
+        tolerances: see `LedgerWriter`.
         make_writer: makes the writer for work on finished sources; None: the others are worked on.
         is_trial: what is listed is a few sources of many.
         trial: such as were worked on before; None: none were.

@@ -19,7 +19,7 @@ from strandline.storage.outputs.names import OWNER, name_output, name_shared
 from strandline.storage.outputs.ports import OutputStore
 
 
-def name_kept(record: SourceRecord) -> set[str]:
+def name_own_files(record: SourceRecord) -> set[str]:
     """Return the names of a finished source's own files in its folders."""
     own = (output for output in record.outputs if output.part is None)
     return {name_output(b"", output).rpartition("/")[2] for output in own}
@@ -41,7 +41,7 @@ def clean_up(store: Store, outputs: OutputStore, work: Callable[[], None] = lamb
     # sees to its folder.
     for source, record in records.items():
         store.require_lease()
-        outputs.remove_others(source, name_kept(record))
+        outputs.remove_others(source, name_own_files(record))
         work()
     if untidy:
         store.write(Change(tidy=untidy))

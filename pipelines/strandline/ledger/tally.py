@@ -7,7 +7,7 @@ left: then the root was settled, so the event that settled it was seen, so its c
 announced and are settled too, and so on down. No order of arrival can make that true too early,
 which a single counter of deltas can't promise.
 
-Pure: no disk, no clock. Bytes are the store's, the order of both is the keeper's.
+Pure: no disk, no clock. Bytes are the store's, the order of both is the writer's.
 """
 
 from __future__ import annotations

@@ -59,9 +59,9 @@ class StagePlan:
         tolerates: dead letters of it with which a source still finishes, a number or a percentage
             of the rows that came to it; None: any number.
         stores: how the stores of the pipeline's source are asked; see `Params.list_stores`.
-        is_kept: what it hands on is kept, so that a later run can go on from there.
+        has_cut: a cut keeps what it hands on, so that a later run can go on from there.
         is_lenient: what can't be kept is handed on, where it would fail its source.
-        keeps: it does nothing but to keep what this stage handed on; empty: it is no such stage.
+        cut_of: the stage whose cut it writes, and nothing else; empty: it is no such stage.
     """
 
     name: str
@@ -86,9 +86,9 @@ class StagePlan:
     on_error: OnError = "fail"
     tolerates: int | str | None = None
     stores: Mapping[str, Any] = field(default_factory=dict)
-    is_kept: bool = False
+    has_cut: bool = False
     is_lenient: bool = False
-    keeps: str = ""
+    cut_of: str = ""
 
     @property
     def is_foreign(self) -> bool:
@@ -98,7 +98,7 @@ class StagePlan:
     @property
     def writes(self) -> bool:
         """Return whether it writes beside the outputs, or is what writes them."""
-        return self.shape is Shape.SINK or bool(self.keeps)
+        return self.shape is Shape.SINK or bool(self.cut_of)
 
     @property
     def shape(self) -> Shape:

@@ -75,7 +75,7 @@ def plan_stage(item: SourceWork, stage: Stage, use: str) -> StagePlan:
         isolate=isinstance(item, SinkWork) and item.isolate,
         on_error=item.on_error if isinstance(item, StageWork) else "fail",
         tolerates=item.tolerate_rows if isinstance(item, StageWork) else None,
-        is_kept=isinstance(item, StageWork) and item.keep,
+        has_cut=isinstance(item, StageWork) and item.keep,
         # A percentage needs the rows of each source that came to the stage.
         is_metered=isinstance(item, StageWork) and isinstance(item.tolerate_rows, str),
     )
@@ -134,7 +134,7 @@ def mark_streaming(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
         # A stage that joins groups needs to know how many slots a fan-out has; one that gathers has
         # one piece a task, and so one event for it.
         joins = any(later.group is not None for later in stages[index + 1 :])
-        is_single = plan.shape is Shape.TASK and not plan.gathers and not plan.keeps
+        is_single = plan.shape is Shape.TASK and not plan.gathers and not plan.cut_of
         streams = is_single and not joins
         yield plan if plan.streams == streams else replace(plan, streams=streams)
 
@@ -208,7 +208,7 @@ def _find_cut_faults(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem
     """Yield stages that can't be kept: what they hand on could not be joined as it was."""
     for index, joining in list_uncuttable([plan for _, plan in named]):
         at, plan = named[index]
-        if plan.is_kept:
+        if plan.has_cut:
             message = (
                 f"what {plan.name!r} hands on is of a fan-out in a fan-out, and {joining.name!r} "
                 "joins the children of one"

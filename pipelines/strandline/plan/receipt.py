@@ -171,10 +171,10 @@ NO_EFFORTS: Work = (), ()
 
 # Stages that a redo or a retry adds to those of a pipeline. Users see these names beside their
 # own, which have no spaces.
-READ_KEPT_OUTPUT, READ_DEAD_LETTERS = "read kept output", "read dead letters"
+READ_BACK, READ_DEAD_LETTERS = "read kept output", "read dead letters"
 
 
-def name_keeping(stage: str) -> str:
+def name_cut_stage(stage: str) -> str:
     """Return the name of the stage that keeps the output of another one."""
     return f"keep output of {stage}"
 

@@ -28,7 +28,7 @@ from strandline.run.attempt.engines import ENGINES, works_in_driver
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.code.stage_code import fingerprint_code
 from strandline.run.manifest.manifest import read_manifest
-from strandline.run.revise.cuts.auto_cuts import Keeping
+from strandline.run.revise.cuts.auto_cuts import CutSettings
 from strandline_api.documents.problems import Problem, SpecError, problems_of
 from strandline_api.notation.quantities import parse_memory
 from strandline_api.objects.pipeline import ObjectMeta
@@ -167,7 +167,7 @@ class Pipeline:
             checkpoint=self.checkpoint,
             publishing=self.publishing,
             deliver=self._plan_delivery(volume),
-            keeping=self._read_keeping(),
+            cuts=self._read_cut_settings(),
         )
         with _noting_advice():
             result = _run_shown(config, is_wanted=progress)
@@ -183,12 +183,12 @@ class Pipeline:
         clock = PushClock(time.time, time.sleep)
         return plan_delivery(self.plan, volume, self.publishing, self._metadata, clock)
 
-    def _read_keeping(self) -> Keeping:
+    def _read_cut_settings(self) -> CutSettings:
         if self.keep is not None and self.keep_at_most is None:
             msg = "keep 'auto' needs keep_at_most, such as '200Gi'"
             raise ValueError(msg)
         at_most = None if self.keep_at_most is None else parse_memory(self.keep_at_most)
-        return Keeping(self.keep is not None, at_most)
+        return CutSettings(self.keep is not None, at_most)
 
 
 @contextmanager

@@ -97,10 +97,10 @@ class Days:
         paths = [self._write(f"signed-{at}", table) for at, table in enumerate(files)]
         paths.append(self._write("dropped", dropped))
         if not is_cut_short:
-            self._list_kept(paths)
+            self._list_cut_files(paths)
         return set(corpus) - set(dropped["key"].to_pylist())
 
-    def _list_kept(self, paths: list[str]) -> None:
+    def _list_cut_files(self, paths: list[str]) -> None:
         rows = [{"key": path, "path": path} for path in paths]
         tables = StageRun("list-kept", maxRows=2).tables(rows)
         self._index.mkdir(exist_ok=True)

@@ -24,7 +24,7 @@ def enter_roots(flow: Flow, verdicts: Iterable[int], batch: Admitted, pack: Pack
     """Queue the first task of each source that is released; failures of those that can have none.
 
     Args:
-        verdicts: see `Keeper.admit`.
+        verdicts: see `LedgerWriter.admit`.
         pack: raises where a task can't be packed.
     """
     failures = []

@@ -1,4 +1,4 @@
-"""The keeper in an actor of its own on the driver's node, and the driver's end of the line to it.
+"""The writer in an actor of its own on the driver's node, and the driver's end of the line to it.
 
 Messages are numbered and not waited for. A call that never returns tells the driver at once when
 the ledger fails or its process dies.
@@ -24,7 +24,7 @@ from strandline.ledger.access.session import LedgerSession
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.records.entries import ListedSource, Standing
 from strandline.ledger.records.packing import pack_listed, unpack_listed
-from strandline.ledger.writer.opening import opened_keeper
+from strandline.ledger.writer.opening import opened_writer
 from strandline.ledger.writer.writer import GROUP_SECONDS
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Event, Failure
@@ -43,7 +43,7 @@ class LedgerLostError(StrandlineError):
 
 
 class LedgerActor:
-    """Hosts a keeper. Calls come from one thread; the watch is another, so a lock joins them.
+    """Hosts a writer. Calls come from one thread; the watch is another, so a lock joins them.
 
     After an error that is not waited for, no more is done: what is counted may not be whole.
     """
@@ -56,68 +56,68 @@ class LedgerActor:
         # The session stays open as long as this process lives: the engine ends the actor by a kill.
         self._opened = ExitStack()
         self._session = LedgerSession(location.path, location.attempt, location.uid)
-        keeper = opened_keeper(self._session, location, time.monotonic)
-        self._keeper = self._opened.enter_context(keeper)
-        self._keeper.note_progress = self._note_progress
+        writer = opened_writer(self._session, location, time.monotonic)
+        self._writer = self._opened.enter_context(writer)
+        self._writer.note_progress = self._note_progress
 
     def admit(self, packed: bytes, passed: int = 0) -> list[int]:
-        """See `Keeper.admit`."""
+        """See `LedgerWriter.admit`."""
         batch = unpack_listed(packed)
         with self._working():
-            return self._keeper.admit(batch, passed)
+            return self._writer.admit(batch, passed)
 
     def apply(self, number: int, packed: list[bytes], failures: list[Plain]) -> None:
-        """See `Keeper.apply`; an error is told by `watch`."""
+        """See `LedgerWriter.apply`; an error is told by `watch`."""
 
         def note_progress() -> None:
             events = [event for part in packed for event in unpack_events(part)]
             failed = [Failure(*failure) for failure in failures]
-            self._keeper.apply(number, events, failed)
+            self._writer.apply(number, events, failed)
 
         self._do(note_progress)
 
     def renew_lease(self, time: float) -> None:
-        """Renew the lease, however long a call of the keeper takes; `watch` tells of an error."""
+        """Renew the lease, however long a call of the writer takes; `watch` tells of an error."""
         try:
             self._session.renew(time)
         except Exception as error:  # noqa: BLE001 - nobody waits for this call: the watch tells
             self._fail(error)
 
     def end_listing(self, total: int, *, is_whole: bool, gaps: Sequence[str] = ()) -> None:
-        """See `Keeper.end_listing`."""
+        """See `LedgerWriter.end_listing`."""
         with self._working():
-            self._keeper.end_listing(total, is_whole=is_whole, gaps=gaps)
+            self._writer.end_listing(total, is_whole=is_whole, gaps=gaps)
 
     def drain(self, number: int, *, anything_died: bool) -> Standing:
-        """See `Keeper.drain`."""
+        """See `LedgerWriter.drain`."""
         with self._working():
-            return self._keeper.drain(number, anything_died=anything_died)
+            return self._writer.drain(number, anything_died=anything_died)
 
     def count_finished(self) -> int:
         """Return sources made durable so far."""
-        return self._keeper.finished
+        return self._writer.finished
 
     def count_steps(self) -> int:
-        """Return what the keeper has done so far; it grows during a call that takes long."""
+        """Return what the writer has done so far; it grows during a call that takes long."""
         return self._steps
 
     def watch(self) -> None:
         """Commit groups that are due and raise what goes wrong; never return."""
         while not self._failed.wait(GROUP_SECONDS):
-            self._do(self._keeper.commit_due)
+            self._do(self._writer.commit_due)
         assert self._error is not None  # set before the event
         raise self._error
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """Have the keeper for a call; an error that was not waited for is raised first."""
+        """Have the writer for a call; an error that was not waited for is raised first."""
         with self._lock:
             if self._error is not None:
                 raise self._error
             yield
 
     def _do(self, note_progress: Callable[[], None]) -> None:
-        """Have the keeper do what is not waited for: `watch` tells of an error."""
+        """Have the writer do what is not waited for: `watch` tells of an error."""
         # Held to the end, or the next one to take the lock would not know of the error.
         with self._lock:
             if self._error is not None:
@@ -181,7 +181,7 @@ class RayLedger:
         return self._actor is not None
 
     def admit(self, batch: Sequence[ListedSource], passed: int = 0) -> Any:  # noqa: ANN401 - an object reference
-        """Return a reference to `Keeper.admit`'s answer."""
+        """Return a reference to `LedgerWriter.admit`'s answer."""
         return self._actor.admit.remote(pack_listed(batch), passed)
 
     def count_finished(self) -> Any:  # noqa: ANN401 - an object reference
@@ -251,7 +251,7 @@ class RayLedger:
 
         Args:
             total: sources listed, None where the listing did not end.
-            is_whole, gaps: see `Keeper.end_listing`.
+            is_whole, gaps: see `LedgerWriter.end_listing`.
 
         Raises:
             LedgerLostError: its process died.

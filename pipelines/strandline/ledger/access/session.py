@@ -65,7 +65,7 @@ class LedgerSession:
             if self._store is None:
                 with ExitStack() as stack:
                     store = stack.enter_context(closing(Store(self.path)))
-                    store.keep_lease(self.attempt, self.uid)
+                    store.hold_lease(self.attempt, self.uid)
                     self._begin(store, stack)
             self._holders += 1
             store = self._require_store()

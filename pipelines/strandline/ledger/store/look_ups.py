@@ -2,7 +2,7 @@
 
 One process of Python looks up 400,000 sources a second, whatever the disk does. A resumed run may
 have many millions to pass over, and meanwhile nothing else to do. What is found finished here needs
-no keeper; all the rest is asked of it as ever, so a process that dies or can't open the ledger
+no writer; all the rest is asked of it as ever, so a process that dies or can't open the ledger
 costs time and nothing else. This module must not know what is listed but key and version, nor what
 lists it.
 """

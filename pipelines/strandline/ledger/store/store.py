@@ -1,7 +1,7 @@
 """The ledger's bytes: an LMDB environment, read through the memory map, written in transactions.
 
 It keeps states and gives them back. When a source counts as finished is the tally's to say, in
-which order things become durable the keeper's. Only this room imports lmdb.
+which order things become durable the writer's. Only this room imports lmdb.
 """
 
 from __future__ import annotations
@@ -130,11 +130,11 @@ class Store:
             lease: JSON-able, with `attempt` (int) and `uid` (str).
         """
         self.write(Change(meta={"lease": lease}))
-        self.keep_lease(lease["attempt"], lease["uid"])
+        self.hold_lease(lease["attempt"], lease["uid"])
         with self._translating():
             faults.reach("lease.written")
 
-    def keep_lease(self, attempt: int, uid: str) -> None:
+    def hold_lease(self, attempt: int, uid: str) -> None:
         """Write on under a lease that was taken by the process that started this one."""
         self._lease = (attempt, uid)
 

@@ -1,6 +1,6 @@
 """The bytes that cuts may have: what no longer fits is not kept, the least worth of a source first.
 
-It knows no disk and no transaction; its keeper says what became durable.
+It knows no disk and no transaction; its writer says what became durable.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from strandline.ledger.records.entries import Finish, SourceRecord, drop_cuts, measure_cuts
 
 
-class KeptRoom:
+class CutRoom:
     """Room for cuts.
 
     Args:

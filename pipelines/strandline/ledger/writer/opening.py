@@ -1,4 +1,4 @@
-"""Opening a keeper over a ledger, in whatever process hosts it."""
+"""Opens the writer of a ledger, in the process that hosts it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from contextlib import ExitStack, closing, contextmanager
 from strandline.ledger.access.session import LedgerSession
 from strandline.ledger.gather.pieces import PieceStore
 from strandline.ledger.location import LedgerLocation
-from strandline.ledger.writer.cut_room import KeptRoom
-from strandline.ledger.writer.writer import Keeper
+from strandline.ledger.writer.cut_room import CutRoom
+from strandline.ledger.writer.writer import LedgerWriter
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.locks import hold_shared, release
 
 
 @contextmanager
-def opened_keeper(
+def opened_writer(
     session: LedgerSession, location: LedgerLocation, now: Callable[[], float]
-) -> Iterator[Keeper]:
-    """Open a ledger and the keeper that writes it; both are closed in the end.
+) -> Iterator[LedgerWriter]:
+    """Open a ledger and the writer that writes it; both are closed in the end.
 
     Args:
         session: of the same ledger, in this process.
@@ -31,14 +31,14 @@ def opened_keeper(
     outputs = location.outputs
     with ExitStack() as stack:
         if outputs.writers_lock is not None:
-            # A keeper removes outputs too, so a take-over must wait for it as for sinks that write.
+            # The writer removes outputs too, so a take-over must wait for it as for sinks.
             stack.callback(release, hold_shared(outputs.writers_lock))
         pieces = None
         if location.shards is not None:
             pieces = stack.enter_context(closing(PieceStore(location.shards, location.attempt)))
         store = stack.enter_context(session.open())
-        make: Callable[..., Keeper] = location.make_writer or Keeper
-        keeper = make(
+        make: Callable[..., LedgerWriter] = location.make_writer or LedgerWriter
+        writer = make(
             store,
             open_outputs(outputs.url),
             location.attempt,
@@ -46,8 +46,8 @@ def opened_keeper(
             quarantine_after=location.quarantine_after,
             pieces=pieces,
         )
-        keeper.set_removal(location.removal)
-        keeper.tolerances = location.tolerances
-        keeper.room = KeptRoom(location.room, location.worth)
-        keeper.set_trial(location.trial, is_trial=location.is_trial)
-        yield keeper
+        writer.set_removal(location.removal)
+        writer.tolerances = location.tolerances
+        writer.room = CutRoom(location.room, location.worth)
+        writer.set_trial(location.trial, is_trial=location.is_trial)
+        yield writer

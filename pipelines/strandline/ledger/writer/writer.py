@@ -2,7 +2,7 @@
 
 For each source: its mark in `inflight`, before it is released; its outputs, by the sinks; then one
 transaction, under the lease, says finished, keeps the record and removes the mark; then what an
-earlier try left in its folder goes. Counting is the tally's, bytes are the store's. One keeper
+earlier try left in its folder goes. Counting is the tally's, bytes are the store's. One writer
 writes a ledger; it knows no engine: its host calls it from one thread at a time and passes the
 clock.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from strandline.ledger.errors import NegativePendingCountError, duplicate_of
 from strandline.ledger.gather.pieces import PieceStore, split
 from strandline.ledger.location import Trial
-from strandline.ledger.output_root import name_kept
+from strandline.ledger.output_root import name_own_files
 from strandline.ledger.quarantine import find_excess
 from strandline.ledger.records.entries import (
     HAS_FAILED,
@@ -41,7 +41,7 @@ from strandline.ledger.store.vanished import (
     find_vanished,
 )
 from strandline.ledger.tally import Tally
-from strandline.ledger.writer.cut_room import KeptRoom
+from strandline.ledger.writer.cut_room import CutRoom
 from strandline.plan.receipt import NO_EFFORTS, Event, Failure, Left, split_work
 from strandline.plan.token import derive_root
 from strandline.storage import faults
@@ -55,7 +55,7 @@ GROUP_SOURCES = 10_000
 _new_tuple = tuple.__new__
 
 
-class Keeper:
+class LedgerWriter:
     """Writes one attempt into a ledger.
 
     Args:
@@ -91,7 +91,7 @@ class Keeper:
         self._live: dict[bytes, Mark] = {}
         self._pieces = pieces
         self.tolerances: Sequence[tuple[str, int | str]] = ()
-        self.room = KeptRoom()
+        self.room = CutRoom()
         self.set_trial(None)
         self.note_progress: Callable[[], None] = lambda: None
         self._waiting: dict[bytes, list[Left]] = {}
@@ -207,7 +207,7 @@ class Keeper:
         change = Change(finish=[self._finish(*item) for item in self._waiting.items()])
         change.finish, lighter = self.room.fit_all(change.finish)
         untidy = {
-            source: name_kept(record)
+            source: name_own_files(record)
             for source, _, record in change.finish
             if self._live[source].is_stale or source in self._tally.restarted or source in lighter
         }
@@ -376,7 +376,7 @@ class Keeper:
         return _new_tuple(Finish, (source, version, record))
 
     def _amend(self, change: Change) -> None:
-        """Add what a keeper of another kind has to say of a group, before it is written."""
+        """Add what a writer of another kind has to say of a group, before it is written."""
 
     def _fail(self, failure: Failure, change: Change) -> None:
         source, key, _, stage, message, cause = failure

@@ -9,7 +9,7 @@ from pathlib import Path
 from strandline.ledger.access.lease import OnChange
 from strandline.ledger.access.session import LedgerSession
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.revise.cuts.auto_cuts import Keeping
+from strandline.run.revise.cuts.auto_cuts import CutSettings
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.causes import Cause
 from strandline_api.spec.policy import Checkpoint, Quarantine
@@ -29,7 +29,7 @@ class AttemptConfig:
         workers: CPUs of the local Ray; None: the machine's.
         on_change: what to do when the pipeline has changed.
         quarantine, checkpoint: as the pipeline says.
-        keeping: which cuts are kept, beside those of stages that ask for it.
+        cuts: which of them are kept, beside those of stages that ask for it.
         publishing: what it requires before readers are led to results; None: nothing.
         deliver: hands over what a complete run has left that meets all of it, under the lease of
             the attempt, and describes where it is; None: nothing is handed over.
@@ -54,7 +54,7 @@ class AttemptConfig:
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     publishing: Publishing | None = None
     deliver: Callable[[LedgerSession], str] | None = None
-    keeping: Keeping = field(default_factory=Keeping)
+    cuts: CutSettings = field(default_factory=CutSettings)
     trigger: Trigger = Trigger.RUN
     dead_letters: str | None = None
     after: Cause | None = None

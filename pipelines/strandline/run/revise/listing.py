@@ -24,7 +24,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Output
 from strandline.plan.stages.ends import Source
 from strandline.plan.stages.stage import Stage
-from strandline.run.revise.cuts.rows import KeptFile, RereadableSink
+from strandline.run.revise.cuts.rows import CutFile, RereadableSink
 from strandline.run.revise.redoing import list_unreadable
 from strandline.storage.outputs.names import name_output
 
@@ -240,7 +240,7 @@ class RedoListing(Listing):
             if digest in quarantined or not self._starts.is_due(entry):
                 continue
             if self._starts.find(digest, entry, record) == self._start:
-                firsts = map(_find_position, self._list_kept(record))
+                firsts = map(_find_position, self._list_cut_files(record))
                 position = min(firsts, default=(b"", 0, b""))
                 chosen.append((position, self._make(source, digest, record)))
         # Sources that share a file follow each other.
@@ -251,17 +251,17 @@ class RedoListing(Listing):
     def _make(self, source: Source, digest: bytes, record: SourceRecord) -> Source:
         data = source.data
         if self._start.after is not None:
-            data = [self._find_file(digest, output) for output in self._list_kept(record)]
+            data = [self._find_file(digest, output) for output in self._list_cut_files(record)]
         if self._has_slots:
-            data = list(_spread(data, self._list_kept(record)))
+            data = list(_spread(data, self._list_cut_files(record)))
         return source._replace(version=f"{source.version} by {self._tag}", data=data)
 
-    def _find_file(self, source: bytes, output: Output) -> KeptFile:
+    def _find_file(self, source: bytes, output: Output) -> CutFile:
         part = output.part
         rows = None if part is None else range(part.begin, part.begin + output.rows)
-        return KeptFile(f"{self._root}/{name_output(source, output)}", output.digest, rows)
+        return CutFile(f"{self._root}/{name_output(source, output)}", output.digest, rows)
 
-    def _list_kept(self, record: SourceRecord) -> list[Output]:
+    def _list_cut_files(self, record: SourceRecord) -> list[Output]:
         if self._start.from_output:
             return sorted(record.data, key=_find_position)
         cut = [
@@ -280,7 +280,7 @@ def _joins_below(plan: PipelinePlan, start: Start) -> bool:
     return any(stage.group is not None for stage in plan.stages[names.index(start.after) + 1 :])
 
 
-def _spread(files: Sequence[KeptFile], outputs: Sequence[Output]) -> Iterator[KeptFile | None]:
+def _spread(files: Sequence[CutFile], outputs: Sequence[Output]) -> Iterator[CutFile | None]:
     """Yield the files of a cut, each at its slot, and None for slots that did not get so far."""
     slot = 0
     for file, output in zip(files, outputs, strict=True):

@@ -19,9 +19,9 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
 from strandline.plan.receipt import Output, StageCounts
 from strandline.run.revise.cuts.auto_cuts import TRIAL_SOURCES, AutoCuts
-from strandline.run.revise.cuts.files import choose_missing, prune_kept
-from strandline.run.revise.cuts.plan import add_cuts, plan_keeping
-from strandline.run.revise.cuts.rows import ReadKept, ReadOutput, RereadableSink
+from strandline.run.revise.cuts.files import choose_missing, prune_cuts
+from strandline.run.revise.cuts.plan import add_cuts, plan_cuts
+from strandline.run.revise.cuts.rows import ReadCut, ReadOutput, RereadableSink
 from strandline.run.revise.listing import (
     RedoListing,
     RedoStarts,
@@ -127,7 +127,7 @@ def _leave_out_missing(
     """
     if any(start.after is not None and not start.from_output for start in look.starts):
         with tools.open_store() as store:
-            prune_kept(store, choose_missing(find_files(tools.location, CUTS)), lambda: None)
+            prune_cuts(store, choose_missing(find_files(tools.location, CUTS)), lambda: None)
     if any(start.from_output for start in look.starts):
         with tools.open_store() as store:
             _note_missing(store, starts, find_files(tools.location, ""))
@@ -223,9 +223,9 @@ def _join_standings(before: Standing, redone: Standing) -> Standing:
 def plan_from(plan: PipelinePlan, start: Start) -> PipelinePlan:
     """Return the plan of the stages from a start on."""
     if start.after is None:
-        return plan_keeping(plan)
+        return plan_cuts(plan)
     names = [stage.name for stage in plan.stages]
-    reader = ReadKept()
+    reader = ReadCut()
     if start.from_output:
         assert isinstance(plan.sink, RereadableSink)  # or no source would start there
         reader = ReadOutput(plan.sink, start.without)

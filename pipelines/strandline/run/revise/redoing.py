@@ -24,9 +24,9 @@ from strandline.ledger.records.entries import (
     drop_cuts,
 )
 from strandline.ledger.store.store import Store
-from strandline.ledger.writer.writer import Keeper
+from strandline.ledger.writer.writer import LedgerWriter
 from strandline.plan.receipt import (
-    READ_KEPT_OUTPUT,
+    READ_BACK,
     ROOT,
     Failure,
     Left,
@@ -40,7 +40,7 @@ from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.names import name_output
 
 # The stage that reads a cut; a source that fails there is not to blame.
-READING = READ_KEPT_OUTPUT
+READING = READ_BACK
 _READING_NAMES = {READING, "read-kept"}  # older releases wrote the second one
 
 
@@ -70,11 +70,11 @@ class Redo(NamedTuple):
     failed: int = 0
 
 
-class RevisingKeeper(Keeper):
+class RevisingWriter(LedgerWriter):
     """Writes an attempt at sources that are finished, and stay so whatever ends it.
 
     Args:
-        *arguments, **options: those of `Keeper`.
+        *arguments, **options: those of `LedgerWriter`.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
@@ -129,12 +129,12 @@ class RevisingKeeper(Keeper):
         """Note nothing: such a listing says nothing of sources that it does not name."""
 
 
-class RedoingKeeper(RevisingKeeper):
+class RedoingWriter(RevisingWriter):
     """Writes an attempt at finished sources of an older recipe.
 
     Args:
         redo: how they are replaced.
-        *arguments, **options: those of `Keeper`.
+        *arguments, **options: those of `LedgerWriter`.
     """
 
     def __init__(self, redo: Redo, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
@@ -170,10 +170,10 @@ class RedoingKeeper(RevisingKeeper):
         kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
         stay = tuple(filter(self._stays, before.outputs))
         self.room.free(before)
-        kept_outputs = _keep_equal(before, outputs)
+        same_outputs = _reuse_equal(before, outputs)
         # A look at a store is a request, so only where the bytes are those of before.
-        if kept_outputs is not outputs and self._has_whole(source, before):
-            outputs = kept_outputs
+        if same_outputs is not outputs and self._has_whole(source, before):
+            outputs = same_outputs
         record = SourceRecord(
             before.key,
             (*stay, *outputs),
@@ -233,7 +233,7 @@ def list_unreadable(store: Store) -> set[bytes]:
     return {source for source, failure in failures if failure.stage in _READING_NAMES}
 
 
-def _keep_equal(before: SourceRecord, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+def _reuse_equal(before: SourceRecord, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
     """Return new outputs; of data with the bytes of before the former files, which stay.
 
     So pipelines behind this one see no change where there is none.

@@ -43,7 +43,7 @@ from strandline.run.attempt.engines import (
 )
 from strandline.run.attempt.outcome import describe_leaving
 from strandline.run.manifest.manifest import Manifest, read_manifest
-from strandline.run.revise.cuts.auto_cuts import Keeping
+from strandline.run.revise.cuts.auto_cuts import CutSettings
 from strandline.run.supervise.driver.driver_message import leaving_message
 from strandline.run.supervise.driver.driver_output import prepare_reading_on
 from strandline.run.supervise.driver.kept_driver import Orders, find_orders
@@ -221,7 +221,7 @@ def _make_config(options: DriverRequest, manifest: Manifest, parent: int | None)
         checkpoint=spec.checkpoint,
         publishing=spec.publish,
         deliver=_plan_delivery(manifest, options.volume),
-        keeping=Keeping(spec.keep is not None, spec.keep_at_most_bytes),
+        cuts=CutSettings(spec.keep is not None, spec.keep_at_most_bytes),
         trigger=Trigger(options.trigger or Trigger.RUN),
         dead_letters=options.dead_letters,
         after=Cause(options.after) if options.after else None,

@@ -23,11 +23,11 @@ from strandline.run.insight.history.stage_times import measure_stages
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.revise.cuts.auto_cuts import read_choice
 from strandline.run.revise.cuts.files import (
-    KeptSize,
+    CutSize,
     Pruned,
     choose_old,
-    measure_kept,
-    prune_kept,
+    measure_all_cuts,
+    prune_cuts,
     prune_space,
 )
 from strandline.storage.layout import PipelineFolder
@@ -52,7 +52,7 @@ def list_kept(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool
     plan = manifest.plan
     folder = locate(plan, volume)
     with looking(folder) as store:
-        sizes = measure_kept(store, _measure_saved(plan, folder))
+        sizes = measure_all_cuts(store, _measure_saved(plan, folder))
         cuts = read_choice(store).judged if manifest.pipeline.spec.keep else ()
     if as_json:
         write_line(json.dumps([each._asdict() for each in sizes]))
@@ -107,11 +107,11 @@ def prune(
     ):
         work = heartbeat.note_progress
         if limit is not None:
-            sizes = measure_kept(store, _measure_saved(plan, folder))
+            sizes = measure_all_cuts(store, _measure_saved(plan, folder))
             pruned = prune_space(store, sizes, limit, work)
         else:
             before = _find_first(folder, time.time() - (age or 0.0))
-            pruned = prune_kept(store, choose_old(before, stages), work)
+            pruned = prune_cuts(store, choose_old(before, stages), work)
         clean_up(store, open_outputs(location), work)
     click.echo(_describe_pruned(pruned))
 
@@ -136,7 +136,7 @@ def _measure_saved(plan: PipelinePlan, folder: PipelineFolder) -> dict[str, floa
     return saved
 
 
-def _describe(size: KeptSize) -> str:
+def _describe(size: CutSize) -> str:
     what = f"{format_amount(size.sources, 'source')}, {format_bytes(size.size)}"
     saves = f"; saves {format_seconds(size.seconds)} of work" if size.seconds else ""
     return f"{size.stage}: {what}{saves}"

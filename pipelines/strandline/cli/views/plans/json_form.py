@@ -124,7 +124,7 @@ def _render_stage(stage: StagePlan) -> dict[str, Any]:
         "group": stage.group,
         "onError": stage.on_error,
         "failsBy": "row" if stage.splits else "task",
-        "keep": stage.is_kept,
+        "keep": stage.has_cut,
         "workers": {"min": stage.min_workers, "max": stage.max_workers},
         "resources": {
             "cpu": stage.cpu,

@@ -237,5 +237,5 @@ def _describe_stage(stage: StagePlan, chain: str) -> tuple[str, ...]:
         "" if stage.memory is None else format_bytes(stage.memory),
         ", ".join(f"{name}: {amount:g}" for name, amount in stage.custom.items()),
         describe_on_error(stage),
-        "yes" if stage.is_kept else "",
+        "yes" if stage.has_cut else "",
     )

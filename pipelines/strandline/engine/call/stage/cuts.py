@@ -28,7 +28,7 @@ _KINDS = {"bytes": pa.large_binary(), "str": pa.large_string()}
 _NOTHING = pa.table({}).replace_schema_metadata({_FACTS: json.dumps({"kind": "nothing"}).encode()})
 
 
-class KeptTask(NamedTuple):
+class CutTask(NamedTuple):
     """A payload read from a cut, and the small facts that travelled with it."""
 
     data: pa.Table | bytes | str
@@ -116,7 +116,7 @@ def digest_nothing() -> bytes:
     return digest_bytes(written.getvalue())
 
 
-def read_task(packed: bytes) -> KeptTask:
+def read_task(packed: bytes) -> CutTask:
     """Return the payload of a file of a cut.
 
     Raises:
@@ -129,5 +129,5 @@ def read_task(packed: bytes) -> KeptTask:
     if facts["kind"] == "nothing":
         raise ValueError("this task could not be kept")
     if facts["kind"] == "table":
-        return KeptTask(table.replace_schema_metadata(metadata or None), facts["meta"])
-    return KeptTask(table[PAYLOAD][0].as_py(), facts["meta"])
+        return CutTask(table.replace_schema_metadata(metadata or None), facts["meta"])
+    return CutTask(table[PAYLOAD][0].as_py(), facts["meta"])

@@ -95,10 +95,10 @@ class StageCall:
         }[plan.shape]
         self._answer_all = self._gather if plan.gathers else self._answer
         self._unit_size = {Shape.TASK: 1, Shape.BATCH: plan.batch_size}.get(plan.shape, WHOLE_CALL)
-        if plan.keeps:
+        if plan.cut_of:
             self._unit_size = WHOLE_CALL
             assert outputs is not None  # as every sink is handed its place
-            self._answer_all = CutCall(plan.keeps, outputs, is_lenient=plan.is_lenient).write
+            self._answer_all = CutCall(plan.cut_of, outputs, is_lenient=plan.is_lenient).write
 
     def run(
         self, tasks: Sequence[Task], unreadable: Sequence[tuple[Lineage, str]] = ()

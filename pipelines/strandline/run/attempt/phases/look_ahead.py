@@ -2,7 +2,7 @@
 
 Ray takes seconds to start, and many runs find all their sources finished; and where millions are,
 looking them up takes longest. This room looks and changes nothing: what is released, and what is
-not, is the keeper's to say.
+not, the writer decides.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def pass_over(
         cores: processes that can run side by side.
         now: seconds from any fixed point.
     """
-    # To know what is no longer listed, the keeper has to see all that is.
+    # To know what is no longer listed, the writer has to see all that is.
     if finished < MANY_FINISHED or cores < 2 or any(ledger.removal):  # noqa: PLR2004 - one is here
         return listing
     count = min(cores, MOST_READERS)

@@ -10,17 +10,17 @@ from functools import partial
 
 from strandline.engine.core.ports import Control, Ending, Listing
 from strandline.ledger.location import LedgerLocation
-from strandline.ledger.writer.writer import Keeper
+from strandline.ledger.writer.writer import LedgerWriter
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.engines import IN_DRIVER, make_engine, works_in_driver
 from strandline.run.attempt.phases.look_ahead import look_ahead, pass_over
 from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.sources.partitions import find_removed_folders
-from strandline.run.revise.cuts.auto_cuts import AutoCuts, Keeping, run_trial
-from strandline.run.revise.cuts.plan import plan_keeping
-from strandline.run.revise.dead_letters.rejoining import RejoiningKeeper
+from strandline.run.revise.cuts.auto_cuts import AutoCuts, CutSettings, run_trial
+from strandline.run.revise.cuts.plan import plan_cuts
+from strandline.run.revise.dead_letters.rejoining import RejoiningWriter
 from strandline.run.revise.redo import join_endings, show_whole
-from strandline.run.revise.redoing import Redo, RedoingKeeper
+from strandline.run.revise.redoing import Redo, RedoingWriter
 from strandline.storage.outputs.ports import OutputLocation
 
 
@@ -30,8 +30,8 @@ def try_cuts(state: AttemptState) -> AttemptState:
     Precondition: the schema is settled. A retrial of dead letters keeps no cuts.
     """
     held = state.held
-    keeping = Keeping() if state.is_retrial else state.config.keeping
-    cuts = AutoCuts(state.plan, keeping, held.folder, held.session.open, held.location)
+    settings = CutSettings() if state.is_retrial else state.config.cuts
+    cuts = AutoCuts(state.plan, settings, held.folder, held.session.open, held.location)
     state = replace(state, cuts=cuts)
 
     def run(plan: PipelinePlan, listing: Listing) -> Ending:
@@ -64,7 +64,7 @@ def work(state: AttemptState) -> AttemptState:
     Precondition: cuts are chosen.
     """
     cuts, trial = require(state.cuts), state.trial
-    plan = state.plan if state.is_retrial else plan_keeping(cuts.plan_chosen())
+    plan = state.plan if state.is_retrial else plan_cuts(cuts.plan_chosen())
     ending = run_engine(state, plan, state.listing)
     return replace(state, ending=ending if trial is None else join_endings(ending, trial.ending))
 
@@ -113,12 +113,12 @@ def _locate_outputs(state: AttemptState) -> OutputLocation:
     )
 
 
-def _choose_writer(state: AttemptState, redo: Redo | None) -> Callable[..., Keeper] | None:
+def _choose_writer(state: AttemptState, redo: Redo | None) -> Callable[..., LedgerWriter] | None:
     """Return the maker of the writer for work on finished sources; None: others are worked on."""
     if state.config.dead_letters is not None:
         stale_cuts = [stage.name for stage in state.plan.stages]
-        return partial(RejoiningKeeper, state.config.dead_letters, stale_cuts)
-    return None if redo is None else partial(RedoingKeeper, redo)
+        return partial(RejoiningWriter, state.config.dead_letters, stale_cuts)
+    return None if redo is None else partial(RedoingWriter, redo)
 
 
 def _locate_ledger(state: AttemptState, redo: Redo | None = None) -> LedgerLocation:

@@ -23,8 +23,8 @@ from strandline.plan.planning import list_uncuttable
 from strandline.plan.stages.ends import Source
 from strandline.run.insight.history.stage_times import measure_stages
 from strandline.run.revise.cuts.choice import CutMeasure, CutVerdict, Judged, choose_cuts
-from strandline.run.revise.cuts.files import measure_kept, prune_kept, prune_space
-from strandline.run.revise.cuts.plan import plan_keeping
+from strandline.run.revise.cuts.files import measure_all_cuts, prune_cuts, prune_space
+from strandline.run.revise.cuts.plan import plan_cuts
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 
@@ -33,7 +33,7 @@ TRIAL_SOURCES = 8
 LOOKED_AT = 10_000  # listed sources, among which those of a trial are
 
 
-class Keeping(NamedTuple):
+class CutSettings(NamedTuple):
     """What a pipeline says of cuts as a whole.
 
     Attributes:
@@ -90,21 +90,21 @@ class AutoCuts:
     def __init__(
         self,
         plan: PipelinePlan,
-        keeping: Keeping,
+        settings: CutSettings,
         folder: PipelineFolder,
         open_store: Callable[[], AbstractContextManager[Store]],
         location: str,
     ) -> None:
         self._plan = plan
-        self._keeping = keeping
+        self._settings = settings
         self._folder = folder
         self._open_store = open_store
         self._location = location
-        self._asked = [stage.name for stage in plan.stages if stage.is_kept]
+        self._asked = [stage.name for stage in plan.stages if stage.has_cut]
         self._noted = Noted()
         self._learnt: dict[str, CutMeasure] = {}
         self._is_tried = False
-        if keeping.is_auto:
+        if settings.is_auto:
             with open_store() as store:
                 self._noted = read_choice(store)
             if self._noted.digest != plan.fingerprint.digest:
@@ -114,7 +114,7 @@ class AutoCuts:
     @property
     def needs_trial(self) -> bool:
         """Return whether a stage is still to be measured."""
-        return self._keeping.is_auto and not self._noted.digest and not self._is_tried
+        return self._settings.is_auto and not self._noted.digest and not self._is_tried
 
     @property
     def worth(self) -> tuple[str, ...]:
@@ -124,18 +124,18 @@ class AutoCuts:
 
     def plan_chosen(self) -> PipelinePlan:
         """Return the plan with the cuts that were chosen."""
-        return self._plan_kept(self.worth)
+        return self._plan_with(self.worth)
 
     def plan_trial(self) -> PipelinePlan:
         """Return the plan with every cut that there may be."""
-        return self._plan_kept(list_candidates(self._plan))
+        return self._plan_with(list_candidates(self._plan))
 
     def measure_room(self) -> int | None:
         """Return the bytes that more cuts may have; None: any number."""
-        if self._keeping.at_most is None:
+        if self._settings.at_most is None:
             return None
         with self._open_store() as store:
-            return self._keeping.at_most - sum(each.size for each in measure_kept(store, {}))
+            return self._settings.at_most - sum(each.size for each in measure_all_cuts(store, {}))
 
     def list_unfinished(self, sources: Sequence[Source]) -> list[Source]:
         """Return those of some sources that are not finished."""
@@ -156,12 +156,12 @@ class AutoCuts:
 
     def _shrink(self) -> None:
         """Drop what is beyond the bound, what saves least for its bytes first."""
-        at_most = self._keeping.at_most
+        at_most = self._settings.at_most
         if at_most is None:
             return
         with self._open_store() as store:
             seconds = self._add_up(measure_stages(self._folder))
-            kept = measure_kept(store, seconds)
+            kept = measure_all_cuts(store, seconds)
             if sum(each.size for each in kept) > at_most:
                 prune_space(store, kept, at_most, lambda: None)
                 clean_up(store, open_outputs(self._location))
@@ -169,9 +169,9 @@ class AutoCuts:
     def _list_names(self) -> list[str]:
         return [stage.name for stage in self._plan.stages]
 
-    def _plan_kept(self, names: Collection[str]) -> PipelinePlan:
+    def _plan_with(self, names: Collection[str]) -> PipelinePlan:
         stages = (
-            replace(stage, is_kept=True, is_lenient=stage.name not in self._asked)
+            replace(stage, has_cut=True, is_lenient=stage.name not in self._asked)
             if stage.name in names
             else stage
             for stage in self._plan.stages
@@ -188,11 +188,11 @@ class AutoCuts:
             if not is_known and not self._learnt:
                 return
             sources = max(store.read_meta("listed") or 0, store.count()["finished"])
-            at_most = self._keeping.at_most
+            at_most = self._settings.at_most
             judged = choose_cuts(measures, candidates, self._asked, sources, at_most)
             self._noted = Noted(self._plan.fingerprint.digest, tuple(judged), measures)
             chosen = set(self.worth)
-            pruned = prune_kept(
+            pruned = prune_cuts(
                 store, lambda _, record: measure_cuts(record).keys() - chosen, lambda: None
             )
             store.write(Change(meta={CHOICE: _dump(self._noted)}))
@@ -264,7 +264,7 @@ def run_trial(
         sources = _draw_trial(listing, cuts)
     if not sources:
         return None
-    ending = run(plan_keeping(cuts.plan_trial()), Listing(iter(sources), lambda: False))
+    ending = run(plan_cuts(cuts.plan_trial()), Listing(iter(sources), lambda: False))
     if not must_stop():
         cuts.learn(ending)
     digests = frozenset(identify(source, 0).source for source in sources)

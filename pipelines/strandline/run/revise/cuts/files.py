@@ -26,8 +26,8 @@ from strandline.storage.outputs.names import name_output
 GROUP = 1000
 
 
-class KeptSize(NamedTuple):
-    """What is kept of a stage.
+class CutSize(NamedTuple):
+    """The cuts of a stage.
 
     Attributes:
         sources, files, size: how many, and bytes.
@@ -41,8 +41,8 @@ class KeptSize(NamedTuple):
     seconds: float
 
 
-def measure_kept(store: Store, seconds: Mapping[str, float]) -> list[KeptSize]:
-    """Return what is kept, by stage, the largest first.
+def measure_all_cuts(store: Store, seconds: Mapping[str, float]) -> list[CutSize]:
+    """Return the cuts of each stage, the largest first.
 
     Args:
         seconds: that the work up to each stage and its own takes for a source.
@@ -54,7 +54,7 @@ def measure_kept(store: Store, seconds: Mapping[str, float]) -> list[KeptSize]:
             sizes[stage] += size
         files.update(output.cut[0] for output in record.outputs if output.cut)
     return [
-        KeptSize(stage, sources[stage], files[stage], size, sources[stage] * seconds.get(stage, 0))
+        CutSize(stage, sources[stage], files[stage], size, sources[stage] * seconds.get(stage, 0))
         for stage, size in sizes.most_common()
     ]
 
@@ -102,7 +102,7 @@ class Pruned(NamedTuple):
     size: int
 
 
-def prune_kept(store: Store, choose: Choice, work: Callable[[], None]) -> Pruned:
+def prune_cuts(store: Store, choose: Choice, work: Callable[[], None]) -> Pruned:
     """Have records name the chosen cuts no more; their files go with the next clean-up.
 
     Args:
@@ -130,7 +130,7 @@ def _list_lighter(store: Store, choose: Choice) -> Iterator[tuple[Finish, int, i
 
 
 def prune_space(
-    store: Store, kept: Collection[KeptSize], at_most: int, work: Callable[[], None]
+    store: Store, kept: Collection[CutSize], at_most: int, work: Callable[[], None]
 ) -> Pruned:
     """Leave so many bytes at most; those go first that save least for their size.
 
@@ -142,7 +142,7 @@ def prune_space(
     left = sum(each.size for each in kept) - at_most
     cuts = size = 0
     for each in sorted(kept, key=lambda kept: kept.seconds / max(1, kept.size)):
-        pruned = prune_kept(store, _choose_until(each.stage, left - size), work)
+        pruned = prune_cuts(store, _choose_until(each.stage, left - size), work)
         cuts, size = cuts + pruned.cuts, size + pruned.size
     return Pruned(cuts, size)
 

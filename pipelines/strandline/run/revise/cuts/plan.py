@@ -7,42 +7,42 @@ from dataclasses import replace
 
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
-from strandline.plan.receipt import name_keeping
+from strandline.plan.receipt import name_cut_stage
 from strandline.plan.stages.stage import Stage
 
 
-class KeepCut(Stage):
-    """Hands on what it gets; what keeps it is the call around it."""
+class CutStage(Stage):
+    """Hands on its tasks; the call around the stage writes the cut."""
 
 
-def plan_keeping(plan: PipelinePlan) -> PipelinePlan:
-    """Return a plan in which what a stage hands on is kept, where the stage asks for that."""
-    if not any(stage.is_kept for stage in plan.stages):
+def plan_cuts(plan: PipelinePlan) -> PipelinePlan:
+    """Return a plan with a cut behind each stage that asks for one."""
+    if not any(stage.has_cut for stage in plan.stages):
         return plan
     return replace(plan, stages=tuple(mark_streaming(list(add_cuts(plan.stages)))))
 
 
 def add_cuts(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
-    """Yield stages, each that keeps a cut followed by the one that writes it."""
+    """Yield stages, those with a cut followed by the one that writes it."""
     for stage in stages:
         yield stage
-        if stage.is_kept:
-            yield _keep(stage)
+        if stage.has_cut:
+            yield _make_cut(stage)
 
 
-def _keep(stage: StagePlan) -> StagePlan:
+def _make_cut(stage: StagePlan) -> StagePlan:
     # Neighbours that ask for the same share a worker. What is rare is left to the stage itself:
     # here it would be waited for, on the driver's node perhaps, which has none.
     is_common = not (stage.gpu or stage.custom or stage.memory) and stage.cpu <= 1
     return StagePlan(
-        name_keeping(stage.name),
+        name_cut_stage(stage.name),
         "keep",
-        KeepCut(),
+        CutStage(),
         cpu=stage.cpu if is_common else 1.0,
         max_workers=stage.max_workers,
         runtime_env=stage.runtime_env,
         max_age=stage.max_age,
         stores=stage.stores,
         is_lenient=stage.is_lenient,
-        keeps=stage.name,
+        cut_of=stage.name,
     )

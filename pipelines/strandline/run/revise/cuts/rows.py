@@ -17,7 +17,7 @@ from strandline.plan.task import FailedTask, Slot, Task
 from strandline.storage.outputs.disk.shards import digest_bytes
 
 
-class KeptFile(NamedTuple):
+class CutFile(NamedTuple):
     """A file of a cut, or of a sink.
 
     Attributes:
@@ -31,7 +31,7 @@ class KeptFile(NamedTuple):
     rows: range | None = None
 
 
-class ReadKept(Stage):
+class ReadCut(Stage):
     """Reads what a stage handed on of a source, in the order of its fan-out."""
 
     def process(self, task: Task) -> Iterator[Slot]:
@@ -51,7 +51,7 @@ class ReadKept(Stage):
                 return
             yield task
 
-    def unpack(self, file: KeptFile) -> Task:
+    def unpack(self, file: CutFile) -> Task:
         """Return the task that a file holds.
 
         Raises:
@@ -62,7 +62,7 @@ class ReadKept(Stage):
         return Task(data, meta)
 
 
-def _read(file: KeptFile) -> bytes:
+def _read(file: CutFile) -> bytes:
     with open_binary(file.location) as opened:
         packed: bytes = opened.read()
     if digest_bytes(packed) != file.digest:
@@ -82,7 +82,7 @@ class RereadableSink(Protocol):
         """Return rows that a file was written from, those at least, and the number of the first."""
 
 
-class ReadOutput(ReadKept):
+class ReadOutput(ReadCut):
     """Reads the files that a sink has written of a source.
 
     Args:
@@ -95,10 +95,10 @@ class ReadOutput(ReadKept):
         self._sink = sink
         self._without = list(without)
         # Sources that share a file come one after the other: it is read, and checked, once.
-        self._shared = KeptFile("", b""), b""
+        self._shared = CutFile("", b""), b""
         self._known = (0, pa.table({}))
 
-    def unpack(self, file: KeptFile) -> Task:
+    def unpack(self, file: CutFile) -> Task:
         if file.rows is None:
             return self._trim(self._sink.read_back(_read(file), None)[1])
         name = file._replace(rows=None)

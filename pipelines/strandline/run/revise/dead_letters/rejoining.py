@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from strandline.ledger.gather.pieces import split
-from strandline.ledger.output_root import name_kept
+from strandline.ledger.output_root import name_own_files
 from strandline.ledger.records.entries import (
     Change,
     Finish,
@@ -19,17 +19,17 @@ from strandline.ledger.records.entries import (
     drop_cuts,
 )
 from strandline.plan.receipt import Effort, Left, Work, add_changes, add_efforts, split_work
-from strandline.run.revise.redoing import RevisingKeeper
+from strandline.run.revise.redoing import RevisingWriter
 from strandline.storage import faults
 
 
-class RejoiningKeeper(RevisingKeeper):
+class RejoiningWriter(RevisingWriter):
     """Writes an attempt at the dead letters of one stage.
 
     Args:
         stage: its name.
         stale_cuts: stages whose cuts lack what joins a source again: this one and those behind it.
-        *arguments, **options: those of `Keeper`.
+        *arguments, **options: those of `LedgerWriter`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class RejoiningKeeper(RevisingKeeper):
             change.meta["drops"] = int(self._store.read_meta("drops") or 0) + 1
         self._store.write(change)
         faults.reach("commit.synced")
-        self._untidy |= {source: name_kept(record) for source, _, record in rewrite}
+        self._untidy |= {source: name_own_files(record) for source, _, record in rewrite}
         self.note_progress()
         self._finished_count += len(rewrite)
         # A source that failed again keeps its record, and its dead letters with it.
