@@ -19,7 +19,7 @@ from strandline.cli.commands.runs.drive import _ask
 from strandline.cli.commands.runs.run import run_in_order
 from strandline.cli.views.announcer import Announcer
 from strandline.run.manifest.order import order_pipelines
-from strandline.run.supervise.driver.kept_driver import Orders
+from strandline.run.supervise.driver.retained_driver import Orders
 from strandline.run.supervise.variables import ALL
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.problems import SpecError

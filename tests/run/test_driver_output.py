@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from strandline.run.insight.history.records import read_record
-from strandline.run.supervise.driver.driver_output import find_kept
+from strandline.run.supervise.driver.driver_output import find_retained
 from strandline.run.supervise.driver.driver_process import DriverLimits, DriverProcess
 from strandline.run.supervise.stop import Stop
 from strandline.storage.layout import PipelineFolder
@@ -181,7 +181,7 @@ def test_terminals_are_left_alone_and_so_are_closed_streams() -> None:
     source, sink = os.pipe()
     os.close(source)
     try:
-        assert find_kept((terminal, sink, source)) == (sink,)
+        assert find_retained((terminal, sink, source)) == (sink,)
     finally:
         for descriptor in (primary, terminal, sink):
             os.close(descriptor)

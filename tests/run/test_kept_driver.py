@@ -13,10 +13,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from strandline.run.supervise.driver import kept_driver
 from strandline.run.supervise.driver.driver_output import STDERR, STDOUT
 from strandline.run.supervise.driver.driver_process import DriverLimits, DriverProcess
-from strandline.run.supervise.driver.kept_driver import KeptDriver, find_orders, keeping_driver
+from strandline.run.supervise.driver.retained_driver import (
+    RetainedDriver,
+    find_orders,
+    retaining_driver,
+)
 from strandline.run.supervise.stop import Stop
 from strandline.run.supervise.supervision import EndedAttempt
 from strandline.run.supervise.variables import AHEAD
@@ -30,7 +33,7 @@ LONGEST = 30.0
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
-from strandline.run.supervise.driver.kept_driver import find_orders
+from strandline.run.supervise.driver.retained_driver import find_orders
 here, orders = Path(sys.argv[1]), find_orders(os.environ)
 arguments, turn = sys.argv[2:], 0
 while arguments is not None:
@@ -51,8 +54,8 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_kept_driver import Parent
-from strandline.run.supervise.driver.kept_driver import KeptDriver
-parent, kept = Parent(Path(sys.argv[1])), KeptDriver()
+from strandline.run.supervise.driver.retained_driver import RetainedDriver
+parent, kept = Parent(Path(sys.argv[1])), RetainedDriver()
 for name in ("a", "b"):
     assert not parent.make(name, kept).attempt("Run").outcome.exit_code
 (parent.here / "waiting").touch()
@@ -66,7 +69,9 @@ class Parent:
     def __init__(self, here: Path) -> None:
         self.here = here
 
-    def make(self, name: str, others: KeptDriver | None, stop: Stop | None = None) -> DriverProcess:
+    def make(
+        self, name: str, others: RetainedDriver | None, stop: Stop | None = None
+    ) -> DriverProcess:
         command = [sys.executable, "-c", SCRIPT, str(self.here), name]
         driver = DriverProcess(
             command, PipelineFolder(self.here / name), DriverLimits(60.0), stop or Stop()
@@ -74,7 +79,7 @@ class Parent:
         driver.kept, driver.others = (STDOUT, STDERR), others
         return driver
 
-    def attempt(self, name: str, others: KeptDriver | None) -> EndedAttempt:
+    def attempt(self, name: str, others: RetainedDriver | None) -> EndedAttempt:
         return self.make(name, others).attempt(Trigger.RUN)
 
     def plan(self, turn: int, code: str) -> None:
@@ -97,8 +102,8 @@ def parent(tmp_path: Path) -> Parent:
 
 
 @pytest.fixture
-def kept() -> Iterator[KeptDriver]:
-    with keeping_driver() as kept:
+def kept() -> Iterator[RetainedDriver]:
+    with retaining_driver() as kept:
         yield kept
 
 
@@ -123,7 +128,7 @@ def await_end(pid: str) -> None:
         time.sleep(0.02)
 
 
-def test_who_has_completed_is_told_what_comes_next(parent: Parent, kept: KeptDriver) -> None:
+def test_who_has_completed_is_told_what_comes_next(parent: Parent, kept: RetainedDriver) -> None:
     drivers = [parent.make(name, kept) for name in ("a", "b", "c")]
     drivers[1].after = "Preempted"
     assert [driver.attempt(Trigger.RUN).outcome.exit_code for driver in drivers] == [0, 0, 0]
@@ -136,7 +141,9 @@ def test_who_has_completed_is_told_what_comes_next(parent: Parent, kept: KeptDri
     assert {str(driver.pid) for driver in drivers} == {turns[0][0]}
 
 
-def test_law_each_log_has_what_was_printed_in_its_turn(parent: Parent, kept: KeptDriver) -> None:
+def test_law_each_log_has_what_was_printed_in_its_turn(
+    parent: Parent, kept: RetainedDriver
+) -> None:
     for name in ("a", "b", "c"):
         ended = parent.attempt(name, kept)
         assert (parent.here / name / ended.outcome.log_file).is_file()
@@ -148,7 +155,7 @@ def test_law_each_log_has_what_was_printed_in_its_turn(parent: Parent, kept: Kep
 
 
 def test_it_ends_when_nothing_comes_next(parent: Parent) -> None:
-    with keeping_driver() as kept:
+    with retaining_driver() as kept:
         parent.attempt("a", kept)
         assert not (parent.here / "left").exists()
     assert (parent.here / "left").exists()
@@ -156,9 +163,9 @@ def test_it_ends_when_nothing_comes_next(parent: Parent) -> None:
 
 
 def test_one_that_does_not_end_is_killed(parent: Parent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_driver, "_END_SECONDS", 0.1)
+    monkeypatch.setattr(retained_driver, "_END_SECONDS", 0.1)
     parent.plan(1, "import atexit; atexit.register(time.sleep, 600)")
-    with keeping_driver() as kept:
+    with retaining_driver() as kept:
         parent.attempt("a", kept)
     assert not is_there(parent.list_pids()[0])
 
@@ -167,7 +174,7 @@ def test_one_that_does_not_end_is_killed(parent: Parent, monkeypatch: pytest.Mon
     ("code", "exit_code"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), signal.SIGKILL)", 137)]
 )
 def test_who_has_not_completed_goes_on_with_nothing(
-    parent: Parent, kept: KeptDriver, code: str, exit_code: int
+    parent: Parent, kept: RetainedDriver, code: str, exit_code: int
 ) -> None:
     parent.plan(2, code)
     codes = [parent.attempt(name, kept).outcome.exit_code for name in ("a", "b", "b", "c")]
@@ -177,7 +184,7 @@ def test_who_has_not_completed_goes_on_with_nothing(
     assert first != third
 
 
-def test_one_that_has_died_meanwhile_is_replaced(parent: Parent, kept: KeptDriver) -> None:
+def test_one_that_has_died_meanwhile_is_replaced(parent: Parent, kept: RetainedDriver) -> None:
     parent.attempt("a", kept)
     os.kill(int(parent.list_pids()[0]), signal.SIGKILL)
     await_end(parent.list_pids()[0])
@@ -185,7 +192,7 @@ def test_one_that_has_died_meanwhile_is_replaced(parent: Parent, kept: KeptDrive
     assert len(set(parent.list_pids())) == 2
 
 
-def test_one_that_dies_as_it_is_told_has_ended_badly(parent: Parent, kept: KeptDriver) -> None:
+def test_one_that_dies_as_it_is_told_has_ended_badly(parent: Parent, kept: RetainedDriver) -> None:
     """It may have begun, so nobody may take another driver as if nothing had happened."""
     parent.plan(
         1,
@@ -196,7 +203,9 @@ def test_one_that_dies_as_it_is_told_has_ended_badly(parent: Parent, kept: KeptD
     assert parent.attempt("b", kept).outcome.exit_code == 137
 
 
-def test_where_no_log_can_be_kept_another_one_is_started(parent: Parent, kept: KeptDriver) -> None:
+def test_where_no_log_can_be_kept_another_one_is_started(
+    parent: Parent, kept: RetainedDriver
+) -> None:
     """Its words lead to a pipe, which nobody would read."""
     parent.attempt("a", kept)
     (parent.here / "b").write_text("no folder")
@@ -204,7 +213,9 @@ def test_where_no_log_can_be_kept_another_one_is_started(parent: Parent, kept: K
     assert len(set(parent.list_pids())) == 2
 
 
-def test_a_request_to_stop_reaches_it_in_its_second_turn(parent: Parent, kept: KeptDriver) -> None:
+def test_a_request_to_stop_reaches_it_in_its_second_turn(
+    parent: Parent, kept: RetainedDriver
+) -> None:
     parent.plan(2, "(here / 'busy').touch()\ntime.sleep(600)")
     parent.attempt("a", kept)
     stop, busy = Stop(), parent.here / "busy"

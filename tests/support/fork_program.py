@@ -32,7 +32,7 @@ UNSAFE = (".delta", ".iceberg", ".lance")
 PARENT_SECONDS = 5.0
 # Modules of the product that start Python again, by `subprocess.Popen`.
 STARTERS = (
-    "strandline.run.supervise.driver.kept_driver",
+    "strandline.run.supervise.driver.retained_driver",
     "strandline.engine.processes.fork_program",
     "strandline.ledger.store.look_ups",
 )

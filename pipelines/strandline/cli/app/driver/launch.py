@@ -20,9 +20,9 @@ from strandline.cli.app.json_output import find_output
 from strandline.cli.app.signals import SIGNALS
 from strandline.run.attempt.engines import FORKED, SHARED, choose_engine, works_in_driver
 from strandline.run.manifest.yaml_file import read_pipeline
-from strandline.run.supervise.driver.driver_output import STDERR, STDOUT, find_kept
+from strandline.run.supervise.driver.driver_output import STDERR, STDOUT, find_retained
 from strandline.run.supervise.driver.driver_process import DriverLimits, DriverProcess, make_command
-from strandline.run.supervise.driver.kept_driver import KeptDriver
+from strandline.run.supervise.driver.retained_driver import RetainedDriver
 from strandline.run.supervise.stop import Stop
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import hold_alone
@@ -40,7 +40,7 @@ class Launch(NamedTuple):
 
 @contextmanager
 def launching(
-    request: DriverRequest, others: KeptDriver | None = None, stop: Stop | None = None
+    request: DriverRequest, others: RetainedDriver | None = None, stop: Stop | None = None
 ) -> Iterator[Launch]:
     """Provide what makes attempts; requests to stop reach it as long as the block runs.
 
@@ -114,7 +114,7 @@ def _make_driver(
     if engine == SHARED and not request.address and is_ours(spec):
         driver.ray = str(request.workers or "")
     driver.forks = engine == FORKED
-    driver.kept = find_kept((STDERR,) if output else (STDOUT, STDERR))
+    driver.kept = find_retained((STDERR,) if output else (STDOUT, STDERR))
     return driver
 
 

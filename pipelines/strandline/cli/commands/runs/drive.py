@@ -46,7 +46,7 @@ from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.run.revise.cuts.auto_cuts import CutSettings
 from strandline.run.supervise.driver.driver_message import leaving_message
 from strandline.run.supervise.driver.driver_output import prepare_reading_on
-from strandline.run.supervise.driver.kept_driver import Orders, find_orders
+from strandline.run.supervise.driver.retained_driver import Orders, find_orders
 from strandline.run.supervise.record_writing import end_unfinished
 from strandline.run.supervise.variables import AHEAD, FORKS, PARENT
 from strandline.storage.errors import VolumeError

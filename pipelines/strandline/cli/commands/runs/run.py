@@ -28,7 +28,7 @@ from strandline.cli.app.options import (
 from strandline.cli.app.targets import Target, list_targets, order_targets
 from strandline.cli.views.announcer import Announcer, create_announcer
 from strandline.run.supervise.driver.driver_process import DriverProcess, wait_until
-from strandline.run.supervise.driver.kept_driver import KeptDriver, keeping_driver
+from strandline.run.supervise.driver.retained_driver import RetainedDriver, retaining_driver
 from strandline.run.supervise.notices import NoticeBoard, NoticeFile, is_own_address
 from strandline.run.supervise.stop import Stop
 from strandline.run.supervise.supervision import EndedAttempt, Environment, supervise
@@ -103,7 +103,7 @@ def run(
 
     stop, trigger = Stop(), Trigger.REPAIR if repairs else Trigger.RUN
 
-    def run_target(file: Path, others: KeptDriver | None = None) -> int:
+    def run_target(file: Path, others: RetainedDriver | None = None) -> int:
         request = DriverRequest(file, settings, volume, engine, address, workers, after, as_json)
         made = partial(_run_pipeline, request, announcer, port, stop, trigger)
         return made(is_single=is_single, others=others)
@@ -115,7 +115,7 @@ def run(
         # Changes that a user's code makes to a process would stay for the pipelines after it.
         if address or not all(can_share_driver(each.pipeline.spec, engine) for each in targets):
             return run_in_order(targets, run_target, announcer, stop.is_asked)
-        with keeping_driver() as others:
+        with retaining_driver() as others:
             shared = partial(run_target, others=others)
             return run_in_order(targets, shared, announcer, stop.is_asked)
 
@@ -164,7 +164,7 @@ def _run_pipeline(
     trigger: Trigger,
     *,
     is_single: bool,
-    others: KeptDriver | None,
+    others: RetainedDriver | None,
 ) -> int:
     with announcer.failing(), _serving(port) as server:
         with launching(request, others, stop) as (pipeline, folder, driver):

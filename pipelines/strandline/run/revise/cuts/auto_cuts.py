@@ -81,7 +81,7 @@ class AutoCuts:
 
     Args:
         plan: without cuts that are chosen.
-        keeping: what the pipeline says.
+        settings: what the pipeline says.
         folder: of the pipeline, with what earlier attempts have measured.
         open_store: opens the ledger, to be written.
         location: folder or URL of the outputs.

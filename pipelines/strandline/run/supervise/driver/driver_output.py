@@ -82,7 +82,7 @@ class DriverOutput:
             os.close(source)
 
 
-def find_kept(streams: Sequence[int]) -> tuple[int, ...]:
+def find_retained(streams: Sequence[int]) -> tuple[int, ...]:
     """Return the descriptors with an output to keep: terminals are for the people before them.
 
     Pictures for a terminal make no log, and questions there are for a person.

@@ -27,7 +27,11 @@ from strandline.run.insight.history.records import (
 from strandline.run.insight.lineage.marker import ENDED, read_marker
 from strandline.run.insight.memory_kills import MemoryKills
 from strandline.run.supervise.driver.driver_message import LastMessage
-from strandline.run.supervise.driver.kept_driver import DriverStart, KeptDriver, RunningDriver
+from strandline.run.supervise.driver.retained_driver import (
+    DriverStart,
+    RetainedDriver,
+    RunningDriver,
+)
 from strandline.run.supervise.ending import DriverEnd, conclude, is_crash_of_ray
 from strandline.run.supervise.record_writing import write_record
 from strandline.run.supervise.stop import Stop
@@ -92,7 +96,7 @@ class DriverProcess:
     after: str | None = None
     stdout: int | None = None
     kept: tuple[int, ...] = ()
-    others: KeptDriver | None = None
+    others: RetainedDriver | None = None
     ray: str | None = None
     forks: bool = False
     pid: int | None = field(default=None, init=False)

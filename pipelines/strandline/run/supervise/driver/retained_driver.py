@@ -159,7 +159,7 @@ class RunningDriver:
             self.process.wait()
 
 
-class KeptDriver:
+class RetainedDriver:
     """Holds a driver that has completed, until it is wanted; none at first."""
 
     def __init__(self) -> None:
@@ -185,9 +185,9 @@ class KeptDriver:
 
 
 @contextmanager
-def keeping_driver() -> Iterator[KeptDriver]:
+def retaining_driver() -> Iterator[RetainedDriver]:
     """Provide what holds a driver between two pipelines, and have that end after the block."""
-    kept = KeptDriver()
+    kept = RetainedDriver()
     try:
         yield kept
     finally:
