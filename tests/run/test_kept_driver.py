@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from strandline.run.supervise.driver import retained_driver
 from strandline.run.supervise.driver.driver_output import STDERR, STDOUT
 from strandline.run.supervise.driver.driver_process import DriverLimits, DriverProcess
 from strandline.run.supervise.driver.retained_driver import (
@@ -33,6 +34,7 @@ LONGEST = 30.0
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
+from strandline.run.supervise.driver import retained_driver
 from strandline.run.supervise.driver.retained_driver import find_orders
 here, orders = Path(sys.argv[1]), find_orders(os.environ)
 arguments, turn = sys.argv[2:], 0
@@ -54,6 +56,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_kept_driver import Parent
+from strandline.run.supervise.driver import retained_driver
 from strandline.run.supervise.driver.retained_driver import RetainedDriver
 parent, kept = Parent(Path(sys.argv[1])), RetainedDriver()
 for name in ("a", "b"):

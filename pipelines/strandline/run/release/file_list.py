@@ -22,6 +22,8 @@ from strandline.storage.outputs.manifest import (
 )
 from strandline.storage.outputs.names import INDEX, MANIFEST
 
+RenderIndex = Callable[[Iterable[ListedOutput]], Iterable[bytes]]
+
 
 @runtime_checkable
 class IndexingSink(Protocol):
@@ -31,9 +33,7 @@ class IndexingSink(Protocol):
         """Yield the bytes of that file, for files in the order of their names."""
 
 
-def make_index(
-    sink: SinkStage, location: str
-) -> Callable[[Iterable[ListedOutput]], Iterable[bytes]] | None:
+def make_index(sink: SinkStage, location: str) -> RenderIndex | None:
     """Return what renders the index of a sink's files; None where its readers need none.
 
     Args:
@@ -55,9 +55,6 @@ def _read(path: str, begin: int, end: int) -> bytes:
     with open_binary(path) as file:
         file.seek(begin)
         return file.read(end - begin)
-
-
-RenderIndex = Callable[[Iterable[ListedOutput]], Iterable[bytes]]
 
 
 def publish_list(

@@ -42,8 +42,7 @@ from strandline.run.attempt.sources.schema_inference import describe_schema, rec
 from strandline.run.code.requirements import check_requirements
 from strandline.run.insight.history.funnel import WorstKill, estimate_worst
 from strandline.run.insight.history.records import read_chain
-from strandline.run.insight.history.samples import count_done, read_samples
-from strandline.run.insight.history.stage_times import measure_stages
+from strandline.run.insight.history.samples import count_done, measure_stages, read_samples
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.run.revise.cuts.auto_cuts import read_choice
 from strandline.run.revise.listing import preview

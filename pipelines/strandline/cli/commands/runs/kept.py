@@ -19,7 +19,7 @@ from strandline.ledger.access.session import require_ledger
 from strandline.ledger.output_root import clean_up
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.insight.history.records import read_chain
-from strandline.run.insight.history.stage_times import measure_stages
+from strandline.run.insight.history.samples import measure_stages
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.revise.cuts.auto_cuts import read_choice
 from strandline.run.revise.cuts.files import (

@@ -6,6 +6,7 @@ points that are kept is their difference. A series knows no clock, and is only r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -13,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from strandline.plan.receipt import StageCounts
-from strandline.run.insight.history.records import AttemptRecord
+from strandline.run.insight.history.records import AttemptRecord, read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.driver_outcome import SourceCounts
 
@@ -128,3 +129,21 @@ def count_done(record: AttemptRecord, samples: Samples) -> int:
     known = record.outcome.sources if record.outcome else SourceCounts()
     last = samples.samples[-1] if samples.samples else Sample(0.0, 0, 0, ())
     return max(known.finished, last.finished) + max(known.failed, last.failed)
+
+
+def measure_stages(folder: PipelineFolder) -> dict[str, float]:
+    """Return the seconds of its own work that a stage takes for a source, by its name.
+
+    Only attempts count in which it had something to do; several sources may share a task.
+    """
+    seconds: dict[str, float] = {}
+    sources = Counter[str]()
+    for record in read_chain(folder):
+        samples = read_samples(folder, record.number)
+        if samples is None:
+            continue
+        for name, counts in samples.counts.items():
+            if counts.tasks_in:
+                seconds[name] = seconds.get(name, 0.0) + counts.seconds
+                sources[name] += count_done(record, samples)
+    return {name: seconds[name] / number for name, number in sources.items() if number}
