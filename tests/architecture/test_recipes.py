@@ -30,6 +30,61 @@ class DoNothing(Stage):
         return task
 '''
 
+FORMAT = '''
+"""Nothing but a format of tables."""
+
+import pyarrow as pa
+
+from strandline.data.shipments.shipment import PushResult
+from strandline.data.tables.formats.registry import VersionFile
+
+ERRORS = ()
+
+
+class Version:
+    """A table with one file."""
+
+    number = 1
+    schema = pa.schema([])
+
+    def list_files(self):
+        """The file."""
+        return [VersionFile("a", "1")]
+
+
+def open_version(name, number):
+    """Every table is there."""
+    return Version()
+
+
+def inspect(name):
+    """No table is there."""
+
+
+def commit(push, *, is_forced):
+    """Claims to have the data set."""
+    return PushResult(push.name, push.shipment.revision, True, len(push.shipment.files))
+
+
+def find_difference(push):
+    """None."""
+'''
+FORMAT_USER = """
+from strandline.data.shipments.contents import Contents
+from strandline.data.shipments.shipment import Shipment, ShippedFile
+from strandline.data.tables.formats.registry import FORMS
+from strandline.run.release.push.pushing import PushClock, _ship
+from strandline_packs.sources.table_files import TableFiles
+
+assert FORMS.endswith(" or memory:TABLE"), FORMS
+assert [source.key for source in TableFiles(table="memory:a").list_sources()] == ["a"]
+files = (ShippedFile("a.parquet", 1, bytes(16), 1),)
+shipment = Shipment("default/a", "first", "f", "l", 1, files, b"")
+clock = PushClock(lambda: 0.0, lambda _: None)
+result = _ship(shipment, Contents("/outputs"), "memory:/a", clock, lambda: None)
+assert (result.target, result.files) == ("/a", 1), result
+"""
+
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
@@ -68,6 +123,18 @@ def test_a_stage_is_a_file_a_line_and_one_command(copy: Path) -> None:
         "assert stages.DoNothing.__name__ == 'DoNothing'\n"
     )
     done = execute(copy, "-c", program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_format_of_tables_is_a_module_and_a_line(copy: Path) -> None:
+    formats = copy / "pipelines/strandline/data/tables/formats"
+    (formats / "memory.py").write_text(FORMAT.lstrip())
+    known = '    "lance": TableFormat("lance"),\n'
+    text = (formats / "registry.py").read_text()
+    assert known in text
+    line = '    "memory": TableFormat("json"),\n'
+    (formats / "registry.py").write_text(text.replace(known, known + line))
+    done = execute(copy, "-c", FORMAT_USER)
     assert done.returncode == 0, done.stderr
 
 
