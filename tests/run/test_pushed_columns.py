@@ -18,8 +18,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import Catalog, load_catalog
 
 from strandline.data.shipments.contents import Contents
-from strandline.data.shipments.errors import TargetRefusedError
-from strandline.data.shipments.shipment import PushResult, Shipment, ShippedFile
+from strandline.data.shipments.shipment import PushResult, Shipment, ShippedFile, TargetRefusedError
 from strandline.data.tables.formats import iceberg
 from strandline.data.tables.formats.changes import TablePush
 from strandline.data.tables.formats.registry import push_to_table

@@ -9,8 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from strandline.data.files.opening import open_binary
-from strandline.data.shipments.errors import UnfitForPushError
-from strandline.data.shipments.shipment import ShippedFile
+from strandline.data.shipments.shipment import ShippedFile, UnfitForPushError
 from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.hashing import DIGEST_BYTES
 

@@ -1,6 +1,6 @@
-"""A data set that is pushed in one piece: its files by name and digest, its run, and its owner.
+"""A data set that is pushed in one piece: files by name and digest, run, owner, and refusals. Pure.
 
-Pure. It must not know where anything goes.
+It must not know where anything goes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from strandline.data.shipments.errors import TargetRefusedError
+from strandline.plan.errors import StrandlineError
 from strandline.storage.outputs.names import CARD, INDEX
+from strandline_api.outcome.exit_codes import ExitCode
 
 FORMAT = 1
 MANIFEST = "strandline.json"
@@ -217,3 +218,27 @@ def require_ours(
         f"{what}, and a push replaces all rows of one; for a trial name another {what}, and where "
         "that ledger is gone for good run without `publish.to`, and push there with `--take-over`"
     )
+
+
+class UnfitForPushError(StrandlineError):
+    """What is to be pushed is not what a complete run has left."""
+
+    exit_code = ExitCode.LEDGER_MISMATCH
+
+
+class RequirementsError(StrandlineError):
+    """The last run did not meet what the pipeline requires before publishing."""
+
+    exit_code = ExitCode.REQUIREMENTS_NOT_MET
+
+
+class BadTargetError(StrandlineError):
+    """The target is written in a way that names none."""
+
+    exit_code = ExitCode.BAD_SPEC
+
+
+class TargetRefusedError(StrandlineError):
+    """The target does not take the data set."""
+
+    exit_code = ExitCode.VOLUME_UNUSABLE

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from strandline.data.shipments.contents import Contents
-from strandline.data.shipments.errors import TargetRefusedError
-from strandline.data.shipments.shipment import PushResult, Shipment, ShippedFile
+from strandline.data.shipments.shipment import PushResult, Shipment, ShippedFile, TargetRefusedError
 
 SUFFIX = ".parquet"
 _DIGITS = 16

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from strandline.data.shipments.errors import TargetRefusedError
+from strandline.data.shipments.shipment import TargetRefusedError
 from strandline.data.tables.schemas import format_type
 
 Holds = Callable[[pa.DataType], bool]

@@ -27,13 +27,14 @@ from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, LongType
 
 from strandline.data.shipments.contents import Contents
-from strandline.data.shipments.errors import BadTargetError, TargetRefusedError
 from strandline.data.shipments.shipment import (
     LEDGER,
     PIPELINE,
     REVISION,
+    BadTargetError,
     PushResult,
     Shipment,
+    TargetRefusedError,
     require_ours,
 )
 from strandline.data.tables.formats.changes import (
@@ -44,8 +45,7 @@ from strandline.data.tables.formats.changes import (
 )
 from strandline.data.tables.formats.column_types import COMMON, ColumnRules, require_columns
 from strandline.data.tables.formats.registry import TableError, VersionFile, digest_parts
-from strandline.data.tables.formats.schemas import read_schema
-from strandline.data.tables.formats.table_state import TableState, require_fit
+from strandline.data.tables.formats.table_state import TableState, read_schema, require_fit
 from strandline.data.tables.schemas import simplify
 from strandline.plan.stages.columns import Columns
 from strandline.storage import faults

@@ -37,8 +37,12 @@ from strandline.data.tables.formats.changes import (
 )
 from strandline.data.tables.formats.column_types import COMMON, ColumnRules, require_columns
 from strandline.data.tables.formats.registry import TableError, VersionFile, digest_parts
-from strandline.data.tables.formats.schemas import find_new_columns, read_schema
-from strandline.data.tables.formats.table_state import TableState, require_fit
+from strandline.data.tables.formats.table_state import (
+    TableState,
+    find_new_columns,
+    read_schema,
+    require_fit,
+)
 from strandline.data.tables.schemas import simplify
 from strandline.plan.stages.columns import Columns
 from strandline.storage import faults

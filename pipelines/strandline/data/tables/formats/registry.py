@@ -13,8 +13,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from strandline.data.shipments.errors import TargetRefusedError
-from strandline.data.shipments.shipment import PushResult
+from strandline.data.shipments.shipment import PushResult, TargetRefusedError
 from strandline.data.tables.formats.changes import TablePush, push_until_whole, require_tabular
 from strandline.data.tables.formats.table_state import TableState
 from strandline.plan.errors import StrandlineError

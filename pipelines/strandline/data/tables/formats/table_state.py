@@ -1,4 +1,4 @@
-"""What a table is before a push, and whether it can take what a pipeline makes. Pure.
+"""What a table is before a push, and whether it can take the columns of a data set.
 
 A push asks it of the data set's own columns, a run before any work of what its stages declare. It
 must not know any format of tables.
@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from strandline.data.shipments.errors import TargetRefusedError
-from strandline.data.shipments.shipment import Author, require_ours
-from strandline.data.tables.schemas import describe_column, list_differing
+from strandline.data.files.opening import open_binary
+from strandline.data.shipments.contents import Contents
+from strandline.data.shipments.shipment import Author, Shipment, TargetRefusedError, require_ours
+from strandline.data.tables.schemas import describe_column, list_differing, simplify
 from strandline.plan.stages.columns import Columns
 
 FINGERPRINT = "strandline.fingerprint"
@@ -83,3 +85,49 @@ def _refuse_altered(state: TableState, columns: Columns, fingerprint: str | None
                 f"{state.name}: somebody has made the column {name!r} {' into '.join(kinds)} since "
                 "the last push; name another table"
             )
+
+
+def read_schema(shipment: Shipment, contents: Contents) -> pa.Schema:
+    """Return the columns of all files; those that a file lacks are null there.
+
+    Raises:
+        TargetRefusedError: a column has two types.
+    """
+    columns: dict[str, tuple[str, pa.Field]] = {}
+    for file in shipment.files:
+        with open_binary(f"{contents.location}/{file.name}") as opened:
+            schema = simplify(pq.read_schema(opened))
+        for field in schema:
+            name, known = columns.setdefault(field.name, (file.name, field))
+            _refuse_types(name, pa.schema([known]), file.name, pa.schema([field]))
+            if pa.types.is_null(known.type):
+                columns[field.name] = (file.name, field)  # null is of every type
+    return pa.schema([field for _, field in columns.values()])
+
+
+def find_new_columns(name: str, table: pa.Schema, schema: pa.Schema) -> pa.Schema:
+    """Return the columns that a table gets; what it has of rows is null there.
+
+    Args:
+        name: of the table.
+        table, schema: what the table has, and what the data set has.
+
+    Raises:
+        TargetRefusedError: the table has a column of another type, or one more.
+    """
+    known = pa.schema([field for field in schema if field.name in table.names])
+    _refuse_types(name, table, "the data set", known)
+    return pa.schema([field for field in schema if field.name not in table.names])
+
+
+def _refuse_types(name: str, schema: pa.Schema, other_name: str, other: pa.Schema) -> None:
+    column = next(iter(list_differing(schema, other)), None)
+    if column is not None:
+        kinds = " and ".join(
+            f"{describe_column(each, column)} in {file_name}"
+            for file_name, each in ((name, schema), (other_name, other))
+        )
+        raise TargetRefusedError(
+            f"the column {column!r} is {kinds}, and a table has one schema; give the reader a "
+            "`schema`, or name another table"
+        )

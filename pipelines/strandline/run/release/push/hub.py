@@ -23,12 +23,13 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, and
 )
 
 from strandline.data.shipments.contents import Contents
-from strandline.data.shipments.errors import BadTargetError, TargetRefusedError
 from strandline.data.shipments.shipment import (
     MANIFEST,
+    BadTargetError,
     PushResult,
     Shipment,
     ShippedFile,
+    TargetRefusedError,
     find_revision,
     list_names,
     read_properties,

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from strandline.data.shipments.contents import Contents
-from strandline.data.shipments.errors import BadTargetError
-from strandline.data.shipments.shipment import Author, PushResult, Shipment
+from strandline.data.shipments.shipment import Author, BadTargetError, PushResult, Shipment
 from strandline.data.tables.formats.changes import TablePush, require_parquet
 from strandline.data.tables.formats.registry import (
     FORMATS,

@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from hashlib import blake2b
 
 from strandline.data.files.opening import open_binary
-from strandline.data.shipments.errors import RequirementsError, UnfitForPushError
-from strandline.data.shipments.shipment import Shipment, ShippedFile
+from strandline.data.shipments.shipment import (
+    RequirementsError,
+    Shipment,
+    ShippedFile,
+    UnfitForPushError,
+)
 from strandline.ledger.access.commands import read_ledger_id
 from strandline.ledger.access.lease import find_changes
 from strandline.ledger.access.output_location import locate_outputs, make_claim
