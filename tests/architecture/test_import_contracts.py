@@ -243,14 +243,14 @@ FAULTS = [
     (LEDGER, "strandline/ledger/store/index.py", "import strandline.ledger.gather.space"),
     (LEDGER, "strandline/ledger/access/lease.py", "import strandline.ledger.writer.writer"),
     (LEDGER, "strandline/ledger/newroom.py", "X = 1"),
-    (RUN, "strandline/run/insight/history/samples.py", "import strandline.run.supervise.ending"),
+    (RUN, "strandline/run/insight/samples.py", "import strandline.run.supervise.ending"),
     (RUN, "strandline/run/supervise/ending.py", "import strandline.run.attempt.outcome"),
     (RUN, "strandline/run/revise/redo.py", "import strandline.run.attempt.outcome"),
     (RUN, "strandline/run/release/moving.py", "import strandline.run.revise.repair"),
     (RUN, "strandline/run/newroom.py", "X = 1"),
     (
         INSIGHT,
-        "strandline/run/insight/history/records.py",
+        "strandline/run/insight/records.py",
         "import strandline.ledger.writer.writer",
     ),
     (

@@ -13,7 +13,7 @@ import pytest
 from cli_project import Call, Project, read_errors
 from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
-from strandline.run.insight.history.records import AttemptRecord, Witness
+from strandline.run.insight.records import AttemptRecord, Witness
 from strandline.run.supervise.record_writing import write_record
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import Process, find_process, read_boot_id

@@ -13,7 +13,7 @@ from strandline.cli.views.format import describe_lost_work
 from strandline.cli.views.running.snapshot import STARTING
 from strandline.cli.views.running.snapshot_json import parse_json, render_snapshot
 from strandline.engine.core.ports import WorkCost
-from strandline.run.insight.history.records import AttemptRecord
+from strandline.run.insight.records import AttemptRecord
 from strandline_api.outcome.driver_outcome import (
     DriverOutcome,
     find_outcome_line,

@@ -26,7 +26,7 @@ from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.insight.history.records import read_record
+from strandline.run.insight.records import read_record
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.supervise.record_writing import write_record
 from strandline.storage.layout import PipelineFolder

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from cli_project import Project
 from strandline.ledger.store.store import Store
-from strandline.run.insight.history.records import read_chain
+from strandline.run.insight.records import read_chain
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.status.enums import Trigger

@@ -22,7 +22,7 @@ from cli_project import Project
 from command_server import execute_command, execute_interpreter, start_command
 from strandline.cli.app.driver.driver_request import DriverRequest
 from strandline.cli.app.driver.launch import launching
-from strandline.run.insight.history.records import Witness, read_chain
+from strandline.run.insight.records import Witness, read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process
 from strandline_api.outcome.causes import Cause

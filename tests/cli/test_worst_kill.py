@@ -10,7 +10,7 @@ from cli_project import Call, Project
 from strandline.cli.views.plans.facts import PlanFacts
 from strandline.cli.views.plans.text import describe_plan
 from strandline.ledger.access.lease import OnChange
-from strandline.run.insight.history.funnel import WorstKill
+from strandline.run.insight.funnel import WorstKill
 from strandline.run.manifest.manifest import read_manifest
 
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from strandline import list_outputs
-from strandline.run.insight.history.records import AttemptRecord, find_last
+from strandline.run.insight.records import AttemptRecord, find_last
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
 

@@ -30,9 +30,9 @@ from strandline.run.attempt.failures import (
     group_failures,
     view_quarantined,
 )
-from strandline.run.insight.history.funnel import Cost
-from strandline.run.insight.history.records import Witness
-from strandline.run.insight.history.samples import Sample, Samples, StagePoint
+from strandline.run.insight.funnel import Cost
+from strandline.run.insight.records import Witness
+from strandline.run.insight.samples import Sample, Samples, StagePoint
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import SourceCounts
 

@@ -14,7 +14,7 @@ from report_builders import sampled
 from strandline.cli.report.axes import Span, TimeAxis
 from strandline.cli.report.charts import Bar, Part, RateStep, draw_parts, draw_rate, draw_timeline
 from strandline.cli.report.rates import STEPS, measure_finished, measure_stage, span_of, trace
-from strandline.run.insight.history.samples import Sample, Samples, StagePoint
+from strandline.run.insight.samples import Sample, Samples, StagePoint
 
 AXIS = TimeAxis([Span(0, 100)])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from strandline.run.insight.history.records import AttemptRecord
+from strandline.run.insight.records import AttemptRecord
 from strandline.storage.volume.locks import Process
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts

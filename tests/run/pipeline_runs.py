@@ -22,7 +22,7 @@ from strandline.ledger.store.store import Store
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
-from strandline.run.insight.history.records import AttemptRecord, read_record
+from strandline.run.insight.records import AttemptRecord, read_record
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.release.push.pushing import PushClock
 from strandline.run.revise.cuts.auto_cuts import CutSettings

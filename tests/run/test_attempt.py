@@ -17,7 +17,7 @@ from strandline.plan.errors import code_of
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import describe_error, judge
-from strandline.run.insight.history.records import Witness, read_record
+from strandline.run.insight.records import Witness, read_record
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder

@@ -9,7 +9,7 @@ import pytest
 
 from attempt_builders import BOOT, DRIVER, killed_for, outcome_of, record_of
 from mounts import fill, mounted_small
-from strandline.run.insight.history.records import (
+from strandline.run.insight.records import (
     RECORD,
     Witness,
     find_last,

@@ -10,7 +10,7 @@ import pytest
 
 from attempt_builders import BOOT, DRIVER, outcome_of, record_of
 from strandline.ledger.store.store import Store
-from strandline.run.insight.history.records import Witness
+from strandline.run.insight.records import Witness
 from strandline.run.supervise.drain import (
     PAUSE_SECONDS,
     Drain,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.run.insight.history.records import read_record
+from strandline.run.insight.records import read_record
 from strandline.run.supervise.driver.driver_output import find_retained
 from strandline.run.supervise.driver.driver_process import DriverLimits, DriverProcess
 from strandline.run.supervise.stop import Stop

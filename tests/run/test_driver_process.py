@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import pytest
 
-from strandline.run.insight.history.records import AttemptRecord, Witness, read_record
+from strandline.run.insight.records import AttemptRecord, Witness, read_record
 from strandline.run.supervise.driver import driver_process
 from strandline.run.supervise.driver.driver_process import (
     DriverLimits,
@@ -51,7 +51,7 @@ def linger():
 """
 # A driver that has begun an attempt.
 BEGIN = """
-from strandline.run.insight.history.records import (AttemptRecord, Witness)
+from strandline.run.insight.records import (AttemptRecord, Witness)
 from strandline.run.supervise.record_writing import write_record
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, read_boot_id

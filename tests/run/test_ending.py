@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from attempt_builders import killed_for, outcome_of, record_of
-from strandline.run.insight.history.records import AttemptProgress, AttemptRecord, Witness
 from strandline.run.insight.memory_kills import KernelKill
+from strandline.run.insight.records import AttemptProgress, AttemptRecord, Witness
 from strandline.run.supervise.ending import DriverEnd, conclude
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.plan.receipt import StageCounts
-from strandline.run.insight.history.funnel import (
+from strandline.run.insight.funnel import (
     Cost,
     WorstKill,
     estimate_cost,

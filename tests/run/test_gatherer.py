@@ -26,7 +26,7 @@ from strandline.plan.task import Task
 from strandline.python.pipeline import Pipeline
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.insight.history.records import TABLE
+from strandline.run.insight.records import TABLE
 from strandline.run.release import gatherer as gatherer_module
 from strandline.run.release.gatherer import Gatherer, gather_by_hand
 from strandline.storage.errors import VolumeError

@@ -16,10 +16,10 @@ from attempt_builders import LETTERS, killed_for, record_of
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.insight.history.records import Witness, read_record
 from strandline.run.insight.lineage import reporting
 from strandline.run.insight.lineage.events import AttemptEvents, list_inputs, name_location
 from strandline.run.insight.lineage.marker import BEGUN, ENDED, MARKER, read_marker
+from strandline.run.insight.records import Witness, read_record
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.supervise.record_writing import write_record
 from strandline_api.outcome.causes import Cause

@@ -17,7 +17,7 @@ from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.folder.sampler import KEEP_SECONDS, Sampler
-from strandline.run.insight.history.samples import (
+from strandline.run.insight.samples import (
     INTERVAL,
     LIMIT,
     Sample,

@@ -26,7 +26,7 @@ from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.folder import takeover
 from strandline.run.attempt.folder.sampler import Sampler
 from strandline.run.attempt.folder.takeover import TakenFolder, take_over
-from strandline.run.insight.history.records import TABLE, AttemptRecord, Witness, read_record
+from strandline.run.insight.records import TABLE, AttemptRecord, Witness, read_record
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.supervise.record_writing import write_record
 from strandline.storage.errors import VolumeError

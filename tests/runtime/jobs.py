@@ -21,7 +21,7 @@ import yaml
 from strandline.ledger.checks.verification import verify
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.store.store import Store
-from strandline.run.insight.history.records import read_chain
+from strandline.run.insight.records import read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import NO_OUTPUTS, OWNER, TEMPORARY

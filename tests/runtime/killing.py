@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from jobs import PATIENCE, Job, end_strays, find_victims
-from strandline.run.insight.history.records import Witness, read_chain
+from strandline.run.insight.records import Witness, read_chain
 from strandline_api.outcome.exit_codes import ExitCode
 
 STEPS = {

@@ -17,7 +17,7 @@ import yaml
 from control_plane import find_free_ports
 from jobs import Job
 from strandline.cli.commands.runs.leave import post
-from strandline.run.insight.history.records import read_chain
+from strandline.run.insight.records import read_chain
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.outcome.reader_token import (

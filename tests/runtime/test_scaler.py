@@ -25,7 +25,7 @@ from strandline.plan.planning import check_plan
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.insight.history.records import read_record
+from strandline.run.insight.records import read_record
 from strandline.storage.outputs.ports import OutputLocation
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import name_cause

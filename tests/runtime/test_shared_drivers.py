@@ -23,7 +23,7 @@ import yaml
 from jobs import PATIENCE, end_strays
 from strandline.ledger.checks.verification import verify
 from strandline.ledger.store.store import Store
-from strandline.run.insight.history.records import AttemptRecord, read_chain
+from strandline.run.insight.records import AttemptRecord, read_chain
 from strandline.run.supervise.variables import ALL
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs

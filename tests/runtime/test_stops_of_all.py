@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from jobs import PATIENCE, Job
-from strandline.run.insight.history.records import read_chain
+from strandline.run.insight.records import read_chain
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
 from waiting import wait_until

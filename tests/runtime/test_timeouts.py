@@ -14,7 +14,7 @@ import yaml
 from jobs import Job
 from strandline.ledger.records.entries import Quarantined
 from strandline.ledger.store.store import Store
-from strandline.run.insight.history.records import read_chain
+from strandline.run.insight.records import read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode

@@ -13,7 +13,7 @@ from script_pages import SENTENCES, write_pages
 from stage_runs import StageRun
 from strandline.plan.receipt import StageCounts
 from strandline.plan.stages.registry import find_stage
-from strandline.run.insight.history.funnel import find_sweeping_rules, view_rows
+from strandline.run.insight.funnel import find_sweeping_rules, view_rows
 from strandline_api.documents.problems import SpecError
 from strandline_packs.text.filters.presets.fineweb_2 import list_presets
 from strandline_packs.text.filters.presets.gopher_quality import GopherQuality

@@ -13,7 +13,7 @@ from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.output_root import read_output_root
 from strandline.plan.errors import StrandlineError
-from strandline.run.insight.history.records import find_last
+from strandline.run.insight.records import find_last
 from strandline.run.manifest.order import order_pipelines
 from strandline.run.manifest.yaml_file import list_pipelines, read_pipeline
 from strandline.storage.layout import PipelineFolder

@@ -16,8 +16,8 @@ from strandline.data.statistics.request_figures import RequestFigures
 from strandline.ledger.checks.counts import FinishedCounts, StageTotals
 from strandline.ledger.records.entries import FailureRecord, Mark, Quarantined
 from strandline.run.attempt.failures import FailureGroup
-from strandline.run.insight.history.funnel import Cost
-from strandline.run.insight.history.samples import Samples
+from strandline.run.insight.funnel import Cost
+from strandline.run.insight.samples import Samples
 from strandline_api.outcome.driver_outcome import SourceCounts
 
 Item = TypeVar("Item")

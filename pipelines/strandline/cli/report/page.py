@@ -17,7 +17,7 @@ from strandline.cli.report.sections import artifacts, attempts, failures, funnel
 from strandline.cli.views.attempt import describe_all_lost
 from strandline.cli.views.format import describe_requests, format_amount, format_bytes, format_count
 from strandline.cli.views.running.progress import describe_longest, format_oldest
-from strandline.run.insight.history.funnel import find_sweeping_rules
+from strandline.run.insight.funnel import find_sweeping_rules
 
 # Anchors and names in the navigation; each has a template.
 _SECTIONS = {

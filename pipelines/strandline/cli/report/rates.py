@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from strandline.cli.report.axes import Span, TimeAxis
 from strandline.cli.report.charts import RateStep
-from strandline.run.insight.history.samples import Sample, Samples, StagePoint, thin
+from strandline.run.insight.samples import Sample, Samples, StagePoint, thin
 
 STEPS = 300  # points of one chart, shared out among attempts by how long they took
 Measure = Callable[[Samples], Callable[[Sample], float] | None]

@@ -36,9 +36,9 @@ from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.failures import FailureGroups, view_quarantined
-from strandline.run.insight.history.funnel import Cost, estimate_cost
-from strandline.run.insight.history.records import AttemptRecord, read_chain
-from strandline.run.insight.history.samples import count_done, read_samples
+from strandline.run.insight.funnel import Cost, estimate_cost
+from strandline.run.insight.records import AttemptRecord, read_chain
+from strandline.run.insight.samples import count_done, read_samples
 from strandline.run.revise.dead_letters.listing import list_dead_letters
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs

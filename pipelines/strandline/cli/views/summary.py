@@ -26,7 +26,7 @@ from strandline.ledger.records.entries import Quarantined, Row
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import FailureGroup
 from strandline.run.attempt.outcome import AttemptResult
-from strandline.run.insight.history.funnel import find_sweeping_rules, view_rows
+from strandline.run.insight.funnel import find_sweeping_rules, view_rows
 
 FAILURES_RENDERED = 20
 _MANY_FILES, _TINY_BYTES = 1000, 100_000

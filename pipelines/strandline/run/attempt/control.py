@@ -14,8 +14,8 @@ from strandline.ledger.access.heartbeat import Heartbeat
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.folder.takeover import TakenFolder
 from strandline.run.attempt.outcome import describe_overrun
-from strandline.run.insight.history.records import Witness
 from strandline.run.insight.memory_kills import MemoryKills
+from strandline.run.insight.records import Witness
 from strandline.run.supervise.notices import NoticeFile
 from strandline.storage.errors import VolumeError
 from strandline_api.outcome.exit_codes import ExitCode

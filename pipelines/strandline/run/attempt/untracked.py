@@ -24,7 +24,7 @@ from strandline.run.attempt.phases.order import WORKING, advance
 from strandline.run.attempt.phases.schema import find_settled
 from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.sources.partitions import open_source
-from strandline.run.insight.history.records import TABLE
+from strandline.run.insight.records import TABLE
 from strandline.run.release.gatherer import Gatherer
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.outputs.disk.temporary import owned_folder

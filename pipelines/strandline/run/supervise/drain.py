@@ -13,7 +13,7 @@ from strandline.ledger.access.lease import is_long_silent, is_orphan
 from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.errors import LedgerError
 from strandline.plan.errors import StrandlineError
-from strandline.run.insight.history.records import AttemptRecord, find_last
+from strandline.run.insight.records import AttemptRecord, find_last
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import Holder, Process, find_holder

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from strandline.run.insight.history.records import AttemptProgress, AttemptRecord
 from strandline.run.insight.memory_kills import KernelKill
+from strandline.run.insight.records import AttemptProgress, AttemptRecord
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
 from strandline_api.outcome.evidence import (

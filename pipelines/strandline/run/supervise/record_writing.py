@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strandline.run.insight.history.records import (
+from strandline.run.insight.records import (
     RECORD,
     TABLE,
     AttemptRecord,

@@ -40,9 +40,9 @@ from strandline.run.attempt.engines import find_unmet_here
 from strandline.run.attempt.sources.partitions import find_chaining, open_source
 from strandline.run.attempt.sources.schema_inference import describe_schema, recall_schema
 from strandline.run.code.requirements import check_requirements
-from strandline.run.insight.history.funnel import WorstKill, estimate_worst
-from strandline.run.insight.history.records import read_chain
-from strandline.run.insight.history.samples import count_done, measure_stages, read_samples
+from strandline.run.insight.funnel import WorstKill, estimate_worst
+from strandline.run.insight.records import read_chain
+from strandline.run.insight.samples import count_done, measure_stages, read_samples
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.run.revise.cuts.auto_cuts import read_choice
 from strandline.run.revise.listing import preview

@@ -24,7 +24,7 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.store.rows import list_failures
 from strandline.plan.errors import StrandlineError
 from strandline.run.attempt.failures import FailureGroup, group_failures
-from strandline.run.insight.history.records import read_chain, read_record
+from strandline.run.insight.records import read_chain, read_record
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder

@@ -18,8 +18,8 @@ from strandline.ledger.access.commands import hold_by_command, make_claimant, wr
 from strandline.ledger.access.session import require_ledger
 from strandline.ledger.output_root import clean_up
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.insight.history.records import read_chain
-from strandline.run.insight.history.samples import measure_stages
+from strandline.run.insight.records import read_chain
+from strandline.run.insight.samples import measure_stages
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.revise.cuts.auto_cuts import read_choice
 from strandline.run.revise.cuts.files import (

@@ -20,7 +20,7 @@ from strandline.cli.views.announcer import Announcer, create_announcer
 from strandline.cli.views.format import format_amount
 from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.checks.counts import count_dead_letters
-from strandline.run.insight.history.records import find_last
+from strandline.run.insight.records import find_last
 from strandline.run.supervise.driver.driver_process import DriverProcess
 from strandline_api.outcome.driver_outcome import SourceCounts
 from strandline_api.outcome.exit_codes import ExitCode

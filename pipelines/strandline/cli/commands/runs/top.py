@@ -30,7 +30,7 @@ from strandline.cli.views.running.top import Failed, RecentFailures, TopFacts, d
 from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.store.rows import list_failed
 from strandline.plan.errors import StrandlineError
-from strandline.run.insight.history.records import find_last
+from strandline.run.insight.records import find_last
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.reader_token import HEADER, derive_token

@@ -12,7 +12,7 @@ from strandline.cli.report.facts import RunFacts
 from strandline.cli.report.formats import format_duration, format_timestamp
 from strandline.cli.report.sections.overview import classify_end
 from strandline.cli.views.attempt import AttemptSummary
-from strandline.run.insight.history.records import Witness
+from strandline.run.insight.records import Witness
 
 EVIDENCE = 20  # pieces of one attempt
 _KINDS = (

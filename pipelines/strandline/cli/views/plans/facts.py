@@ -11,7 +11,7 @@ from strandline.ledger.access.lease import OnChange
 from strandline.plan.partition import Balance, Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stages.columns import ColumnStep, trace_columns
-from strandline.run.insight.history.funnel import WorstKill
+from strandline.run.insight.funnel import WorstKill
 from strandline.run.revise.cuts.choice import Judged
 from strandline.run.revise.listing import Start
 from strandline.run.revise.marks.model_costs import AskEstimate

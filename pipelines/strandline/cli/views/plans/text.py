@@ -26,7 +26,7 @@ from strandline.plan.partition import Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stages.columns import Columns, ColumnStep
 from strandline.plan.stages.stage import Shape
-from strandline.run.insight.history.funnel import WorstKill
+from strandline.run.insight.funnel import WorstKill
 from strandline.run.revise.cuts.choice import CutVerdict, Judged
 from strandline.run.revise.listing import describe_start
 from strandline.run.revise.marks.model_costs import AskEstimate

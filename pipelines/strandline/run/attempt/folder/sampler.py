@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from strandline.engine.core.ports import RunProgress
 from strandline.plan.receipt import StageCounts
-from strandline.run.insight.history.samples import (
+from strandline.run.insight.samples import (
     Sample,
     Samples,
     Series,

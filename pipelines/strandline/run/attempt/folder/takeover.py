@@ -33,7 +33,7 @@ from strandline.ledger.store.fingerprints import read_fingerprint
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import keep_code
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.insight.history.records import (
+from strandline.run.insight.records import (
     TABLE,
     AttemptRecord,
     Witness,
@@ -41,7 +41,7 @@ from strandline.run.insight.history.records import (
     find_progress,
     read_record,
 )
-from strandline.run.insight.history.samples import read_samples
+from strandline.run.insight.samples import read_samples
 from strandline.run.release.file_list import make_index
 from strandline.run.supervise.record_writing import sweep_records, sweep_tables, write_record
 from strandline.storage import faults

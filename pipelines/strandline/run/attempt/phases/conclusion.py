@@ -10,7 +10,7 @@ from strandline.ledger.store.rows import list_failures
 from strandline.run.attempt.failures import group_failures
 from strandline.run.attempt.outcome import conclude_tracked
 from strandline.run.attempt.phases.state import AttemptState, require
-from strandline.run.insight.history.records import find_progress
+from strandline.run.insight.records import find_progress
 
 
 def conclude(state: AttemptState) -> AttemptState:

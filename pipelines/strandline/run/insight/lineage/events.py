@@ -33,7 +33,7 @@ from openlineage.client.facet_v2 import (
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import StageCounts
 from strandline.plan.stages.stage import Params
-from strandline.run.insight.history.records import AttemptRecord
+from strandline.run.insight.records import AttemptRecord
 from strandline.storage.outputs.remote import resolve_location
 from strandline_api.outcome.lineage import (
     PRODUCER,

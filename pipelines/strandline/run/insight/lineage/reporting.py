@@ -15,9 +15,9 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.insight.history.records import AttemptRecord, read_record
-from strandline.run.insight.history.samples import read_samples
 from strandline.run.insight.lineage.marker import BEGUN, ENDED, read_marker, write_marker
+from strandline.run.insight.records import AttemptRecord, read_record
+from strandline.run.insight.samples import read_samples
 from strandline.storage.layout import PipelineFolder
 from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE
 from strandline_api.outcome.lineage import is_wanted, keeping_variables

@@ -20,7 +20,7 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.records.entries import LISTED
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.insight.history.records import find_last
+from strandline.run.insight.records import find_last
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.hashing import DIGEST_BYTES
 from strandline.storage.outputs.names import INDEX, name_output, name_shared

@@ -21,7 +21,7 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import list_uncuttable
 from strandline.plan.stages.ends import Source
-from strandline.run.insight.history.samples import measure_stages
+from strandline.run.insight.samples import measure_stages
 from strandline.run.revise.cuts.choice import CutMeasure, CutVerdict, Judged, choose_cuts
 from strandline.run.revise.cuts.files import measure_all_cuts, prune_cuts, prune_space
 from strandline.run.revise.cuts.plan import plan_cuts

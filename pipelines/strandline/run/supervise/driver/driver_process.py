@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from strandline.engine.call.descendants import ending_orphans
-from strandline.run.insight.history.records import (
+from strandline.run.insight.lineage.marker import ENDED, read_marker
+from strandline.run.insight.memory_kills import MemoryKills
+from strandline.run.insight.records import (
     TABLE,
     AttemptRecord,
     Witness,
     find_of_process,
     read_progress,
 )
-from strandline.run.insight.lineage.marker import ENDED, read_marker
-from strandline.run.insight.memory_kills import MemoryKills
 from strandline.run.supervise.driver.driver_message import LastMessage
 from strandline.run.supervise.driver.retained_driver import (
     DriverStart,

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from strandline.plan.receipt import StageCounts
-from strandline.run.insight.history.records import AttemptRecord, read_chain
+from strandline.run.insight.records import AttemptRecord, read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.driver_outcome import SourceCounts
 
