@@ -310,7 +310,7 @@ def test_a_ledger_is_converted_whole_or_not_at_all(
 CONVERT = """
 import sys
 from pathlib import Path
-from strandline.ledger.records.entries import (Change, Finish, SourceRecord)
+from strandline.ledger.records.entries import Change, Finish, SourceRecord
 from strandline.ledger.store.environment import layout
 from strandline.ledger.store.store import Store
 layout.LARGE = 100

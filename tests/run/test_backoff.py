@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.run.release.push.backoff import (
-    LONGEST,
-    TRIES,
-    CallRefusal,
-    ask_again,
-    list_waits,
-)
+from strandline.run.release.push.backoff import LONGEST, TRIES, CallRefusal, ask_again, list_waits
 
 
 class BusyError(Exception):

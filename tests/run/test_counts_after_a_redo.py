@@ -14,12 +14,7 @@ from pipeline_runs import crashing_at
 from strandline.cli.views.running.snapshot import Pace, take_snapshot
 from strandline.cli.views.running.snapshot_json import render_snapshot
 from strandline.engine.core.ports import RunProgress
-from strandline.plan.receipt import (
-    READ_BACK,
-    READ_DEAD_LETTERS,
-    is_added,
-    name_cut_stage,
-)
+from strandline.plan.receipt import READ_BACK, READ_DEAD_LETTERS, is_added, name_cut_stage
 from strandline_api.outcome.exit_codes import ExitCode
 from tuned_stages import BROKEN
 from tuning import FILES, ROWS, add

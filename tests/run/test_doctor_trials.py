@@ -19,10 +19,7 @@ from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.run.insight.doctor import probes as doctor_trials
 from strandline.run.insight.doctor.checks import MIB, fits
-from strandline.run.insight.doctor.facts import (
-    Ledger,
-    Package,
-)
+from strandline.run.insight.doctor.facts import Ledger, Package
 from strandline.run.insight.doctor.probes import (
     find_existing,
     find_token,

@@ -51,7 +51,7 @@ def linger():
 """
 # A driver that has begun an attempt.
 BEGIN = """
-from strandline.run.insight.records import (AttemptRecord, Witness)
+from strandline.run.insight.records import AttemptRecord, Witness
 from strandline.run.supervise.record_writing import write_record
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, read_boot_id

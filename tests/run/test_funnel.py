@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.plan.receipt import StageCounts
-from strandline.run.insight.funnel import (
-    Cost,
-    WorstKill,
-    estimate_cost,
-    estimate_worst,
-    view_rows,
-)
+from strandline.run.insight.funnel import Cost, WorstKill, estimate_cost, estimate_worst, view_rows
 
 
 def test_reasons_come_with_the_most_first_and_without_their_mark() -> None:

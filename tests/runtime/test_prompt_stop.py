@@ -20,11 +20,7 @@ from strandline.cli.commands.runs.leave import post
 from strandline.run.insight.records import read_chain
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_api.outcome.reader_token import (
-    NOTICE_VARIABLE,
-    derive_notice_token,
-    digest_token,
-)
+from strandline_api.outcome.reader_token import NOTICE_VARIABLE, derive_notice_token, digest_token
 from waiting import wait_until
 
 WORKERS = 2

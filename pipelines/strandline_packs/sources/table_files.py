@@ -8,12 +8,7 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from strandline.data.tables.formats.registry import (
-    FORMS,
-    find_kind,
-    locate_table,
-    open_snapshot,
-)
+from strandline.data.tables.formats.registry import FORMS, find_kind, locate_table, open_snapshot
 from strandline.plan.stages.ends import Source, SourceStage
 
 

@@ -12,14 +12,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from strandline.ledger.access.heartbeat import Heartbeat
-from strandline.ledger.access.lease import (
-    Claimant,
-    holding,
-)
-from strandline.ledger.access.session import (
-    LedgerSession,
-    opened_alone,
-)
+from strandline.ledger.access.lease import Claimant, holding
+from strandline.ledger.access.session import LedgerSession, opened_alone
 from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder

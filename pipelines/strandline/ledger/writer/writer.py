@@ -34,12 +34,7 @@ from strandline.ledger.records.entries import (
     Standing,
 )
 from strandline.ledger.store.store import Store
-from strandline.ledger.store.vanished import (
-    ListingScope,
-    SeenSources,
-    clean_away,
-    find_vanished,
-)
+from strandline.ledger.store.vanished import ListingScope, SeenSources, clean_away, find_vanished
 from strandline.ledger.tally import Tally
 from strandline.ledger.writer.cut_room import CutRoom
 from strandline.plan.receipt import NO_EFFORTS, Event, Failure, Left, split_work

@@ -8,10 +8,7 @@ from dataclasses import replace
 
 from strandline.engine.core.ports import Control, Ending, Listing
 from strandline.ledger.access.heartbeat import Heartbeat
-from strandline.ledger.access.session import (
-    LedgerSession,
-    opened_new,
-)
+from strandline.ledger.access.session import LedgerSession, opened_new
 from strandline.ledger.records.entries import FailureRecord
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.ends import SourceStage

@@ -20,10 +20,7 @@ from strandline.ledger.access.commands import hold_by_command, make_claimant, wr
 from strandline.ledger.access.heartbeat import Heartbeat
 from strandline.ledger.access.lease import OnChange, refuse_changes
 from strandline.ledger.access.output_location import make_claim
-from strandline.ledger.access.session import (
-    LedgerSession,
-    require_ledger,
-)
+from strandline.ledger.access.session import LedgerSession, require_ledger
 from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.gather import gather

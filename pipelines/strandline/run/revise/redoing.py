@@ -25,15 +25,7 @@ from strandline.ledger.records.entries import (
 )
 from strandline.ledger.store.store import Store
 from strandline.ledger.writer.writer import LedgerWriter
-from strandline.plan.receipt import (
-    READ_BACK,
-    ROOT,
-    Failure,
-    Left,
-    Output,
-    Work,
-    split_work,
-)
+from strandline.plan.receipt import READ_BACK, ROOT, Failure, Left, Output, Work, split_work
 from strandline.plan.token import derive_root
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from strandline.ledger.access.commands import make_claimant, written_alone
-from strandline.ledger.access.session import (
-    opened_to_read,
-    require_ledger,
-)
+from strandline.ledger.access.session import opened_to_read, require_ledger
 from strandline.ledger.checks.verification import Damage, find_damage
 from strandline.ledger.gather.verification import find_hurt
 from strandline.ledger.quarantine import release

@@ -6,13 +6,7 @@ from collections.abc import Callable, Mapping
 
 from strandline.engine.core.ports import RunProgress
 from strandline.plan.receipt import StageCounts
-from strandline.run.insight.samples import (
-    Sample,
-    Samples,
-    Series,
-    StagePoint,
-    locate_samples,
-)
+from strandline.run.insight.samples import Sample, Samples, Series, StagePoint, locate_samples
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.disk.whole_files import show_whole
 

@@ -23,9 +23,7 @@ from strandline.ledger.access.lease import (
     refuse_changes,
 )
 from strandline.ledger.access.output_location import is_own, locate_outputs, make_claim
-from strandline.ledger.access.session import (
-    LedgerSession,
-)
+from strandline.ledger.access.session import LedgerSession
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.output_root import clean_up, record_location, sweep_shared
 from strandline.ledger.quarantine import Crash, accuse

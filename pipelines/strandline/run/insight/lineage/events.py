@@ -13,14 +13,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import attr
-from openlineage.client.event_v2 import (
-    InputDataset,
-    Job,
-    OutputDataset,
-    Run,
-    RunEvent,
-    RunState,
-)
+from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 from openlineage.client.facet_v2 import (
     RunFacet,
     error_message_run,
@@ -35,12 +28,7 @@ from strandline.plan.receipt import StageCounts
 from strandline.plan.stages.stage import Params
 from strandline.run.insight.records import AttemptRecord
 from strandline.storage.outputs.remote import resolve_location
-from strandline_api.outcome.lineage import (
-    PRODUCER,
-    name_attempt_run,
-    name_end,
-    name_parent_run,
-)
+from strandline_api.outcome.lineage import PRODUCER, name_attempt_run, name_end, name_parent_run
 
 _SCHEMA = f"{PRODUCER}/schemas/openlineage-run-facet-1.json"
 _WILDCARD = re.compile(r"[*?\[{]")

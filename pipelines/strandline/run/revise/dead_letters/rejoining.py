@@ -11,13 +11,7 @@ from typing import Any
 
 from strandline.ledger.gather.pieces import split
 from strandline.ledger.output_root import name_own_files
-from strandline.ledger.records.entries import (
-    Change,
-    Finish,
-    FinishedEntry,
-    SourceRecord,
-    drop_cuts,
-)
+from strandline.ledger.records.entries import Change, Finish, FinishedEntry, SourceRecord, drop_cuts
 from strandline.plan.receipt import Effort, Left, Work, add_changes, add_efforts, split_work
 from strandline.run.revise.redoing import RevisingWriter
 from strandline.storage import faults
