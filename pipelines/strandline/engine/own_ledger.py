@@ -25,7 +25,7 @@ from strandline.plan.receipt import Event, Failure
 
 
 class OwnLedger:
-    """A writer in this process."""
+    """The ledger's writer, in this process."""
 
     def __init__(self, writer: LedgerWriter) -> None:
         self._writer = writer

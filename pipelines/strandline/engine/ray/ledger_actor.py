@@ -43,7 +43,7 @@ class LedgerLostError(StrandlineError):
 
 
 class LedgerActor:
-    """Hosts a writer. Calls come from one thread; the watch is another, so a lock joins them.
+    """Hosts the ledger's writer; a lock joins calls, from one thread, and the watch, from another.
 
     After an error that is not waited for, no more is done: what is counted may not be whole.
     """
@@ -110,7 +110,7 @@ class LedgerActor:
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """Have the writer for a call; an error that was not waited for is raised first."""
+        """Lock the writer for a call; an error that was not waited for is raised first."""
         with self._lock:
             if self._error is not None:
                 raise self._error

@@ -1,6 +1,6 @@
 """The bytes that cuts may have: what no longer fits is not kept, the least worth of a source first.
 
-It knows no disk and no transaction; its writer says what became durable.
+The room knows no disk and no transaction; the ledger's writer reports what became durable.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from strandline.storage.volume.locks import hold_shared, release
 def opened_writer(
     session: LedgerSession, location: LedgerLocation, now: Callable[[], float]
 ) -> Iterator[LedgerWriter]:
-    """Open a ledger and the writer that writes it; both are closed in the end.
+    """Open a ledger and its writer; both are closed in the end.
 
     Args:
         session: of the same ledger, in this process.

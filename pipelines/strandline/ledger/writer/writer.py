@@ -2,9 +2,9 @@
 
 For each source: its mark in `inflight`, before it is released; its outputs, by the sinks; then one
 transaction, under the lease, says finished, keeps the record and removes the mark; then what an
-earlier try left in its folder goes. Counting is the tally's, bytes are the store's. One writer
-writes a ledger; it knows no engine: its host calls it from one thread at a time and passes the
-clock.
+earlier try left in its folder goes. Counting is the tally's, bytes are the store's. A
+ledger has one writer, which knows no engine: its host calls it from one thread at a time and passes
+the clock.
 """
 
 from __future__ import annotations
@@ -371,7 +371,7 @@ class LedgerWriter:
         return _new_tuple(Finish, (source, version, record))
 
     def _amend(self, change: Change) -> None:
-        """Add what a writer of another kind has to say of a group, before it is written."""
+        """Let a writer of another kind amend a group before it is written."""
 
     def _fail(self, failure: Failure, change: Change) -> None:
         source, key, _, stage, message, cause = failure
