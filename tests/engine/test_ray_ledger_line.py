@@ -323,7 +323,7 @@ class Queue:
 def make_actor(writer: Broken) -> Any:
     actor: Any = object.__new__(LedgerActor)
     actor._lock, actor._failed = Queue(), threading.Event()
-    actor._error, actor._keeper = None, writer
+    actor._error, actor._writer = None, writer
     return actor
 
 
