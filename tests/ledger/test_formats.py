@@ -315,7 +315,7 @@ from strandline.ledger.store.environment import layout
 from strandline.ledger.store.store import Store
 layout.LARGE = 100
 store = Store(Path(sys.argv[1]))
-store.keep_lease(2, "two")
+store.hold_lease(2, "two")
 store.write(Change(finish=[Finish(b"s" * 16, b"v" * 8, SourceRecord("key", ()))]))
 """
 

@@ -141,7 +141,7 @@ def find_openings(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)
-            if name == "Store" or name.endswith(".keep_lease"):
+            if name == "Store" or name.endswith(".hold_lease"):
                 yield name
 
 
@@ -153,4 +153,4 @@ def test_nothing_else_opens_a_ledger() -> None:
         if (found := list(find_openings(path.read_text())))
     }
     assert others.keys() <= doors, others
-    assert {"Store", "held.keep_lease"} == {*find_openings("held.keep_lease(Store(p))")}
+    assert {"Store", "held.hold_lease"} == {*find_openings("held.hold_lease(Store(p))")}
