@@ -11,7 +11,7 @@ from strandline.engine.core.call_size import BUSY, LOAD_SECONDS, MOST_STRETCH, D
 from strandline.engine.core.chains import Chain
 from strandline.engine.core.pools import CALLS_PER_WORKER
 from strandline.engine.core.worker_pool import Call, Worker
-from strandline.engine.pooled_calls import PooledCalls
+from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import StageCounts
 from strandline.plan.stages.stage import Stage

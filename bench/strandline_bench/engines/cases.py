@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from strandline.engine.core.roots import make_root
+from strandline.engine.loop.roots import make_root
 from strandline.run.attempt.sources.partitions import open_listing
 from strandline.run.manifest.manifest import read_manifest
 from strandline_bench.engines.records import Recorded, Summary, sum_up

@@ -14,7 +14,7 @@ from strandline.engine.call.stage.stage_tally import StageBrokenError
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.ports import Admitted, Control, Listing
-from strandline.engine.core.roots import enter_roots
+from strandline.engine.loop.roots import enter_roots
 from strandline.ledger.access.session import LedgerSession
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.records.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource, Standing

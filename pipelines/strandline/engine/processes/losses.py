@@ -14,7 +14,7 @@ from strandline.engine.core.flow import Flow
 from strandline.engine.core.pools import DEATHS_PER_POOL, DEATHS_PER_TASK
 from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.worker_pool import Call, Worker
-from strandline.engine.pooled_calls import PooledCalls
+from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.engine.preemption.lost_work import (
     WorkMeter,
     describe_loss,

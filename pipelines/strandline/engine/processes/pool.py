@@ -14,7 +14,7 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.call.worker_page import WorkerAddress
 from strandline.engine.core.chains import Chain
 from strandline.engine.core.worker_pool import Call, Worker
-from strandline.engine.pooled_calls import PooledCalls
+from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.engine.processes.fork_client import Fork, ForkServer
 from strandline.engine.processes.worker import (
     CallRequest,

@@ -15,7 +15,7 @@ from strandline.engine.call.wire import pack_tasks
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import SOURCES_AHEAD, ListingThread
 from strandline.engine.core.ports import ADMIT_BATCH, Admitted
-from strandline.engine.core.roots import enter_roots
+from strandline.engine.loop.roots import enter_roots
 from strandline.engine.ray.ledger_actor import RayLedger
 from strandline.ledger.records.entries import QUARANTINED, RELEASED, SKIPPED
 

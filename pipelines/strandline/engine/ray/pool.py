@@ -25,7 +25,7 @@ from strandline.engine.call.wire import Plain, pack_batch
 from strandline.engine.call.worker_page import WorkerAddress
 from strandline.engine.core.chains import Chain
 from strandline.engine.core.worker_pool import Call, Worker
-from strandline.engine.pooled_calls import PooledCalls
+from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.engine.ray.worker import start_worker
 from strandline.plan.receipt import Receipt
 from strandline.storage.outputs.ports import OutputLocation

@@ -20,7 +20,7 @@ from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.pools import FreeWorkers, PoolState
 from strandline.engine.core.ports import Leave
 from strandline.engine.core.worker_pool import Call, Worker
-from strandline.engine.pool_sizes import SizedPools
+from strandline.engine.loop.pool_sizes import SizedPools
 from strandline.engine.preemption.fitting import is_late
 from strandline.plan.receipt import Receipt, StageCounts
 from strandline.storage.volume.inflight import InFlightTable
