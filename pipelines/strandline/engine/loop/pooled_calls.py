@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from strandline.engine.call.slots import Slot, split_opened
@@ -25,6 +26,8 @@ from strandline.engine.preemption.fitting import is_late
 from strandline.plan.receipt import Receipt, StageCounts
 from strandline.storage.volume.inflight import InFlightTable
 
+_NOWHERE: Mapping[str, int] = MappingProxyType({})
+
 
 class PooledCalls(SizedPools, ABC):
     """All pools of a run, and the calls that are with them.
@@ -33,9 +36,9 @@ class PooledCalls(SizedPools, ABC):
         chains: of its stages, each with a pool.
         inflight: is shown what is with the workers of this node.
         now: seconds from any fixed point.
-        report: takes what stages have reported in their workers.
 
     Attributes:
+        report: takes what stages have reported in their workers.
         calls: that are with workers and waited for, by any key that is theirs alone.
         paused: that are with workers and have more to tell when it is asked for, by any key.
         has_gone: a worker has ended or was lost; the scaler sets it back after its look.
@@ -49,7 +52,7 @@ class PooledCalls(SizedPools, ABC):
         report: Callable[[str], None],
     ) -> None:
         super().__init__(chains)
-        self._report = report
+        self.report = report
         self._inflight = inflight
         self._now = now
         self.calls: dict[Any, Call] = {}
@@ -109,7 +112,7 @@ class PooledCalls(SizedPools, ABC):
         call = self.calls[key]
         *_, opened, word, sentences = packed
         for sentence in sentences:
-            self._report(sentence)
+            self.report(sentence)
         if word and not call.worker.is_draining:
             self._pools[call.stage].recycled += 1
             call.worker.is_draining = True
@@ -319,6 +322,35 @@ class PooledCalls(SizedPools, ABC):
         pool.past += self._now() - worker.ready_since if worker.is_ready else 0.0
         self.has_gone = True
         self._kill(worker)
+
+    def stop(self) -> None:
+        """End every worker."""
+        for worker in list(self.list_workers()):
+            self._end(worker)
+
+    def start_wanted(self, stage: int, waiting: int) -> None:
+        """Start workers for what waits, if pools do so by themselves.
+
+        Args:
+            waiting: slots.
+        """
+
+    def submit(self, stage: int, batch: list[Slot], most: int) -> None:
+        """Hand a batch to the worker that suits it, of those with fewer calls than `most`.
+
+        There must be room.
+        """
+        free = self._find_free(stage)
+        call = self.make_call(free.take(most, self._locate(free, batch)), batch)
+        self.enter(self._send(call), call)
+
+    def _locate(self, free: FreeWorkers[Worker], batch: list[Slot]) -> Mapping[str, int]:  # noqa: ARG002
+        """Return bytes of a batch's input by node, if that matters."""
+        return _NOWHERE
+
+    @abstractmethod
+    def _send(self, call: Call) -> Any:  # noqa: ANN401 - any key
+        """Send a call to its worker; return its key."""
 
     @abstractmethod
     def _ask_on(self, call: Call, left: bytes | None) -> Any:  # noqa: ANN401 - any key

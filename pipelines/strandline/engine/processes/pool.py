@@ -10,9 +10,10 @@ from multiprocessing.connection import wait
 from typing import Any, NamedTuple
 
 from strandline.engine.call.setup import PackedStage, WorkerSite, find_folder, remove
-from strandline.engine.call.slots import Slot
 from strandline.engine.call.worker_page import WorkerAddress
+from strandline.engine.core.call_size import CALL_SECONDS
 from strandline.engine.core.chains import Chain
+from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.engine.processes.fork_client import Fork, ForkServer
@@ -68,11 +69,7 @@ class ForkedPools(PooledCalls):
         self._server = server
 
     def start_wanted(self, stage: int, waiting: int) -> None:
-        """Start a worker for each call that would wait else, as far as there may be more.
-
-        Args:
-            waiting: slots.
-        """
+        """Start a worker for each call that would wait else, as far as there may be more."""
         pool = self[stage]
         most = max(self._most, pool.plan.min_workers)
         bound = min(most, pool.plan.max_workers or most)
@@ -87,17 +84,17 @@ class ForkedPools(PooledCalls):
         worker.settle(WorkerAddress(self._terms.node), self._terms.node)
         self.add(worker)
 
-    def submit(self, stage: int, batch: list[Slot], most: int) -> None:
-        """Hand a batch to the worker that has least, of those with fewer calls than `most`.
+    def bound_calls(self, stage: int, waiting: int, link: int = 0, *, is_all: bool = False) -> int:
+        """See `SizedPools.bound_calls`."""
+        seconds = self[stage].costs[link].seconds
+        # What waits behind a long call, while another worker has nothing to do, can't be had back.
+        if seconds is None or seconds > CALL_SECONDS:
+            return 1
+        return super().bound_calls(stage, waiting, link, is_all=is_all)
 
-        There must be room.
-        """
-        worker = self._find_free(stage).take(most, {})
-        call = self.make_call(worker, batch)
-        tasks = [slot.block[slot.position] for slot in batch]
-        handed = {slot.token: slot.handed for slot in batch if slot.handed}
-        self.enter((worker, call.number), call)
-        worker.actor.send(CallRequest(call.number, call.entry, tasks, handed))
+    def can_write(self, queue: StageQueue) -> bool:
+        """Return whether something waits for the sink: a worker is started for it."""
+        return len(queue) > 0
 
     def listen(self, limit: float) -> Iterator[Word]:
         """Yield what workers say, waiting for the first word.
@@ -136,11 +133,16 @@ class ForkedPools(PooledCalls):
         return self._server.await_end(worker.actor)
 
     def stop(self) -> None:
-        """End every worker."""
-        for worker in list(self.list_workers()):
-            self._end(worker)
+        """See `PooledCalls.stop`."""
+        super().stop()
         self._server.stop()
         remove(find_folder(*self._terms.site, self._terms.node))
+
+    def _send(self, call: Call) -> tuple[Worker, int]:
+        tasks = [slot.block[slot.position] for slot in call.batch]
+        handed = {slot.token: slot.handed for slot in call.batch if slot.handed}
+        call.worker.actor.send(CallRequest(call.number, call.entry, tasks, handed))
+        return call.worker, call.number
 
     def _ask_on(self, call: Call, left: bytes | None) -> tuple[Worker, int]:
         call.worker.actor.send(Proceed(left))

@@ -24,6 +24,7 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_batch
 from strandline.engine.call.worker_page import WorkerAddress
 from strandline.engine.core.chains import Chain
+from strandline.engine.core.pools import FreeWorkers
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.engine.ray.worker import start_worker
@@ -92,18 +93,6 @@ class RayPools(PooledCalls):
         worker.settle(address, here)
         self.settle(worker)
 
-    def submit(self, stage: int, batch: list[Slot], most: int) -> None:
-        """Hand a batch to the worker that suits it, of those with fewer calls than `most`.
-
-        There must be room. Blocks that slots share are handed over once.
-        """
-        free = self._find_free(stage)
-        worker = free.take(most, _locate(batch) if free.is_spread else {})
-        picks, blocks = pack_batch(batch)
-        call = self.make_call(worker, batch)
-        call.data, receipt = worker.actor.run.remote(call.number, call.entry, picks, *blocks)
-        self.enter(receipt, call)
-
     def take_answer(self, reference: Any, packed: Plain) -> tuple[Call, Receipt]:  # noqa: ANN401
         """Return the call that has ended, and its receipt; see `take_part`."""
         made = get_local_object_locations([self.calls[reference].data])
@@ -125,10 +114,17 @@ class RayPools(PooledCalls):
         return answered
 
     def stop(self) -> None:
-        """End every worker."""
-        for worker in list(self.list_workers()):
-            self._end(worker)
+        """See `PooledCalls.stop`."""
+        super().stop()
         remove(find_folder(*self._site, str(ray.get_runtime_context().get_node_id())))
+
+    def _locate(self, free: FreeWorkers[Worker], batch: list[Slot]) -> Mapping[str, int]:
+        return _locate(batch) if free.is_spread else {}
+
+    def _send(self, call: Call) -> Any:  # noqa: ANN401 - a reference
+        picks, blocks = pack_batch(call.batch)  # blocks that slots share are handed over once
+        call.data, receipt = call.worker.actor.run.remote(call.number, call.entry, picks, *blocks)
+        return receipt
 
     def _ask_on(self, call: Call, left: bytes | None) -> Any:  # noqa: ANN401 - a reference
         call.data, receipt = call.worker.actor.proceed.remote(call.number, left)
