@@ -192,6 +192,10 @@ class ListingState(Protocol):
         """Sources so far."""
 
     @property
+    def passed(self) -> int:
+        """Sources that were passed over, since they were found finished."""
+
+    @property
     def is_ended(self) -> bool:
         """Return whether there are no more."""
 

@@ -1,0 +1,113 @@
+"""From the listing into the flow: which sources the ledger releases, batch by batch.
+
+It must not know where the ledger is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from strandline.engine.call.handover import Pack
+from strandline.engine.core.flow import Flow
+from strandline.engine.core.listing_thread import SOURCES_AHEAD, ListingThread
+from strandline.engine.core.ports import ADMIT_BATCH, Admitted, ListingState
+from strandline.engine.loop.roots import enter_roots
+from strandline.ledger.records.entries import QUARANTINED, SKIPPED, ListedSource, Standing
+from strandline.plan.receipt import Event, Failure
+
+
+class RunLedger(Protocol):
+    """The ledger of a run, in this process or in another one."""
+
+    def admit(self, batch: Sequence[ListedSource], passed: int) -> Any:  # noqa: ANN401 - see below
+        """Return verdicts, see `Keeper.admit`, or a reference to them."""
+
+    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
+        """Take what happened to tasks, in this order."""
+
+    def count_finished(self) -> int:
+        """Return the finished sources, as far as they are known."""
+
+    def conclude(self, listing: ListingState, failed: int, *, anything_died: bool) -> Standing:
+        """Make all durable; return how the sources stand.
+
+        Args:
+            failed: sources that failed, as far as the run knows.
+            anything_died: events may be missing.
+        """
+
+
+class Admission:
+    """Queues listed sources that the ledger releases.
+
+    Args:
+        pack: raises where the first task of a source can't be packed.
+
+    Attributes:
+        skipped, quarantined: sources that were finished before, or are not tried any more.
+    """
+
+    def __init__(self, listing: ListingState, ledger: RunLedger, flow: Flow, pack: Pack) -> None:
+        self._listing = listing
+        self._ledger = ledger
+        self._flow = flow
+        self._pack = pack
+        self._passed = 0
+        self.skipped = self.quarantined = 0
+
+    @property
+    def sources_left(self) -> int | None:
+        """Sources that are listed and not released yet; None while there may be more."""
+        return 0 if self._listing.is_ended else None
+
+    def enter(self, batch: Admitted) -> None:
+        """Queue what the ledger releases of sources that were drawn from the listing."""
+        passed = self._skip_passed()
+        self._release(batch, self._ledger.admit([listed for listed, _ in batch], passed))
+
+    def _skip_passed(self) -> int:
+        """Count sources that the listing has passed over since the last batch."""
+        passed = self._listing.passed - self._passed
+        self._passed += passed
+        self.skipped += passed
+        return passed
+
+    def _release(self, batch: Admitted, verdicts: Iterable[int]) -> None:
+        verdicts = list(verdicts)
+        self.skipped += verdicts.count(SKIPPED)
+        self.quarantined += verdicts.count(QUARANTINED)
+        failures = enter_roots(self._flow, verdicts, batch, self._pack)
+        if failures:
+            self._ledger.forward((), failures)
+
+
+class ThreadAdmission(Admission):
+    """Draws from a listing on a thread of its own, as long as the first stage has room."""
+
+    def __init__(self, listing: ListingThread, ledger: RunLedger, flow: Flow, pack: Pack) -> None:
+        super().__init__(listing, ledger, flow, pack)
+        self._thread = listing
+
+    def ask(self, *, is_full: bool, limit: float = 0.0, room: int = ADMIT_BATCH) -> bool:
+        """Admit the next batch, unless there is no room or no need.
+
+        Args:
+            limit: seconds to wait for the listing.
+            room: sources that can be taken; where it is large, so is the batch, since the ledger
+                waits for the disk once a batch.
+
+        Returns:
+            True where the listing has nothing yet.
+        """
+        if is_full or self._thread.is_ended or self._flow.is_stopped:
+            return False
+        batch = self._thread.take(limit, SOURCES_AHEAD if room >= SOURCES_AHEAD else ADMIT_BATCH)
+        if batch is None:
+            return True
+        self.enter(batch)
+        return False
+
+    def close(self) -> None:
+        """Draw no more."""
+        self._thread.close()

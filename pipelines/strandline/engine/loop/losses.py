@@ -1,0 +1,159 @@
+"""What the loss of a worker means: its work is queued again, and what may be to blame is noted.
+
+A task that takes three workers with it ends its source, and a chain whose workers die again and
+again ends the attempt. It must not know how a worker is started, asked, or missed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NoReturn, TypeGuard
+
+from strandline.engine.call.setup import PackageMissingError, StageSetupError
+from strandline.engine.call.slots import Slot
+from strandline.engine.core.flow import Flow
+from strandline.engine.core.pools import DEATHS_PER_TASK
+from strandline.engine.core.ports import Control, Incidents
+from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.loop.admission import RunLedger
+from strandline.engine.loop.pooled_calls import PooledCalls
+from strandline.engine.preemption.lost_work import (
+    WorkMeter,
+    describe_loss,
+    make_broken,
+    name_loss,
+)
+from strandline.plan.receipt import Failure, Receipt
+from strandline_api.outcome.causes import Cause
+
+
+class Fate(NamedTuple):
+    """Why a worker is taken out.
+
+    Attributes:
+        why: what it was lost to, in words.
+        exposed: sources of which one may have ended it; 0 where none has.
+        suspects: these, as far as they say something of the pool.
+        innocent: numbers of its calls that have nothing to do with it.
+        is_of_node: its node is to blame, or may be.
+    """
+
+    why: str
+    cause: Cause
+    exposed: int
+    suspects: set[bytes]
+    innocent: frozenset[int] = frozenset()
+    is_of_node: bool = False
+
+
+class WorkerLosses:
+    """Takes lost workers out.
+
+    Args:
+        incidents: gets a sentence for each worker that is lost.
+
+    Attributes:
+        anything_died: a worker was lost in this attempt, or data.
+        work: what the run takes, and what of it is lost.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        pools: PooledCalls,
+        ledger: RunLedger,
+        control: Control,
+        incidents: Incidents,
+    ) -> None:
+        self._flow = flow
+        self._pools = pools
+        self._ledger = ledger
+        self._control = control
+        self._incidents = incidents
+        self._unprepared: dict[int, str] = {}
+        self.anything_died = False
+        self.work = WorkMeter()
+
+    def fail_setup(self, worker: Worker, error: Exception) -> None:
+        """Take out a worker that can't be set up; another is started, once for a chain.
+
+        Raises:
+            Exception: it was the second of the chain, lasting where both failed alike, or no other
+                worker would fare better.
+        """
+        if self._control.must_stop():  # a program that it started may have been ended as well
+            self._pools.remove(worker)
+            return
+        if not may_be_of_node(error):
+            raise error
+        pool, text = self._pools[worker.stage], str(error)
+        has_worked = pool.past > 0 or any(peer.is_ready for peer in pool.workers)
+        first = self._unprepared.get(worker.stage)
+        if first is not None:
+            error.is_lasting = error.is_lasting and first == text and not has_worked
+            raise error
+        self._unprepared[worker.stage] = text
+        self._pools.remove(worker)
+        self._incidents.sentences.append(f"{text}; another worker is tried")
+
+    def take_current(self, call: Call, receipt: Receipt) -> tuple[list[Slot], Receipt]:
+        """Return what counts of an answer."""
+        return call.batch, receipt
+
+    def keep_current(self, call: Call) -> list[Slot]:
+        """Return the slots of a lost call that are queued again."""
+        return call.batch
+
+    def _remove(self, worker: Worker, fate: Fate, where: str) -> list[Call]:
+        """Take a lost worker out, and describe its loss; return its calls, newest first.
+
+        Args:
+            where: the name of its stage.
+        """
+        seconds, over = worker.measure_work(self._control.now()), worker.over
+        name = name_loss(fate.cause, is_of_node=fate.is_of_node)
+        self.work.lose_call(name, seconds, worker.node)
+        calls = self._pools.remove(worker)
+        self.anything_died = True
+        queued = sum(len(call.batch) for call in calls)
+        sentence = describe_loss(where, fate.cause, over, queued, seconds, fate.why)
+        self._incidents.sentences.append(sentence)
+        return calls[::-1]  # so that the oldest ends up first in line
+
+    def _requeue(self, call: Call, batch: list[Slot], fate: Fate) -> None:
+        """Queue a lost call's work again; what has taken too many workers is accused."""
+        exposed = 0 if call.number in fate.innocent else fate.exposed
+        is_memory = fate.cause is Cause.OOM_KILLED
+        poisoned = self._flow.requeue(
+            call.stage, batch, exposed, holds=is_memory, most_deaths=DEATHS_PER_TASK
+        )
+        if poisoned:
+            message = f"lost {DEATHS_PER_TASK} workers; the last: {fate.why}"
+            self._accuse(call.stage, poisoned, message, fate.cause)
+
+    def _accuse(self, stage: int, slots: list[Slot], message: str, cause: Cause) -> None:
+        self._fail(stage, slots, message, cause)
+
+    def _fail(self, stage: int, slots: list[Slot], message: str, cause: Cause) -> None:
+        name = self._name(stage, slots[0].link) if slots else ""
+        if slots and cause is Cause.OOM_KILLED:  # the next attempt gets more for that stage
+            self._incidents.memory_failures.append(name)
+        failures = [
+            Failure(slot.source, slot.key, slot.token, name, message, cause.value) for slot in slots
+        ]
+        self._flow.fail(failures)
+        self._ledger.forward((), failures)
+
+    def _break(self, stage: int, why: str, cause: Cause) -> NoReturn:
+        """End the attempt, since a pool has died too often."""
+        pool = self._pools[stage]
+        culprit = pool.streak.culprit
+        name = pool.plan.name if culprit is None else self._name(stage, culprit)
+        raise make_broken(name, pool.streak.causes, why, cause)
+
+    def _name(self, chain: int, link: int) -> str:
+        return self._flow.queues[chain].stages[link].name
+
+
+def may_be_of_node(error: Exception) -> TypeGuard[StageSetupError]:
+    """Return whether a worker elsewhere, or later, may be set up: a package is missing for all."""
+    return isinstance(error, StageSetupError) and not isinstance(error, PackageMissingError)

@@ -1,0 +1,164 @@
+"""A transport with pools of workers in other processes: what is handed over when, and to whom.
+
+It must not know how a worker is started, asked, or lost.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from strandline.engine.core.call_size import FileFilling
+from strandline.engine.core.pools import DEATHS_PER_TASK, PoolState
+from strandline.engine.core.ports import WorkCost
+from strandline.engine.core.worker_pool import Call
+from strandline.engine.loop.admission import ThreadAdmission
+from strandline.engine.loop.losses import WorkerLosses
+from strandline.engine.loop.pooled_calls import PooledCalls
+from strandline.engine.loop.transport import RunState, Transport
+from strandline.engine.preemption.fitting import is_hopeless
+from strandline.plan.receipt import Receipt
+
+POLL_SECONDS = 0.5
+LISTING_SECONDS = 0.05
+
+
+class PooledTransport(Transport):
+    """Hands calls to pools of workers, the deepest stage first, and collects their answers."""
+
+    def __init__(
+        self, state: RunState, admission: ThreadAdmission, pools: PooledCalls, losses: WorkerLosses
+    ) -> None:
+        super().__init__(state)
+        self._admission = admission
+        self._pools = pools
+        self._losses = losses
+
+    def turn(self) -> None:
+        """See `Transport.turn`."""
+        self._state.release_suspects()
+        self._pools.level([queue.counts for queue in self._flow.queues])
+        is_listing_slow = self._admit()
+        self._scale()
+        self._dispatch()
+        self._collect(LISTING_SECONDS if is_listing_slow else POLL_SECONDS)
+
+    def close(self) -> None:
+        """See `Transport.close`."""
+        self._admission.close()
+        self._pools.stop()
+
+    def must_leave(self) -> bool:
+        """See `Transport.must_leave`; something may wait to be written, too."""
+        if self._control.must_leave():
+            return True
+        self._pools.leave_late(self._control.find_leave())
+        is_writing = self._flow.fills_files and self.can_write()
+        return bool(self._pools.calls) and not is_writing and not self._awaits_calls()
+
+    def has_calls(self) -> bool:
+        """See `Transport.has_calls`."""
+        return bool(self._pools.calls)
+
+    def can_write(self) -> bool:
+        """See `Transport.can_write`."""
+        return self._pools.can_write(self._flow.queues[-1])
+
+    def holds_work(self) -> bool:
+        """See `Transport.holds_work`."""
+        return bool(self._pools.paused)
+
+    def has_losses(self) -> bool:
+        """See `Transport.has_losses`."""
+        # A call that is left before its end may have reported its children and not itself.
+        return self._losses.anything_died or bool(self._pools.calls or self._pools.paused)
+
+    def list_pools(self) -> Sequence[PoolState]:
+        """See `Transport.list_pools`."""
+        return self._pools.look_apart()
+
+    def measure_work(self) -> WorkCost:
+        """See `Transport.measure_work`."""
+        return WorkCost(self._losses.work.worked, self._losses.work.lost)
+
+    def lose_rest(self) -> None:
+        """See `Transport.lose_rest`."""
+        self._losses.work.lose_rest(self._pools.sum_busy())
+
+    @abstractmethod
+    def _collect(self, limit: float) -> None:
+        """Take what workers have answered; wait that many seconds for the first answer."""
+
+    def _scale(self) -> None:
+        """Start and end workers, if that depends on more than what waits for a stage."""
+
+    def _awaits_calls(self) -> bool:
+        """Return whether a call is under way that may end in time."""
+        if not self._pools.calls:
+            return False
+        leave, now = self._control.find_leave(), self._control.now()
+        return not is_hopeless(self._pools.list_workers(), self._pools.find_cost, leave, now)
+
+    def _admit(self) -> bool:
+        """Admit sources as long as there is room; return True if nothing is listed yet."""
+        room = self._pools.bound_queue(0) - len(self._flow.queues[0])
+        limit = LISTING_SECONDS if self._flow.is_idle() else 0.0
+        return self._admission.ask(is_full=room <= 0, limit=limit, room=room)
+
+    def _dispatch(self) -> None:
+        queues = self._flow.queues
+        for stage in reversed(range(len(self._pools))):
+            while self._proceed(stage):
+                pass  # begun calls go on before more begin
+            if len(queues[stage]):
+                self._pools.start_wanted(stage, len(queues[stage]))
+            while self._pools.has_room_below(stage, queues) and self._submit(stage):
+                pass
+
+    def _proceed(self, stage: int) -> bool:
+        """Have a begun call go on; return False if there is none, or no room below."""
+        has_room = self._pools.has_room_below(stage, self._flow.queues)
+        may_proceed = has_room and not self._flow.is_stopped
+        return may_proceed and self._pools.proceed(stage, self._flow.failed)
+
+    def _submit(self, stage: int) -> bool:
+        """Hand over one call of a stage; False where none is due, or no worker can take it."""
+        waiting, link = self._flow.look_ahead(stage)
+        most = self._bound_calls(stage, waiting, link)
+        if not self._pools.has_room(stage, most):
+            return False
+        slots, least = self._pools.size_call(stage, waiting, link), 0
+        filling = self._state.find_filling(stage)
+        if filling is not None:
+            slots, least = self._fill(filling, stage, waiting)
+        batch = self._flow.next_batch(stage, slots, least)
+        if not batch:
+            return False
+        if filling is not None:
+            filling.begin()
+        self._pools.submit(stage, batch, most)
+        return True
+
+    def _fill(self, filling: FileFilling, stage: int, waiting: int) -> tuple[int, int]:
+        is_over = self._is_last(stage) or (self._flow.is_stopped and not self._awaits_calls())
+        return self._pools.fill(filling, waiting, self._control.now(), may_grow=not is_over)
+
+    def _bound_calls(self, stage: int, waiting: int, link: int) -> int:
+        if self._flow.has_suspects(stage):
+            return 1  # a suspect goes to a worker that has nothing else
+        return self._pools.bound_calls(stage, waiting, link, is_all=self._is_last(stage))
+
+    def _is_last(self, stage: int) -> bool:
+        """Return whether no more comes to a stage than waits for it."""
+        return self._admission.sources_left == 0 and not self._flow.is_busy_above(stage)
+
+    def _complete(self, call: Call, receipt: Receipt, block: object) -> None:
+        """Take a part of a call's answer."""
+        batch, receipt = self._losses.take_current(call, receipt)
+        self._losses.work.note(batch, len(call.batch) - len(batch), receipt, call.opened)
+        self._state.complete(call.stage, batch, receipt, block, call.opened)
+
+    def _requeue(self, call: Call) -> None:
+        """Queue a call's work again, with no blame for it."""
+        batch = self._losses.keep_current(call)
+        self._flow.requeue(call.stage, batch, 0, holds=False, most_deaths=DEATHS_PER_TASK)
