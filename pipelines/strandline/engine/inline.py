@@ -1,6 +1,6 @@
 """The engine for debugging: one process, one task after another, breakpoints work.
 
-It drives the same flow as the other engine, deepest stage first, so little waits in memory.
+The deepest stage that has work goes first, so little waits in memory.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import pickle
 import socket
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -27,28 +27,18 @@ from strandline.engine.call.setup import (
     set_up_stage,
 )
 from strandline.engine.call.slots import Slot, split_opened
-from strandline.engine.call.stage.receipts import CallPart, OpenTask
+from strandline.engine.call.stage.receipts import OpenTask
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_tasks
 from strandline.engine.call.worker_page import read_own_stacks
-from strandline.engine.core.call_size import SINK_SECONDS, FileFilling
+from strandline.engine.core.call_size import SINK_SECONDS
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.pools import PoolState, find_heaviest
-from strandline.engine.core.ports import (
-    ADMIT_BATCH,
-    Admitted,
-    Control,
-    Ending,
-    Listing,
-    RunProgress,
-    conclude,
-)
-from strandline.engine.own_ledger import (
-    Ledger,
-    OwnAdmission,
-    draining_after_faults,
-    opened_ledger,
-)
+from strandline.engine.core.pools import PoolState
+from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Control, Ending, Listing
+from strandline.engine.loop.admission import Admission
+from strandline.engine.loop.loop import EngineLoop
+from strandline.engine.loop.transport import RunState, Transport
+from strandline.engine.own_ledger import Ledger, draining_after_faults, opened_ledger
 from strandline.engine.preemption.last_words import explain_hang
 from strandline.ledger.access.session import LedgerSession
 from strandline.ledger.location import LedgerLocation
@@ -111,8 +101,29 @@ def run_inline(
     Args:
         folder: the pipeline's own on the volume, for stages that keep something there.
     """
-    with draining_after_faults(ledger):
-        return _Run(plan, listing, ledger, outputs, control, dumps, folder).run()
+    flow = Flow(plan)
+    pack = partial(pack_tasks, dumps=dumps, is_local=True)
+    admission = Admission(listing, ledger, flow, pack)
+    state = RunState(plan, flow, listing, ledger, admission, control)
+    transport = InlineTransport(state, plan.stages, listing, outputs, pack, folder)
+    with draining_after_faults(ledger), closing(transport):
+        return EngineLoop(state, transport).run()
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    """A call that is begun.
+
+    Attributes:
+        batch: tasks that are not over.
+        sources: of all its tasks.
+        parts: of its answer.
+    """
+
+    stage: int
+    batch: list[Slot]
+    sources: list[bytes]
+    parts: Generator[_PackedPart]
 
 
 class _PackedPart(NamedTuple):
@@ -121,82 +132,86 @@ class _PackedPart(NamedTuple):
     opened: OpenTask | None
 
 
-class _Run:
+class InlineTransport(Transport):
+    """Calls the stages in this process: the deepest one that has work, one call a turn.
+
+    Args:
+        listing: is drawn from in this process while no stage has work.
+        folder: see `run_inline`.
+    """
+
     def __init__(
         self,
-        plan: PipelinePlan,
+        state: RunState,
+        stages: Sequence[StagePlan],
         listing: Listing,
-        ledger: Ledger,
         outputs: OutputStore,
-        control: Control,
-        dumps: Dumps,
+        pack: Pack,
         folder: Path | None,
     ) -> None:
-        self._flow = Flow(plan)
+        super().__init__(state)
+        control = state.control
         self._folder = folder
-        self._stages = plan.stages
+        self._stages = stages
         self._watch = CallWatch(
             control.now, lambda words: control.overrun(explain_hang(words, read_own_stacks()))
         )
         self._doubt = FailureDoubt(control.must_stop, control.now)
         self._outputs = outputs
         self._calls: list[StageCall] = []
+        self._open: list[_OpenCall] = []  # each below the one before
         self._listing = listing
-        self._ledger = ledger
-        self._control = control
-        self._pack: Pack = partial(pack_tasks, dumps=dumps, is_local=True)
-        self._admission = OwnAdmission(listing, ledger, self._flow, self._pack)
+        self._pack = pack
         self._begun = control.now()
         self._sink_ran = -math.inf
-        target = plan.stages[-1].target_bytes
-        self._filling = None if target is None else FileFilling(target)
         self._is_cut = False  # a call was left before its end
+        self._is_stuck = False  # nothing more of a stopped run can be written
 
-    def run(self) -> Ending:
-        while not self._must_stop():
-            if self._run_one():
-                continue
-            if not self._listing.is_ended:
-                self._admission.enter(_draw(self._listing, self._control))
-            elif self._flow.suspects:
-                self._flow.release_suspects()
-            else:
-                break
-        while self._flow.is_stopped and self._flow.fills_files:
-            if not self._run_stage(len(self._stages) - 1):
-                break
-        self._admission.end()
-        self._report()  # files that a stop had filled would else never be told
-        # A call that was left may have reported its children and not itself.
-        standing = self._ledger.drain(anything_died=self._is_cut)
-        return conclude(standing, self._flow, self._listing, self._list_pools())
+    def turn(self) -> None:
+        """See `Transport.turn`."""
+        self._state.release_suspects()
+        if self._go_on() if self._open else self._run_one():
+            return
+        if self._flow.is_stopped:
+            self._is_stuck = True
+        elif not self._listing.is_ended:
+            self._state.admission.enter(_draw(self._listing, self._control))
 
-    def _must_stop(self) -> bool:
-        """Begin a turn: show how far it is, and hear whether to stop."""
-        self._control.heartbeat.note_progress()
-        self._report()
-        if self._control.must_stop():
-            self._flow.stop()
-        return self._flow.is_stopped
+    def close(self) -> None:
+        """See `Transport.close`."""
+        for call in reversed(self._open):
+            call.parts.close()
 
-    def _report(self) -> None:
-        self._control.report(
-            RunProgress(
-                self._flow,
-                self._listing.listed,
-                self._admission.skipped,
-                self._ledger.count_finished(),
-                self._listing.is_ended,
-                [],
-                self._list_pools,
-                find_heaviest(self._flow.counts),
-                quarantined=self._admission.quarantined,
-            )
-        )
+    def must_leave(self) -> bool:
+        """See `Transport.must_leave`; something may wait to be written, too."""
+        self._leave_calls()
+        return not (self._flow.fills_files and self.can_write())
 
-    def _list_pools(self) -> list[PoolState]:
+    def can_write(self) -> bool:
+        """See `Transport.can_write`."""
+        return super().can_write() and not self._is_stuck
+
+    def has_losses(self) -> bool:
+        """See `Transport.has_losses`."""
+        return self._is_cut  # such a call may have reported its children and not itself
+
+    def list_pools(self) -> list[PoolState]:
+        """See `Transport.list_pools`."""
         seconds = self._control.now() - self._begun
         return [PoolState(1, 1, started=1, seconds=seconds) for _ in self._stages]
+
+    def lose_rest(self) -> None:
+        """See `Transport.lose_rest`; the work of this process is not measured."""
+
+    def _go_on(self) -> bool:
+        """Run what the last part of an answer has brought about, or else make the next part."""
+        call = self._open[-1]
+        below = range(len(self._stages) - 1, call.stage, -1)
+        if not any(self._run_stage(stage) for stage in below):
+            if call.batch[0].source in self._flow.failed:
+                self._calls[call.stage].leave(call.batch[0].token)
+            self._take_parts(call)
+        return True
 
     def _run_one(self) -> bool:
         """Run one batch of the deepest stage that has one; False where nothing waits."""
@@ -210,7 +225,7 @@ class _Run:
         most = self._find_most(stage)
         batch = self._flow.next_batch(stage, most, most if self._must_fill(stage) else 0)
         if batch:
-            self._process(stage, batch)
+            self._begin(stage, batch)
         return bool(batch)
 
     def _is_held(self, stage: int) -> bool:
@@ -220,8 +235,9 @@ class _Run:
 
     def _find_most(self, stage: int) -> int:
         """Return tasks of a call at most; 0: what the stage says."""
-        if self._filling is not None and stage + 1 == len(self._stages):
-            return self._filling.count_tasks(self._measure_next(stage))
+        filling = self._state.find_filling(stage)
+        if filling is not None:
+            return filling.count_tasks(self._measure_next(stage))
         plan = self._stages[stage]
         is_timed = plan.timeout is not None  # by the call, so each task has one of its own
         if is_timed or not plan.writes:
@@ -231,72 +247,69 @@ class _Run:
 
     def _must_fill(self, stage: int) -> bool:
         """Return whether what waits for the sink is to wait until it fills a file."""
-        if self._filling is None or stage + 1 < len(self._stages):
+        filling = self._state.find_filling(stage)
+        if filling is None:
             return False
         is_over = self._listing.is_ended and not self._flow.is_busy_above(stage)
         may_grow = not (is_over or self._flow.is_stopped)
         waiting, size = len(self._flow.queues[stage]), self._measure_next(stage)
-        return self._filling.must_wait(waiting, size, self._control.now(), may_grow=may_grow)
+        return filling.must_wait(waiting, size, self._control.now(), may_grow=may_grow)
 
     def _measure_next(self, stage: int) -> float:
         """Return bytes of the task that waits for a stage next."""
         waiting = self._flow.queues[stage].waiting
         return measure(waiting[0].block[waiting[0].position][0]) if waiting else 0.0
 
-    def _process(self, stage: int, batch: list[Slot]) -> None:
+    def _begin(self, stage: int, batch: list[Slot]) -> None:
         if not self._calls:
             # Where nothing is left to do, nothing is loaded for it.
             self._set_up()
-        sources = [slot.source for slot in batch]
-        inflight = self._control.inflight
-        if inflight:
-            inflight.begin(sources)
-        try:
-            self._take_parts(stage, batch)
-        except StageInterruptedError:  # the next attempt does it again
-            self._is_cut = True
-            self._flow.stop()
-        if self._stages[stage].shape is Shape.SINK:
-            self._sink_ran = self._control.now()
-            if self._filling is not None:
-                self._filling.begin()
-        if inflight:
-            inflight.settle(sources)
+        call = _OpenCall(stage, batch, [slot.source for slot in batch], self._call(stage, batch))
+        if self._control.inflight:
+            self._control.inflight.begin(call.sources)
+        self._open.append(call)
+        self._take_parts(call)
 
-    def _take_parts(self, stage: int, batch: list[Slot]) -> None:
-        with closing(self._call(stage, batch)) as parts:
-            for part in parts:
+    def _take_parts(self, call: _OpenCall) -> None:
+        """Take parts of an answer, until one has more to come: the stages below go first."""
+        try:
+            for part in call.parts:
                 if self._doubt.concerns(part.receipt):
                     self._is_cut = True
                     break
-                batch = self._take(stage, batch, part)
-                if batch and not self._run_below(stage):
-                    self._is_cut = True
-                    break
-                if batch and batch[0].source in self._flow.failed:
-                    self._calls[stage].leave(batch[0].token)
+                call.batch = self._take(call.stage, call.batch, part)
+                if call.batch:
+                    return
+        except StageInterruptedError:  # the next attempt does it again
+            self._flow.stop()
+            self._leave_calls()
+            return
+        self._end_call()
 
     def _take(self, stage: int, batch: list[Slot], part: _PackedPart) -> list[Slot]:
         """Take a part of an answer; return tasks of the call that are not over with it."""
-        packed, receipt, opened = part
         rest: list[Slot] = []
-        if opened is not None:
-            batch, rest = split_opened(batch, *opened)
-        receipt = self._flow.meter.attach(receipt, self._flow.failed)
-        if self._filling is not None and stage + 1 == len(self._stages):
-            self._filling.note(receipt)
-        self._flow.refuse_uniform(stage, receipt)
-        self._ledger.forward(receipt.events, receipt.failures)
-        self._flow.complete(stage, batch, receipt, packed, rest[0] if rest else None)
+        if part.opened is not None:
+            batch, rest = split_opened(batch, *part.opened)
+        opened = rest[0] if rest else None
+        self._state.complete(stage, batch, part.receipt, part.block, opened)
         return rest
 
-    def _run_below(self, stage: int) -> bool:
-        """Run what a part of an answer has brought about; False where the run is to stop."""
-        below = range(len(self._stages) - 1, stage, -1)
-        while not self._must_stop():
-            if not any(self._run_stage(each) for each in below):
-                return True
-        return False
+    def _end_call(self) -> None:
+        call = self._open.pop()
+        call.parts.close()
+        if self._stages[call.stage].shape is Shape.SINK:
+            self._sink_ran = self._control.now()
+            if self._state.filling is not None:
+                self._state.filling.begin()
+        if self._control.inflight:
+            self._control.inflight.settle(call.sources)
+
+    def _leave_calls(self) -> None:
+        """Leave calls before their end, since the run is to stop."""
+        while self._open:
+            self._is_cut = True
+            self._end_call()
 
     def _set_up(self) -> None:
         with self._control.heartbeat.trusting():
@@ -310,7 +323,8 @@ class _Run:
         limit = plan.limit_call(len(batch))
         if limit is not None:
             words = f"stage {plan.name!r}: {explain_overdue(len(batch), limit)}: {batch[0].key!r}"
-        parts = self._stream(stage, batch)
+        tasks, unreadable = read_input(slot.block[slot.position] for slot in batch)
+        parts = self._calls[stage].stream(tasks, unreadable)
         while True:
             with self._watch.watching(limit, words):
                 part = next(parts, None)
@@ -319,10 +333,6 @@ class _Run:
                 named = pack_answers(lambda _: plan.name, part.data, part.receipt, self._pack)
                 _, block, receipt = named
             yield _PackedPart(block, receipt, part.opened)
-
-    def _stream(self, stage: int, batch: list[Slot]) -> Iterator[CallPart]:
-        tasks, unreadable = read_input(slot.block[slot.position] for slot in batch)
-        yield from self._calls[stage].stream(tasks, unreadable)
 
 
 def _set_up(

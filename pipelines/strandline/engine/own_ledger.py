@@ -13,7 +13,7 @@ from strandline.engine.call.stage.receipts import ShapeError
 from strandline.engine.call.stage.stage_tally import StageBrokenError
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import ListingThread
-from strandline.engine.core.ports import Admitted, Control, Listing
+from strandline.engine.core.ports import Admitted, Control, Listing, ListingState
 from strandline.engine.loop.roots import enter_roots
 from strandline.ledger.access.session import LedgerSession
 from strandline.ledger.location import LedgerLocation
@@ -44,6 +44,11 @@ class OwnLedger:
     def drain(self, *, anything_died: bool) -> Standing:
         return self._writer.drain(self._forwarded, anything_died=anything_died)
 
+    def conclude(self, listing: ListingState, failed: int, *, anything_died: bool) -> Standing:  # noqa: ARG002
+        if listing.is_ended:
+            self.end_listing(listing.listed, is_whole=listing.is_whole, gaps=listing.gaps)
+        return self.drain(anything_died=anything_died)
+
     def count_finished(self) -> int:
         return self._writer.finished
 
@@ -68,6 +73,9 @@ class NoLedger:
     def drain(self, *, anything_died: bool) -> Standing:  # noqa: ARG002
         failed = len(self._failed)
         return Standing(self._released - failed, 0, failed, 0, 0)
+
+    def conclude(self, listing: ListingState, failed: int, *, anything_died: bool) -> Standing:  # noqa: ARG002
+        return Standing(listing.listed - failed, 0, failed, 0, 0)
 
     def count_finished(self) -> int:
         return 0
