@@ -8,16 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from strandline.engine.call.handover import Pack
 from strandline.engine.call.stage.receipts import ShapeError
 from strandline.engine.call.stage.stage_tally import StageBrokenError
-from strandline.engine.core.flow import Flow
-from strandline.engine.core.listing_thread import ListingThread
-from strandline.engine.core.ports import Admitted, Control, Listing, ListingState
-from strandline.engine.loop.roots import enter_roots
+from strandline.engine.core.ports import Control, ListingState
 from strandline.ledger.access.session import LedgerSession
 from strandline.ledger.location import LedgerLocation
-from strandline.ledger.records.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource, Standing
+from strandline.ledger.records.entries import RELEASED, ListedSource, Standing
 from strandline.ledger.writer.opening import opened_writer
 from strandline.ledger.writer.writer import LedgerWriter
 from strandline.plan.errors import StageStoppedError, StrandlineError
@@ -38,15 +34,13 @@ class OwnLedger:
         self._forwarded += 1
         self._writer.apply(self._forwarded, events, failures)
 
-    def end_listing(self, total: int, *, is_whole: bool, gaps: Sequence[str]) -> None:
-        self._writer.end_listing(total, is_whole=is_whole, gaps=gaps)
-
     def drain(self, *, anything_died: bool) -> Standing:
         return self._writer.drain(self._forwarded, anything_died=anything_died)
 
     def conclude(self, listing: ListingState, failed: int, *, anything_died: bool) -> Standing:  # noqa: ARG002
         if listing.is_ended:
-            self.end_listing(listing.listed, is_whole=listing.is_whole, gaps=listing.gaps)
+            is_whole, gaps = listing.is_whole, listing.gaps
+            self._writer.end_listing(listing.listed, is_whole=is_whole, gaps=gaps)
         return self.drain(anything_died=anything_died)
 
     def count_finished(self) -> int:
@@ -56,23 +50,14 @@ class OwnLedger:
 class NoLedger:
     """For runs without a checkpoint: everything is released, nothing is kept."""
 
-    def __init__(self) -> None:
-        self._released = 0
-        self._failed: set[bytes] = set()
-
     def admit(self, batch: Sequence[ListedSource], passed: int) -> list[int]:  # noqa: ARG002
-        self._released += len(batch)
         return [RELEASED] * len(batch)
 
-    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:  # noqa: ARG002
-        self._failed.update(failure.source for failure in failures)
-
-    def end_listing(self, total: int, *, is_whole: bool, gaps: Sequence[str]) -> None:
+    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         pass
 
-    def drain(self, *, anything_died: bool) -> Standing:  # noqa: ARG002
-        failed = len(self._failed)
-        return Standing(self._released - failed, 0, failed, 0, 0)
+    def drain(self, *, anything_died: bool) -> None:
+        pass
 
     def conclude(self, listing: ListingState, failed: int, *, anything_died: bool) -> Standing:  # noqa: ARG002
         return Standing(listing.listed - failed, 0, failed, 0, 0)
@@ -82,44 +67,6 @@ class NoLedger:
 
 
 Ledger = OwnLedger | NoLedger
-
-
-class OwnAdmission:
-    """Asks the ledger which listed sources are worked on, and queues these.
-
-    Args:
-        pack: raises where the first task of a source can't be packed.
-
-    Attributes:
-        skipped, quarantined: sources that were finished before, or are not tried any more.
-    """
-
-    def __init__(
-        self, listing: Listing | ListingThread, ledger: Ledger, flow: Flow, pack: Pack
-    ) -> None:
-        self._listing = listing
-        self._ledger = ledger
-        self._flow = flow
-        self._pack = pack
-        self._passed = 0
-        self.skipped = self.quarantined = 0
-
-    def enter(self, batch: Admitted) -> None:
-        """Queue what the ledger releases of sources that were drawn from the listing."""
-        passed = self._listing.passed - self._passed
-        verdicts = self._ledger.admit([listed for listed, _ in batch], passed)
-        self._passed += passed
-        self.skipped += passed + verdicts.count(SKIPPED)
-        self.quarantined += verdicts.count(QUARANTINED)
-        failures = enter_roots(self._flow, verdicts, batch, self._pack)
-        if failures:
-            self._ledger.forward((), failures)
-
-    def end(self) -> None:
-        """Tell the ledger that the listing is over, where it is."""
-        listing = self._listing
-        if listing.is_ended:
-            self._ledger.end_listing(listing.listed, is_whole=listing.is_whole, gaps=listing.gaps)
 
 
 @contextmanager
