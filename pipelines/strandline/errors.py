@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from strandline.engine.core.pools import PoolBrokenError
     from strandline.engine.processes.fork_client import ForkServerLostError
     from strandline.engine.ray.connection import ClusterLostError, ClusterRefusedError
-    from strandline.engine.ray.driver import StoppedWithRayError
+    from strandline.engine.ray.engine import StoppedWithRayError
     from strandline.engine.ray.ledger_actor import LedgerLostError
     from strandline.engine.ray.local.start import RayStartError
     from strandline.ledger.errors import (
@@ -126,7 +126,7 @@ _ROOMS = {
     "StageSetupError": "strandline.engine.call.setup",
     "StageInterruptedError": "strandline.plan.errors",
     "StageStoppedError": "strandline.plan.errors",
-    "StoppedWithRayError": "strandline.engine.ray.driver",
+    "StoppedWithRayError": "strandline.engine.ray.engine",
     "StrandlineError": "strandline.plan.errors",
     "UnreachableError": "strandline.storage.downloads",
     "UnreadablePlaceError": "strandline.storage.outputs.ownership",

@@ -10,8 +10,8 @@ import pytest
 
 from strandline.engine.core.listing_thread import SOURCES_AHEAD, ListingThread
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
-from strandline.engine.ray.admission import Admission
-from strandline.engine.ray.engine import RayEngine
+from strandline.engine.ray.admission import ActorAdmission
+from strandline.engine.ray.transport import ActorTransport
 from strandline.ledger.records.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource
 from strandline.plan.stages.ends import Source
 from test_flow import make_flow
@@ -24,7 +24,7 @@ def test_law_each_source_is_skipped_quarantined_or_released() -> None:
     ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda *_: "asked")
     sources = (Source(str(number), "1", number) for number in range(len(VERDICTS)))
     listing = ListingThread(Listing(sources), time.monotonic)
-    admission = Admission(listing, ledger, flow)
+    admission = ActorAdmission(listing, ledger, flow)
 
     while admission.asked is None:
         admission.ask(is_full=False, limit=1.0)
@@ -48,7 +48,7 @@ def test_what_was_passed_over_is_skipped_and_the_ledger_is_told_once() -> None:
         return [(ListedSource(b"s" * 16, b"v" * 8, "key", 1), Source("key", "1", None))] * count
 
     listing.take = take
-    admission = Admission(listing, ledger, make_flow(1))
+    admission = ActorAdmission(listing, ledger, make_flow(1))
     for verdicts in ([SKIPPED], [], [], [RELEASED]):
         admission.ask(is_full=False)
         admission.take(verdicts)
@@ -65,7 +65,7 @@ def test_a_batch_is_larger_where_much_can_be_taken(room: int, size: int) -> None
     ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda batch, _: asked.append(len(batch)))
     sources = (Source(str(number), "1", number) for number in range(2 * SOURCES_AHEAD))
     listing = ListingThread(Listing(sources), time.monotonic)
-    admission = Admission(listing, ledger, make_flow(1))
+    admission = ActorAdmission(listing, ledger, make_flow(1))
     wait_until_drawn(listing)
     admission.ask(is_full=False, room=room)
     assert asked == [size]
@@ -82,7 +82,7 @@ def test_workers_are_worth_starting_while_the_ledger_has_released_all(
     ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda *_: "asked")
     sources = (Source(str(number), "1", number) for number in range(2 * SOURCES_AHEAD))
     listing = ListingThread(Listing(sources), time.monotonic)
-    admission = Admission(listing, ledger, make_flow(1))
+    admission = ActorAdmission(listing, ledger, make_flow(1))
     seen = [admission.is_promising]
     wait_until_drawn(listing)
     admission.ask(is_full=False)
@@ -110,7 +110,7 @@ def test_the_first_workers_start_while_the_ledger_is_asked(*, is_promising: bool
         _scaler=SimpleNamespace(is_due=lambda _: True, look=look, bottleneck="a"),
         _check_room=lambda: None,
     )
-    RayEngine.driver._scale(driver)
+    ActorTransport._scale(driver)
     assert looks == ([7] if is_promising else [])
     assert (driver._scaler.bottleneck is None) != is_promising
 

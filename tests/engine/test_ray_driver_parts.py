@@ -16,14 +16,16 @@ from strandline.engine.core.chains import list_apart
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.ports import Control, Incidents, Listing
 from strandline.engine.core.worker_pool import Call, Worker
-from strandline.engine.ray import driver as ray_driver
+from strandline.engine.loop.loop import EngineLoop
+from strandline.engine.loop.transport import RunState
 from strandline.engine.ray import engine as ray_engine
 from strandline.engine.ray import pool as ray_pool
+from strandline.engine.ray import transport as ray_transport
 from strandline.engine.ray.connection import Connection
-from strandline.engine.ray.driver import DrivenEngine
-from strandline.engine.ray.engine import _RayDriver
+from strandline.engine.ray.engine import RayEngine
 from strandline.engine.ray.losses import Losses, OverdueError
 from strandline.engine.ray.pool import RayPools
+from strandline.engine.ray.transport import ActorTransport
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stages.stage import Stage
@@ -33,18 +35,21 @@ from test_flow import make_flow, make_slots, pass_on
 
 
 def make_driver(flow: Flow) -> Any:
-    """A driver with pools of its own, and no Ray below them."""
-    driver: Any = object.__new__(_RayDriver)
-    stages = [StagePlan(queue.name, "s", Stage()) for queue in flow.queues]
+    """A transport with pools of its own, and no Ray below them."""
+    driver: Any = object.__new__(ActorTransport)
+    stages = tuple(StagePlan(queue.name, "s", Stage()) for queue in flow.queues)
+    plan = PipelinePlan("ns", "p", StagePlan("s", "s", Stage()), stages, Fingerprint("", {}))
     driver._flow = flow
     driver._pools = RayPools("p", list_apart(stages), OutputLocation("out"), now=lambda: 0.0)
-    driver._ledger = SimpleNamespace(forward=lambda *_: None)
+    ledger: Any = SimpleNamespace(forward=lambda *_: None)
     control = Control(lambda: False, lambda _: None, lambda: 0.0)
-    driver._control, driver._filling = control, None
-    driver._losses = Losses(flow, driver._pools, driver._ledger, control, Incidents())
+    driver._control = control
+    driver._losses = Losses(flow, driver._pools, ledger, control, Incidents())
     driver._demand = SimpleNamespace(look=lambda *_: None)
-    driver._admission = SimpleNamespace(sources_left=0)
+    driver._admission = SimpleNamespace(sources_left=0, asked=None)
     driver._scaler = SimpleNamespace(avoid=lambda _: None, is_due=lambda _: False, bottleneck="s0")
+    listing: Any = SimpleNamespace(is_ended=True)
+    driver._state = RunState(plan, flow, listing, ledger, driver._admission, control)
     return driver
 
 
@@ -61,7 +66,7 @@ def have_answered(monkeypatch: pytest.MonkeyPatch, batch: list[Slot], why: str =
     answer: Plain = [*pack_receipt(pass_on(batch)), None, why, []]
     ray = SimpleNamespace(get=lambda *_, **__: answer, kill=lambda _: None)
     monkeypatch.setattr(ray_pool, "ray", ray)
-    monkeypatch.setattr(ray_engine, "ray", ray)
+    monkeypatch.setattr(ray_transport, "ray", ray)
     monkeypatch.setattr(ray_pool, "get_local_object_locations", lambda _: {})
 
 
@@ -90,13 +95,13 @@ def test_what_waits_for_a_file_waits_while_more_can_come(
 def test_a_stopped_run_goes_on_while_what_it_has_can_be_written() -> None:
     flow = make_flow(1, 1)
     driver = make_driver(flow)
-    driver._admission.asked = None
+    loop = EngineLoop(driver._state, driver)
     flow.fills_files = flow.is_stopped = True
-    assert driver._is_done()
+    assert loop._is_done()
     flow.queues[1].waiting += make_slots(1)
-    assert driver._is_done()  # nobody is there to write it
+    assert loop._is_done()  # nobody is there to write it
     driver._pools.add(Worker(1, "actor", is_placed=True, is_ready=True))
-    assert not driver._is_done()
+    assert not loop._is_done()
 
 
 def test_law_an_overdue_worker_that_answers_at_the_last_moment_is_kept(
@@ -153,17 +158,12 @@ def test_a_local_ray_that_has_less_than_a_stage_asks_for_is_not_waited_with(
 ) -> None:
     """As where Ray did not tell before it was started."""
     have = Connection(2.0, capacity={"CPU": 2.0, "GPU": gpus})
-    monkeypatch.setattr(ray_driver, "connected", lambda *_: nullcontext(have))
+    monkeypatch.setattr(ray_engine, "connected", lambda *_: nullcontext(have))
     driven: list[Any] = []
-
-    def drive(_engine: Any, given: Any) -> Any:
-        driven.append(given)
-        return SimpleNamespace(drive=list)
-
-    monkeypatch.setattr(DrivenEngine, "driver", drive, raising=False)
+    monkeypatch.setattr(RayEngine, "drive", lambda *given: driven.append(given))
     stages = (StagePlan("see", "see", Stage(), gpu=0.5),)
     plan = PipelinePlan("ns", "name", StagePlan("s", "s", Stage()), stages, Fingerprint("", {}))
-    engine, nothing = DrivenEngine(OutputLocation("/out")), Listing(iter(()))
+    engine, nothing = RayEngine(OutputLocation("/out")), Listing(iter(()))
     control = Control(lambda: False, lambda _: None, lambda: 0.0)
     if is_refused:
         with pytest.raises(SpecError, match=r"'see' asks for 0.5 GPU a worker, and here is no GPU"):

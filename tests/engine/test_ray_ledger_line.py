@@ -122,7 +122,7 @@ def test_law_a_ledger_that_is_far_behind_is_asked_all_the_same(ray: FakeRay) -> 
     assert len(ray.actor.applied()) == PENDING_CALLS
     ledger.renew_lease(1.0)
     ledger.admit([])
-    ledger.count_finished()
+    ledger.ask_finished()
     ray.actor.answered = len(ray.actor.calls)
     ledger.drain(3, anything_died=False)
     asked = [name for name, _ in ray.actor.calls if name != "count_steps"]
@@ -172,7 +172,7 @@ def test_law_who_looks_at_the_ledger_waits_for_no_message_before(ray: FakeRay) -
     """A message may have a group committed, and all that is left of its sources removed."""
     ledger = RayLedger(LOCATION)
     ledger.renew_lease(1.0)
-    ledger.count_finished()
+    ledger.ask_finished()
     ledger._look_at_steps()
     assert ray.actor.groups == {
         "watch": "watch",

@@ -35,7 +35,7 @@ from strandline.engine.ray.connection import (
     keeping_local,
     start_ahead,
 )
-from strandline.engine.ray.driver import list_modules
+from strandline.engine.ray.engine import list_modules
 from strandline.engine.ray.local import start as local_start
 from strandline.engine.ray.local.start import (
     START_SECONDS,

@@ -159,7 +159,7 @@ def test_a_listing_is_closed_where_an_engine_does_not_start(
         message = "no Ray here"
         raise ListingBrokenError(message)
 
-    monkeypatch.setattr("strandline.engine.ray.driver.connected", refuse)
+    monkeypatch.setattr("strandline.engine.ray.engine.connected", refuse)
     with leaving_no_thread(), pytest.raises(ListingBrokenError):
         run_attempt(AttemptConfig(read_manifest(path, ()).plan, tmp_path))
 
@@ -209,7 +209,7 @@ def test_no_engine_is_made_where_all_sources_are_finished(
         message = "Ray was started"
         raise AssertionError(message)
 
-    monkeypatch.setattr("strandline.engine.ray.driver.connected", refuse)
+    monkeypatch.setattr("strandline.engine.ray.engine.connected", refuse)
     monkeypatch.setattr("strandline.engine.inline.set_up_stage", refuse)
     again = run_attempt(replace(config, engine="ray"))
     assert (first.standing.finished, again.standing.finished) == (1, 0)

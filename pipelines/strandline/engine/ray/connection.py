@@ -94,6 +94,10 @@ class Connection:
             msg = "the local Ray was killed; run again to go on"
             raise ClusterLostError(msg)
 
+    def is_stopping(self, must_stop: Callable[[], bool]) -> bool:
+        """Return whether a Ray of this process's own may have been asked to stop as well."""
+        return self.raylet is not None and must_stop()
+
 
 @contextmanager
 def connected(

@@ -165,6 +165,7 @@ class RayLedger:
         self._sent = 0
         self._pending: list[Any] = []
         self._actor: Any = None
+        self.finished = 0
         self.watch: Any = None
         if location is None:
             return
@@ -184,7 +185,11 @@ class RayLedger:
         """Return a reference to `LedgerWriter.admit`'s answer."""
         return self._actor.admit.remote(pack_listed(batch), passed)
 
-    def count_finished(self) -> Any:  # noqa: ANN401 - an object reference
+    def count_finished(self) -> int:
+        """Return the number of finished sources that was last learned."""
+        return self.finished
+
+    def ask_finished(self) -> Any:  # noqa: ANN401 - an object reference
         """Return a reference to the number of finished sources."""
         return self._aside(self._actor.count_finished)
 

@@ -18,28 +18,22 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
-from strandline.engine.call.setup import StageSetupError
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.chains import WHOLE
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.pools import DEATHS_PER_POOL, DEATHS_PER_TASK
 from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.loop.losses import Fate, WorkerLosses, may_be_of_node
 from strandline.engine.preemption.blame import Blame, WorkerDeath
 from strandline.engine.preemption.last_words import explain_death, find_death_cause
-from strandline.engine.preemption.lost_work import (
-    WorkMeter,
-    describe_loss,
-    make_broken,
-    name_loss,
-)
 from strandline.engine.preemption.nodes import DEATH_SECONDS, SILENCE_SECONDS, LostNodes
 from strandline.engine.preemption.replays import REPLAYS_PER_SOURCE, Replays
 from strandline.engine.ray.connection import first_line
 from strandline.engine.ray.ledger_actor import RayLedger
 from strandline.engine.ray.pool import RayPools
 from strandline.engine.ray.worker import read_end
-from strandline.plan.receipt import Failure, Receipt
+from strandline.plan.receipt import Receipt
 from strandline_api.outcome.causes import Cause
 
 LOSSES = (
@@ -57,21 +51,6 @@ class OverdueError(Exception):
     """A worker takes longer for a call than it may; the message says how long that is."""
 
 
-class _Death(NamedTuple):
-    """Why a worker is taken out.
-
-    Attributes:
-        exposed: sources of which one may have ended it; 0 where none has.
-        suspects: these, as far as they say something of the pool.
-        innocent: numbers of its calls that have nothing to do with it.
-    """
-
-    cause: Cause
-    exposed: int
-    suspects: set[bytes]
-    innocent: frozenset[int] = frozenset()
-
-
 class _Accused(NamedTuple):
     """Tasks that have taken too many workers with them, unless it was nodes that did.
 
@@ -87,17 +66,14 @@ class _Accused(NamedTuple):
     cause: Cause
 
 
-class Losses:
+class Losses(WorkerLosses):
     """Takes lost workers out; how many there should be then is the planner's to say.
 
     Args:
-        incidents: gets a sentence for each worker that is lost.
         marks: what is known of nodes; whoever learns of one that died says so by `forgive`.
 
     Attributes:
-        anything_died: a worker was lost in this attempt, or data.
         replays: sources that wait to begin anew.
-        work: what the run takes, and what of it is lost.
     """
 
     def __init__(
@@ -109,20 +85,13 @@ class Losses:
         incidents: Incidents,
         marks: LostNodes | None = None,
     ) -> None:
-        self._flow = flow
-        self._pools = pools
-        self._ledger = ledger
-        self._control = control
-        self._incidents = incidents
+        super().__init__(flow, pools, ledger, control, incidents)
         self._has_noted_data = False
         self._marks = LostNodes() if marks is None else marks
         self.replays = Replays(flow)
-        self.anything_died = False
-        self.work = WorkMeter()
         self._blame = Blame()
         self._accused: list[_Accused] = []
         self._breaking: dict[int, tuple[str, Cause]] = {}
-        self._unprepared: dict[int, str] = {}
 
     @property
     def is_judging(self) -> bool:
@@ -158,25 +127,14 @@ class Losses:
         for stage in list(self._breaking):
             self._check_streak(stage)
 
-    def fail_setup(self, worker: Worker, error: StageSetupError) -> None:
-        """Take out a worker that can't be set up; another is started, once for a stage.
-
-        Raises:
-            StageSetupError: it was the second of the stage; lasting where all fail alike.
-        """
-        pool, text = self._pools[worker.stage], str(error)
-        if self._marks.is_going(worker.node):  # what its node lacks by now says nothing of others
+    def fail_setup(self, worker: Worker, error: Exception) -> None:
+        """See `WorkerLosses.fail_setup`."""
+        # What a node lacks that is going says nothing of others.
+        if self._marks.is_going(worker.node) and may_be_of_node(error):
             self._pools.remove(worker)
-            self._incidents.sentences.append(f"{text}; its node is going")
-            return
-        has_worked = pool.past > 0 or any(peer.is_ready for peer in pool.workers)
-        first = self._unprepared.get(worker.stage)
-        if first is not None:
-            error.is_lasting = error.is_lasting and first == text and not has_worked
-            raise error
-        self._unprepared[worker.stage] = text
-        self._pools.remove(worker)
-        self._incidents.sentences.append(f"{text}; another worker is tried")
+            self._incidents.sentences.append(f"{error}; its node is going")
+        else:
+            super().fail_setup(worker, error)
 
     def take_out(self, worker: Worker, error: Exception) -> None:
         """Take a lost worker out and queue its work again.
@@ -188,55 +146,36 @@ class Losses:
         if self._marks.is_going(worker.node) and not is_of_node(error):
             error = NodeDiedError(why)  # of which of the two it died can't be told, nor blamed
         pool = self._pools[stage]
-        death = self._judge(worker, error)
+        fate = self._judge(worker, error, why)
         entry = worker.current.entry if worker.current else WHOLE
-        seconds = worker.measure_work(self._control.now())
-        name = name_loss(death.cause, is_of_node=is_of_node(error))
-        self.work.lose_call(name, seconds, worker.node)
         where = pool.plan.name if worker.link is None else self._name(stage, worker.link)
-        over = worker.over
         sure_at = self._find_sure_at(worker, error)
-        known = WorkerDeath(worker.node, sure_at)
-        calls = self._pools.remove(worker)
-        self.anything_died = True
-        queued = sum(len(call.batch) for call in calls)
-        sentence = describe_loss(where, death.cause, over, queued, seconds, why)
-        self._incidents.sentences.append(sentence)
-        # Newest first, so that the oldest ends up first in line. Each may have ended the worker:
-        # one call is worked on while the input of the next is read, and the answer of the one
-        # before is spelled. So both are tried apart, with nothing else beside them.
-        for call in reversed(calls):
+        calls = self._remove(worker, fate, where)
+        # Each may have ended the worker: one call is worked on while the input of the next is read,
+        # and the answer of the one before is spelled. So both are tried apart, with nothing else
+        # beside them.
+        for call in calls:
             batch = self.keep_current(call)
             if batch:  # else all of it waits to begin anew, and would be worked on twice
-                self._requeue(call, self._recount(batch), death, known, why)
-        if not is_of_node(error):  # a stage that kills its workers would do so for ever
-            pool.streak.note(entry, death.suspects, worker.node, sure_at)
-        elif not (death.cause is Cause.OOM_KILLED or _is_node_death(error)):
+                if fate.exposed == 1 and call.number not in fate.innocent:
+                    death = WorkerDeath(worker.node, sure_at)
+                    self._blame.note([slot.token for slot in batch], death)
+                self._requeue(call, self._recount(batch), fate)
+        if not fate.is_of_node:  # a stage that kills its workers would do so for ever
+            pool.streak.note(entry, fate.suspects, worker.node, sure_at)
+        elif not (fate.cause is Cause.OOM_KILLED or _is_node_death(error)):
             # Out of reach, and why is not known: a stage may do that to nodes again and again.
-            tasks = [slot.token for call in calls for slot in call.batch]
+            tasks = [slot.token for call in reversed(calls) for slot in call.batch]
             turns = self._blame.note_out_of_reach(tasks, worker.node)
             pool.streak.note_again(entry, turns, worker.node, sure_at)
-        self._breaking[stage] = (why, death.cause)
+        self._breaking[stage] = (why, fate.cause)
         self._check_streak(stage)
 
-    def _requeue(
-        self, call: Call, batch: list[Slot], death: _Death, known: WorkerDeath, why: str
-    ) -> None:
-        exposed = 0 if call.number in death.innocent else death.exposed
-        if exposed == 1:
-            self._blame.note([slot.token for slot in batch], known)
-        poisoned = self._flow.requeue(
-            call.stage,
-            batch,
-            exposed,
-            holds=death.cause is Cause.OOM_KILLED,
-            most_deaths=DEATHS_PER_TASK,
-        )
-        if poisoned:
-            message = f"lost {DEATHS_PER_TASK} workers; the last: {why}"
-            due = self._blame.find_sure_at(slot.token for slot in poisoned)
-            self._accused.append(_Accused(due, call.stage, poisoned, message, death.cause))
-            self.judge()
+    def _accuse(self, stage: int, slots: list[Slot], message: str, cause: Cause) -> None:
+        """Fail slots once it is certain that no node has taken their workers."""
+        due = self._blame.find_sure_at(slot.token for slot in slots)
+        self._accused.append(_Accused(due, stage, slots, message, cause))
+        self.judge()
 
     def _recount(self, batch: list[Slot]) -> list[Slot]:
         """Return slots with the workers that they are still blamed for."""
@@ -249,20 +188,20 @@ class Losses:
         node = "" if worker.is_here else worker.node
         return self._marks.find_sure_at(node, self._control.now(), seconds)
 
-    def _judge(self, worker: Worker, error: Exception) -> _Death:
+    def _judge(self, worker: Worker, error: Exception, why: str) -> Fate:
         current = worker.current
         if isinstance(error, OverdueError) and current is not None:
             # Only what it works on can be what takes so long.
             others = frozenset(call.number for call in worker.calls.values() if call != current)
             suspects = set(current.sources)
-            return _Death(Cause.TIMEOUT, len(suspects), suspects, others)
+            return Fate(why, Cause.TIMEOUT, len(suspects), suspects, others)
         # What the kernel killed on this machine says nothing of a node that died elsewhere.
         is_memory = not _is_node_death(error) and self._is_memory(error)
         exposed = self._count_exposed(worker, error, is_memory=is_memory)
         # The kernel takes who is largest, wherever the one is that grew.
         suspects = worker.sources if exposed == 1 or not is_memory else set()
         cause = Cause.OOM_KILLED if is_memory else _find_cause(worker, error)
-        return _Death(cause, exposed, suspects)
+        return Fate(why, cause, exposed, suspects, is_of_node=is_of_node(error))
 
     def take_current(self, call: Call, receipt: Receipt) -> tuple[list[Slot], Receipt]:
         """Return what counts of an answer: not what is of sources that wait to begin anew."""
@@ -328,22 +267,7 @@ class Losses:
         if pool.streak.causes < DEATHS_PER_POOL:
             del self._breaking[stage]
         elif pool.streak.count_sure(self._control.now()) >= DEATHS_PER_POOL:
-            deaths, culprit = pool.streak.causes, pool.streak.culprit
-            name = pool.plan.name if culprit is None else self._name(stage, culprit)
-            raise make_broken(name, deaths, why, cause)
-
-    def _fail(self, stage: int, slots: list[Slot], message: str, cause: Cause) -> None:
-        name = self._name(stage, slots[0].link) if slots else ""
-        if slots and cause is Cause.OOM_KILLED:  # the next attempt gets more for that stage
-            self._incidents.memory_failures.append(name)
-        failures = [
-            Failure(slot.source, slot.key, slot.token, name, message, cause.value) for slot in slots
-        ]
-        self._flow.fail(failures)
-        self._ledger.forward((), failures)
-
-    def _name(self, chain: int, link: int) -> str:
-        return self._flow.queues[chain].stages[link].name
+            self._break(stage, why, cause)
 
 
 def is_of_node(error: Exception) -> bool:
