@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from strandline.cli.views.running.snapshot import Pace, Snapshot, take_snapshot
 from strandline.cli.views.running.snapshot_json import render_counts, render_snapshot
 from strandline.cli.views.summary import Details, describe_outcome, render_outcome
-from strandline.engine.core.flow import StageStanding
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import RunProgress
+from strandline.engine.flow.flow import StageStanding
 from strandline.ledger.records.entries import Standing
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.outcome import AttemptResult

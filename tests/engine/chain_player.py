@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from strandline.engine.call.chain_call import ChainCall
 from strandline.engine.call.handover import pack_answers, read_input
 from strandline.engine.call.slots import Slot as Waiting
 from strandline.engine.call.slots import split_opened
 from strandline.engine.call.stage.receipts import CallPart
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import pack_receipt, pack_tasks, unpack_receipt
-from strandline.engine.core.chains import Chain
-from strandline.engine.core.flow import Flow
+from strandline.engine.flow.chains import Chain
+from strandline.engine.flow.flow import Flow
+from strandline.engine.worker.chain_call import ChainCall
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming

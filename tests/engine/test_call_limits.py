@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from strandline.engine.call.limits import CallWatch, explain_overdue
-from strandline.engine.core.chains import Chain
 from strandline.engine.core.worker_pool import Call, Pool, Worker
+from strandline.engine.flow.chains import Chain
+from strandline.engine.worker.limits import CallWatch, explain_overdue
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stages.stage import Stage
 from test_flow import make_slots

@@ -123,7 +123,7 @@ STAGE = """Current thread 0x00007f1c6b1fe6c0 (most recent call first):
   File "/code/own/stages.py", line 12 in find_names
   File "/code/own/stages.py", line 20 in process
 {deep}  File "/code/strandline/engine/call/stage/trials.py", line 80 in run
-  File "/code/strandline/engine/call/chain_call.py", line 140 in _stream
+  File "/code/strandline/engine/worker/chain_call.py", line 140 in _stream
 """
 PLACES = (
     "search (re/__init__.py:176), called from find_names (own/stages.py:12), "

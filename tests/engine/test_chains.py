@@ -15,14 +15,14 @@ from chain_player import KINDS, Pass, Played, Player, SpreadSlowly, make_plan
 from example_counts import scale_examples
 from strandline.engine.autoscaler.bin_packing import Units
 from strandline.engine.autoscaler.water_filling import find_pace
-from strandline.engine.call.chain_call import ChainCall
 from strandline.engine.call.slots import Slot as Waiting
 from strandline.engine.call.stage import stage_call
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.stage.stage_tally import StageBrokenError
-from strandline.engine.core.chains import Chain, cut_chains, explain_cut, list_apart
-from strandline.engine.core.flow import Flow
 from strandline.engine.core.worker_pool import ChainStreak
+from strandline.engine.flow.chains import Chain, cut_chains, explain_cut, list_apart
+from strandline.engine.flow.flow import Flow
+from strandline.engine.worker.chain_call import ChainCall
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
 from strandline.plan.stages.stage import Stage

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.flow import Flow
 from strandline.engine.core.ports import DepartureNotice
-from strandline.engine.core.suspects import SuspectBatch
 from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.flow.flow import Flow
+from strandline.engine.flow.suspects import SuspectBatch
 from strandline.engine.preemption.departures import (
     COPIES,
     SETTLE_SECONDS,

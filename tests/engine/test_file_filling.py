@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.call_size import MOST_SECONDS, MOST_TASKS, FileFilling
-from strandline.engine.core.chains import cut_chains, explain_cut
-from strandline.engine.core.flow import Flow
 from strandline.engine.core.ports import Control, Listing
+from strandline.engine.flow.chains import cut_chains, explain_cut
+from strandline.engine.flow.flow import Flow
 from strandline.engine.inline import run_inline
 from strandline.engine.own_ledger import NoLedger
 from strandline.plan.fingerprint import Fingerprint

@@ -6,7 +6,7 @@ import pytest
 
 from strandline.engine.call.slots import Slot, split_opened
 from strandline.engine.call.stage.stage_tally import StageBrokenError
-from strandline.engine.core.flow import BROKEN_AFTER, FAILURES_KEPT, Flow
+from strandline.engine.flow.flow import BROKEN_AFTER, FAILURES_KEPT, Flow
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Emitted, Failure, Receipt, StageCounts, UniformFailure

@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.core.grouping import Grouping
+from strandline.engine.flow.grouping import Grouping
 from strandline.plan.task import Origin
 
 PARENT = b"p" * 16

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.suspects import SuspectBatch, Suspects
+from strandline.engine.flow.suspects import SuspectBatch, Suspects
 
 
 def hold(number: int, exposed: int) -> SuspectBatch:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from strandline.engine.call.slots import Slot
-from strandline.engine.call.worker_page import Located
-from strandline.engine.core.chains import Chain
 from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Pool, Worker
+from strandline.engine.flow.chains import Chain
+from strandline.engine.worker.worker_page import Located
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stages.stage import Stage
 

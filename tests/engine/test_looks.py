@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.flow import Flow
-from strandline.engine.core.suspects import SuspectBatch, Suspects
+from strandline.engine.flow.flow import Flow
+from strandline.engine.flow.suspects import SuspectBatch, Suspects
 from strandline.engine.ray.demand import wants_more
 from strandline.plan.receipt import Emitted, Failure, Receipt, StageCounts
 from strandline.plan.task import Origin

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import pack_receipt, unpack_receipt
-from strandline.engine.call.worker_page import Located, WorkerPage
 from strandline.engine.preemption.lost_work import WorkMeter, name_loss
+from strandline.engine.worker.worker_page import Located, WorkerPage
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Emitted, Receipt, StageCounts
 from strandline.plan.stages.stage import Stage

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strandline.engine.call.stage.metering import Meter
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import pack_receipt, unpack_receipt
-from strandline.engine.core.flow import Flow
+from strandline.engine.flow.flow import Flow
 from strandline.engine.preemption.replays import Replays
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Effort, Event, Receipt, StageCounts, add_efforts

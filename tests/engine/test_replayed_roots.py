@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.engine.call.slots import Slot, split_opened
-from strandline.engine.core.flow import Flow
+from strandline.engine.flow.flow import Flow
 from strandline.engine.preemption.replays import Replays
 from strandline.ledger.tally import Tally
 from strandline.plan.receipt import Emitted, Event, Receipt, StageCounts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.flow import Flow
+from strandline.engine.flow.flow import Flow
 from strandline.engine.preemption.replays import REPLAYS_PER_SOURCE, Replays
 from strandline.plan.receipt import Emitted, Event, Failure, Receipt, StageCounts
 from strandline.plan.task import Origin

@@ -12,8 +12,8 @@ from strandline.engine.autoscaler.capacity import (
     find_unmet,
     refuse_unmet,
 )
-from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.pools import PoolState
+from strandline.engine.flow.flow import StageQueue
 from strandline.engine.ray.engine import RayEngine
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan

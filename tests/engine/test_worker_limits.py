@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.call.limits import (
+from strandline.engine.worker.limits import (
     LOOK_SECONDS,
     MemoryWatch,
     WorkerLimits,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.call.worker_loop import PARTS_AHEAD, GivenBack, WorkerLoop
+from strandline.engine.worker.worker_loop import PARTS_AHEAD, GivenBack, WorkerLoop
 
 PATIENCE = 120.0
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from strandline.engine.call.worker_page import WorkerPage, read_own_stacks
+from strandline.engine.worker.worker_page import WorkerPage, read_own_stacks
 
 
 def hang_in_c(begun: int) -> None:

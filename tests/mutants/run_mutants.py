@@ -51,7 +51,7 @@ TARGETS = {
         "tests/ledger/test_suspects.py",
         "tests/ledger",
     ),
-    "pipelines/strandline/engine/core/suspects.py": (
+    "pipelines/strandline/engine/flow/suspects.py": (
         "tests/engine/test_held_suspects.py",
         "tests/engine/test_flow.py",
     ),

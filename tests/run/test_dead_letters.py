@@ -16,7 +16,7 @@ import failing_stages
 from number_runs import NumberRuns
 from pipeline_runs import Passes, crashing_at
 from strandline.engine.call.stage.stage_tally import StageBrokenError
-from strandline.engine.core.flow import BROKEN_AFTER
+from strandline.engine.flow.flow import BROKEN_AFTER
 from strandline.ledger.checks.counts import count_dead_letters
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import StagePlan

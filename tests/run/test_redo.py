@@ -166,7 +166,7 @@ def test_a_source_that_loses_its_cut_is_in_time_for_the_beginning(tuning: Tuning
 def test_a_folder_of_cuts_that_is_gone_is_no_broken_stage(
     tuning: Tuning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strandline.engine.core.flow.BROKEN_AFTER", 2)
+    monkeypatch.setattr("strandline.engine.flow.flow.BROKEN_AFTER", 2)
     tuning.run(add(1, keep=True), below(10))
     shutil.rmtree(tuning.passes.find_output(NAME) / "_strandline")
     assert ExitCode.COMPLETE is tuning.run(add(1, keep=True), below(50))

@@ -22,11 +22,11 @@ import engine_stages as bad
 import worker_stages as told
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import pack_tasks
-from strandline.engine.core.chains import list_apart
-from strandline.engine.core.flow import Flow
 from strandline.engine.core.pools import CALLS_PER_WORKER, DEATHS_PER_POOL
 from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.worker_pool import Worker
+from strandline.engine.flow.chains import list_apart
+from strandline.engine.flow.flow import Flow
 from strandline.engine.ray.ledger_actor import RayLedger
 from strandline.engine.ray.losses import Losses
 from strandline.engine.ray.pool import RayPools

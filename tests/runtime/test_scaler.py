@@ -15,9 +15,9 @@ import engine_stages as bad
 import worker_stages as told
 from strandline.engine.autoscaler.capacity import NoRoomError
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.chains import list_apart
-from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.ports import RunProgress
+from strandline.engine.flow.chains import list_apart
+from strandline.engine.flow.flow import StageQueue
 from strandline.engine.ray.pool import RayPools
 from strandline.engine.ray.scaler import LOOK_SECONDS, PENDING_SECONDS, SURGE_SECONDS, Scaler
 from strandline.plan.pipeline import PipelinePlan, StagePlan

@@ -14,8 +14,8 @@ import pytest
 
 import engine_stages as bad
 import streaming_stages as told
-from strandline.engine.call.worker_loop import PARTS_AHEAD
 from strandline.engine.core.pools import CALLS_PER_WORKER, bound_queue
+from strandline.engine.worker.worker_loop import PARTS_AHEAD
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.run.attempt.attempt import run_attempt

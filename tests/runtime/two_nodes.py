@@ -16,9 +16,9 @@ from engine_stages import Identity
 from local_clusters import STORE, join_local_cluster
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_tasks
-from strandline.engine.core.chains import list_apart
 from strandline.engine.core.pools import CALLS_PER_WORKER
 from strandline.engine.core.worker_pool import Pool, Worker
+from strandline.engine.flow.chains import list_apart
 from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Lineage, Task

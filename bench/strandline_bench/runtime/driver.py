@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.flow import Flow
+from strandline.engine.flow.flow import Flow
 from strandline.ledger.tally import Tally
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from strandline.engine.call.doubt import FailureDoubt
 from strandline.engine.call.handover import Pack, pack_answers, read_input
-from strandline.engine.call.limits import CallWatch, explain_overdue
 from strandline.engine.call.payloads import Dumps, measure
 from strandline.engine.call.setup import (
     StageHooks,
@@ -30,16 +29,17 @@ from strandline.engine.call.slots import Slot, split_opened
 from strandline.engine.call.stage.receipts import OpenTask
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_tasks
-from strandline.engine.call.worker_page import read_own_stacks
 from strandline.engine.core.call_size import SINK_SECONDS
-from strandline.engine.core.flow import Flow
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Control, Ending, Listing
+from strandline.engine.flow.flow import Flow
 from strandline.engine.loop.admission import Admission
 from strandline.engine.loop.loop import EngineLoop
 from strandline.engine.loop.transport import RunState, Transport
 from strandline.engine.own_ledger import Ledger, draining_after_faults, opened_ledger
 from strandline.engine.preemption.last_words import explain_hang
+from strandline.engine.worker.limits import CallWatch, explain_overdue
+from strandline.engine.worker.worker_page import read_own_stacks
 from strandline.ledger.access.session import LedgerSession
 from strandline.ledger.location import LedgerLocation
 from strandline.plan.errors import StageInterruptedError

@@ -26,7 +26,7 @@ from strandline.cli.report.panels import read_artifacts
 from strandline.cli.views.attempt import read_live, view_attempt
 from strandline.cli.views.running.snapshot_json import parse_json
 from strandline.data.statistics.request_figures import RequestFigures, read_figures
-from strandline.engine.core.chains import cut_chains
+from strandline.engine.flow.chains import cut_chains
 from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.checks.counts import count_finished, count_sources
 from strandline.ledger.output_root import read_output_root

@@ -12,9 +12,9 @@ from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from strandline.engine.core.flow import Flow
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.pools import PoolState
+from strandline.engine.flow.flow import Flow
 from strandline.ledger.access.heartbeat import Heartbeat
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.records.entries import ListedSource, Standing

@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from strandline.engine.call.limits import explain_overdue
 from strandline.engine.call.slots import Slot, describe_keys
-from strandline.engine.call.worker_page import Located, WorkerAddress, WorkerPage
 from strandline.engine.core.call_size import TaskCost
-from strandline.engine.core.chains import WHOLE, Chain, Entry
 from strandline.engine.core.pools import FIRST_CALL, PoolState
+from strandline.engine.flow.chains import WHOLE, Chain, Entry
+from strandline.engine.worker.limits import explain_overdue
+from strandline.engine.worker.worker_page import Located, WorkerAddress, WorkerPage
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import StageCounts
 

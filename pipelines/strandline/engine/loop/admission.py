@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from strandline.engine.call.handover import Pack
-from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import SOURCES_AHEAD, ListingThread
 from strandline.engine.core.ports import ADMIT_BATCH, Admitted, ListingState
+from strandline.engine.flow.flow import Flow
 from strandline.engine.loop.roots import enter_roots
 from strandline.ledger.records.entries import QUARANTINED, SKIPPED, ListedSource, Standing
 from strandline.plan.receipt import Event, Failure

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from strandline.engine.autoscaler.model import find_ratio
-from strandline.engine.call.chain_call import SPILL_SECONDS, SPILL_SECONDS_OF_SINKS
 from strandline.engine.core.call_size import (
     CALL_SECONDS,
     SINK_SECONDS,
@@ -20,10 +19,11 @@ from strandline.engine.core.call_size import (
     level_calls,
     size_call,
 )
-from strandline.engine.core.chains import Chain
-from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.pools import bound_calls, bound_queue
 from strandline.engine.core.worker_pool import Pool
+from strandline.engine.flow.chains import Chain
+from strandline.engine.flow.flow import StageQueue
+from strandline.engine.worker.chain_call import SPILL_SECONDS, SPILL_SECONDS_OF_SINKS
 from strandline.plan.receipt import StageCounts
 
 

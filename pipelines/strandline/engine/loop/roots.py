@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from strandline.engine.call.handover import Pack, pack_alone
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.stage.receipts import format_message
-from strandline.engine.core.flow import Flow
 from strandline.engine.core.odd_sources import explain_odd
 from strandline.engine.core.ports import Admitted
+from strandline.engine.flow.flow import Flow
 from strandline.ledger.records.entries import HAS_FAILED, RELEASED, ListedSource
 from strandline.plan.receipt import Failure
 from strandline.plan.stages.ends import Source

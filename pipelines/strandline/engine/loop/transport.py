@@ -14,9 +14,9 @@ from typing import Any
 
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.call_size import FileFilling
-from strandline.engine.core.flow import Flow
 from strandline.engine.core.pools import PoolState, find_heaviest
 from strandline.engine.core.ports import NO_WORK, Control, Incidents, ListingState, WorkCost
+from strandline.engine.flow.flow import Flow
 from strandline.engine.loop.admission import Admission, RunLedger
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Receipt

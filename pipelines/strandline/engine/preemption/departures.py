@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from typing import Any, Protocol
 
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.flow import Flow
 from strandline.engine.core.ports import DepartureNotice
 from strandline.engine.core.worker_pool import Call
+from strandline.engine.flow.flow import Flow
 from strandline.engine.preemption.nodes import LostNodes
 
 SETTLE_SECONDS = 1.0

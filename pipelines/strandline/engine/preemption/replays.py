@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.flow import Flow
+from strandline.engine.flow.flow import Flow
 from strandline.plan.receipt import Event, Receipt
 
 REPLAYS_PER_SOURCE = 3  # while no node is lost

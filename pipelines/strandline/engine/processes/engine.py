@@ -17,12 +17,12 @@ from uuid import uuid4
 from strandline.engine.call.payloads import Dumps
 from strandline.engine.call.setup import FirstTimes, WorkerSite
 from strandline.engine.call.wire import Plain, pack_tasks
-from strandline.engine.core.chains import Chain, cut_chains
-from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.pools import DEATHS_PER_TASK
 from strandline.engine.core.ports import Control, Ending, Listing
 from strandline.engine.core.worker_pool import Worker
+from strandline.engine.flow.chains import Chain, cut_chains
+from strandline.engine.flow.flow import Flow
 from strandline.engine.loop.admission import ThreadAdmission
 from strandline.engine.loop.loop import EngineLoop
 from strandline.engine.loop.pooled import PooledTransport

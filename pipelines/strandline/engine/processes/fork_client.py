@@ -16,11 +16,11 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
-from strandline.engine.call.worker_page import WorkerPage
 from strandline.engine.processes.fork_program import take_program
 from strandline.engine.processes.fork_server import BEGUN, WORD
 from strandline.engine.processes.frames import Message, MessageReader, send
 from strandline.engine.processes.worker import WorkerTerms
+from strandline.engine.worker.worker_page import WorkerPage
 from strandline.plan.errors import StrandlineError
 from strandline.storage.outputs.disk.own_handles import keep_own
 from strandline_api.outcome.causes import Cause

@@ -27,10 +27,10 @@ from strandline.engine.call.descendants import (
     end_with_parent,
     list_children,
 )
-from strandline.engine.call.worker_page import WorkerPage
 from strandline.engine.processes.frames import receive
 from strandline.engine.processes.termination import WorkerTermination
 from strandline.engine.processes.worker import WorkerTerms, load_chain, work
+from strandline.engine.worker.worker_page import WorkerPage
 from strandline.plan.errors import StrandlineError
 from strandline.storage.outputs.disk.own_handles import keep_own
 

@@ -10,11 +10,10 @@ from multiprocessing.connection import wait
 from typing import Any, NamedTuple
 
 from strandline.engine.call.setup import PackedStage, WorkerSite, find_folder, remove
-from strandline.engine.call.worker_page import WorkerAddress
 from strandline.engine.core.call_size import CALL_SECONDS
-from strandline.engine.core.chains import Chain
-from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.flow.chains import Chain
+from strandline.engine.flow.flow import StageQueue
 from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.engine.processes.fork_client import Fork, ForkServer
 from strandline.engine.processes.worker import (
@@ -25,6 +24,7 @@ from strandline.engine.processes.worker import (
     Split,
     WorkerTerms,
 )
+from strandline.engine.worker.worker_page import WorkerAddress
 from strandline.storage.outputs.ports import OutputLocation
 from strandline.storage.volume.inflight import InFlightTable
 

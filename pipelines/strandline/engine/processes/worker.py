@@ -20,10 +20,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple, NoReturn
 
-from strandline.engine.call.chain_call import ChainCall
 from strandline.engine.call.doubt import FailureDoubt
 from strandline.engine.call.handover import Pack, pack_answers, read_input
-from strandline.engine.call.limits import MemoryWatch, choose_limits, read_own_memory
 from strandline.engine.call.payloads import Dumps
 from strandline.engine.call.setup import (
     MOST_SENTENCES,
@@ -35,9 +33,11 @@ from strandline.engine.call.setup import (
 )
 from strandline.engine.call.stage.receipts import CallPart
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks
-from strandline.engine.call.worker_page import WorkerPage
-from strandline.engine.core.chains import Entry
+from strandline.engine.flow.chains import Entry
 from strandline.engine.processes.frames import receive, send
+from strandline.engine.worker.chain_call import ChainCall
+from strandline.engine.worker.limits import MemoryWatch, choose_limits, read_own_memory
+from strandline.engine.worker.worker_page import WorkerPage
 from strandline.plan.errors import StageInterruptedError, StrandlineError
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Receipt, StageCounts

@@ -12,9 +12,9 @@ from typing import Any
 from ray import cloudpickle
 
 from strandline.engine.call.wire import pack_tasks
-from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.ports import ADMIT_BATCH, Admitted
+from strandline.engine.flow.flow import Flow
 from strandline.engine.loop.admission import ThreadAdmission
 from strandline.engine.ray.ledger_actor import RayLedger
 from strandline.ledger.records.entries import RELEASED

@@ -11,10 +11,10 @@ from ray.exceptions import RayError
 
 from strandline.engine.autoscaler.capacity import refuse_unmet
 from strandline.engine.call.setup import FirstTimes
-from strandline.engine.core.chains import cut_chains
-from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.ports import Control, Ending, Listing
+from strandline.engine.flow.chains import cut_chains
+from strandline.engine.flow.flow import Flow
 from strandline.engine.loop.loop import EngineLoop
 from strandline.engine.loop.transport import RunState
 from strandline.engine.ray import ledger_actor, worker

@@ -22,12 +22,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from strandline.engine.call.setup import WorkerSite, find_folder, remove
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_batch
-from strandline.engine.call.worker_page import WorkerAddress
-from strandline.engine.core.chains import Chain
 from strandline.engine.core.pools import FreeWorkers
 from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.flow.chains import Chain
 from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.engine.ray.worker import start_worker
+from strandline.engine.worker.worker_page import WorkerAddress
 from strandline.plan.receipt import Receipt
 from strandline.storage.outputs.ports import OutputLocation
 from strandline.storage.volume.inflight import InFlightTable

@@ -16,7 +16,6 @@ from ray.exceptions import NodeDiedError, ObjectLostError, RayError, RayTaskErro
 
 from strandline.engine.autoscaler.capacity import FirstWorkers
 from strandline.engine.call.wire import Plain
-from strandline.engine.call.worker_page import WorkerAddress
 from strandline.engine.core.ports import Leave
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.loop.pooled import LISTING_SECONDS, POLL_SECONDS, PooledTransport
@@ -33,6 +32,7 @@ from strandline.engine.ray.losses import LOSSES, Losses, OverdueError, is_of_nod
 from strandline.engine.ray.pool import RayData, RayPools
 from strandline.engine.ray.scaler import Scaler, find_nodes, list_nodes
 from strandline.engine.ray.worker import LinkWatch
+from strandline.engine.worker.worker_page import WorkerAddress
 from strandline.storage.outputs.ports import OutputLocation
 
 LEAVE_SECONDS = 0.1  # from one look at nodes that are going to the next

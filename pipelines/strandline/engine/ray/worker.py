@@ -25,10 +25,8 @@ from ray import cloudpickle
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from strandline.engine.call.chain_call import ChainCall
 from strandline.engine.call.doubt import FailureDoubt
 from strandline.engine.call.handover import Unreadable, pack_answers, read_input
-from strandline.engine.call.limits import MemoryWatch, choose_limits, read_own_memory
 from strandline.engine.call.setup import (
     MOST_SENTENCES,
     PackedStage,
@@ -46,11 +44,13 @@ from strandline.engine.call.wire import (
     pick_tasks,
     read_lineage,
 )
-from strandline.engine.call.worker_loop import Answers, GivenBack, WorkerLoop
-from strandline.engine.call.worker_page import Located, WorkerAddress, WorkerPage
-from strandline.engine.core.chains import Chain, Entry
 from strandline.engine.core.pools import CALLS_PER_WORKER
 from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Worker
+from strandline.engine.flow.chains import Chain, Entry
+from strandline.engine.worker.chain_call import ChainCall
+from strandline.engine.worker.limits import MemoryWatch, choose_limits, read_own_memory
+from strandline.engine.worker.worker_loop import Answers, GivenBack, WorkerLoop
+from strandline.engine.worker.worker_page import Located, WorkerAddress, WorkerPage
 from strandline.plan.errors import StageInterruptedError
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Task

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from strandline.engine.core.chains import cut_chains
+from strandline.engine.flow.chains import cut_chains
 from strandline.ledger.access.lease import OnChange
 from strandline.plan.partition import Balance, Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-from strandline.engine.core.flow import FAILURES_KEPT
+from strandline.engine.flow.flow import FAILURES_KEPT
 from strandline.ledger.store.rows import list_failures
 from strandline.run.attempt.failures import group_failures
 from strandline.run.attempt.outcome import conclude_tracked

@@ -15,9 +15,9 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.call.stage.metering import Meter
 from strandline.engine.call.stage.receipts import find_gone
 from strandline.engine.call.stage.stage_tally import StageBrokenError, StageTally
-from strandline.engine.core.chains import Chain, list_apart
-from strandline.engine.core.grouping import Grouping
-from strandline.engine.core.suspects import SuspectBatch, Suspects
+from strandline.engine.flow.chains import Chain, list_apart
+from strandline.engine.flow.grouping import Grouping
+from strandline.engine.flow.suspects import SuspectBatch, Suspects
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, Receipt, StageCounts
 
