@@ -21,22 +21,13 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, NoReturn
 
 from strandline.engine.call.doubt import FailureDoubt
-from strandline.engine.call.handover import Pack, pack_answers, read_input
+from strandline.engine.call.handover import read_input
 from strandline.engine.call.payloads import Dumps
-from strandline.engine.call.setup import (
-    MOST_SENTENCES,
-    PackedStage,
-    StageHooks,
-    WorkerSite,
-    load_stage,
-    set_up_call,
-)
-from strandline.engine.call.stage.receipts import CallPart
-from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks
+from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage
+from strandline.engine.call.wire import Plain, pack_receipt
 from strandline.engine.flow.chains import Entry
 from strandline.engine.processes.frames import receive, send
-from strandline.engine.worker.chain_call import ChainCall
-from strandline.engine.worker.limits import MemoryWatch, choose_limits, read_own_memory
+from strandline.engine.worker.chain_worker import ChainWorker
 from strandline.engine.worker.worker_page import WorkerPage
 from strandline.plan.errors import StageInterruptedError, StrandlineError
 from strandline.plan.pipeline import StagePlan
@@ -105,19 +96,6 @@ class LeaveWork(NamedTuple):
     """A request to leave the call at work and those that wait, where a stage can do that."""
 
 
-class _Answer(NamedTuple):
-    """A part of an answer to a call.
-
-    Attributes:
-        receipt: of it.
-        is_open: the answer goes on.
-    """
-
-    content: Plain
-    receipt: Receipt
-    is_open: bool
-
-
 def load_chain(stages: Sequence[PackedStage]) -> list[StagePlan]:
     """Return the stages of a chain, whose modules are loaded with them.
 
@@ -145,42 +123,72 @@ def work(
         page: that it shares with the driver.
     """
     page.offer_stacks()
+    joins_below, dumps = terms.joins_below[chain], terms.dumps
     try:
-        worker = _Worker(terms, load(), page, joins_below=terms.joins_below[chain])
+        worker = ChainWorker(
+            load(), terms.outputs, terms.site, terms.node, page, dumps, joins_below=joins_below
+        )
     except StrandlineError as error:
         send(line, (ERROR, error))
         return
     doubt = FailureDoubt(is_stopping, time.monotonic)
-    requests = _Requests(line, partial(worker.splitting, doubt), worker.is_leaving.set)
+    requests = _Requests(line, partial(_splitting, worker, doubt), worker.leave)
     requests.send(READY, None)
     while True:
         _answer(worker, requests, doubt)
 
 
-def _answer(worker: _Worker, requests: _Requests, doubt: FailureDoubt) -> None:
-    request = requests.take()
+def _answer(worker: ChainWorker, requests: _Requests, doubt: FailureDoubt) -> None:
+    number, entry, packed, handed = requests.take()
+    tasks, unreadable = read_input(packed)
     try:
-        for answer in worker.run(request):
-            if doubt.concerns(answer.receipt):
-                requests.send(RETURNED, request.number)
+        for made in worker.run(number, entry, tasks, unreadable, handed):
+            content = [number, *worker.pack_answer(made)]
+            if doubt.concerns(made.part.receipt):
+                requests.send(RETURNED, number)
                 return
-            requests.send(ANSWER, answer.content)
-            if answer.is_open:
-                worker.leave(requests.proceeds.get().left)
+            requests.send(ANSWER, content)
+            if made.part.opened is not None:
+                left = requests.proceeds.get().left
+                if left is not None:
+                    worker.call.leave(left)
     except StageInterruptedError:
-        requests.send(RETURNED, request.number)
+        requests.send(RETURNED, number)
     except StrandlineError as error:
         if doubt.is_on():
-            requests.send(RETURNED, request.number)
+            requests.send(RETURNED, number)
         else:
             requests.send(ERROR, error)
+
+
+@contextmanager
+def _splitting(worker: ChainWorker, doubt: FailureDoubt, number: int) -> Iterator[Plain | None]:
+    """Provide the finished part of a call without its unit at work; None: nothing to part.
+
+    Later parts of the call follow after the block. It ends with the tokens of tasks that the call
+    goes on with, and of tasks that were returned.
+    """
+    if number != worker.number:
+        yield None
+        return
+    with worker.call.splitting() as split:
+        if split is None or number != worker.number:
+            yield None
+            return
+        part, kept_tokens, idle_tokens = split
+        if doubt.concerns(part.receipt):
+            nothing = pack_receipt(Receipt((), (), (), StageCounts()))
+            yield [number, [], [*nothing, None, "", []], kept_tokens, None]
+            return
+        packed, receipt = worker.pack(part)
+        yield [number, packed, [*receipt, None, "", []], kept_tokens, idle_tokens]
 
 
 class _Requests:
     """Requests of the driver, read ahead; the process ends with its driver.
 
     Args:
-        splitting: see `_Worker.splitting`.
+        splitting: see `_splitting`.
         leave: has stages leave their work.
     """
 
@@ -244,86 +252,3 @@ class _Requests:
                 self._calls.remove(call)
         if call is not None:
             self.send(RETURNED, number)
-
-
-class _Worker:
-    """Stages that are set up in this process.
-
-    Attributes:
-        is_leaving: is set to have stages leave their work.
-    """
-
-    def __init__(
-        self,
-        terms: WorkerTerms,
-        plans: Sequence[StagePlan],
-        page: WorkerPage,
-        *,
-        joins_below: bool,
-    ) -> None:
-        now = time.perf_counter
-        self._sentences: deque[str] = deque(maxlen=MOST_SENTENCES)
-        self.is_leaving = threading.Event()
-        hooks = StageHooks(self._sentences.append, self.is_leaving.is_set)
-        outputs, site, node, dumps = terms.outputs, terms.site, terms.node, terms.dumps
-        calls = [set_up_call(plan, outputs, site, node, now, hooks) for plan in plans]
-        self._page = page
-        for call in calls:
-            call.share_waits(lambda begun: page.note_wait(begun, now()))
-        self._call = ChainCall(plans, calls, now, dumps, self._note, joins_below=joins_below)
-        self._pack: Pack = partial(pack_tasks, dumps=dumps)
-        self._number = -1  # number of the call at work, or of the last one
-        first = plans[0]  # limits are the same for all
-        limits = choose_limits(first.max_age, first.max_memory, first.memory)
-        self._watch = MemoryWatch(limits, time.monotonic, read_own_memory)
-
-    def run(self, request: CallRequest) -> Iterator[_Answer]:
-        """Yield the answer to a call, part by part: receipt, tasks, and what is new.
-
-        The receipt ends with the task that the next part begins with, why this worker should be
-        replaced, and what its stages have reported, as that of a worker on Ray does.
-        """
-        tasks, unreadable = read_input(request.tasks)
-        self._number = request.number
-        (link, is_alone), handed = request.entry, request.handed
-        for part in self._call.stream(tasks, unreadable, handed, link, is_alone=is_alone):
-            content = self._pack_part(request.number, part)
-            yield _Answer(content, part.receipt, part.opened is not None)
-
-    @contextmanager
-    def splitting(self, doubt: FailureDoubt, number: int) -> Iterator[Plain | None]:
-        """Provide the finished part of a call without its unit at work; None: nothing to part.
-
-        Later parts of the call follow after the block. It ends with the tokens of tasks that the
-        call goes on with, and of tasks that were returned.
-        """
-        if number != self._number:
-            yield None
-            return
-        with self._call.splitting() as split:
-            if split is None or number != self._number:
-                yield None
-                return
-            part, kept_tokens, idle_tokens = split
-            if doubt.concerns(part.receipt):
-                nothing = pack_receipt(Receipt((), (), (), StageCounts()))
-                yield [number, [], [*nothing, None, "", []], kept_tokens, None]
-                return
-            name_stage = partial(self._call.name_maker, part.receipt)
-            _, packed, receipt = pack_answers(name_stage, part.data, part.receipt, self._pack)
-            yield [number, packed, [*pack_receipt(receipt), None, "", []], kept_tokens, idle_tokens]
-
-    def _note(self, link: int) -> None:
-        self._page.note(self._number, link)
-
-    def leave(self, token: bytes | None) -> None:
-        """Have an answer go on no more; None: it goes on."""
-        if token is not None:
-            self._call.leave(token)
-
-    def _pack_part(self, number: int, part: CallPart) -> Plain:
-        name_stage = partial(self._call.name_maker, part.receipt)
-        _, packed, receipt = pack_answers(name_stage, part.data, part.receipt, self._pack)
-        opened = part.opened and list(part.opened)
-        sentences = [self._sentences.popleft() for _ in range(len(self._sentences))]
-        return [number, packed, [*pack_receipt(receipt), opened, self._watch.look(), sentences]]

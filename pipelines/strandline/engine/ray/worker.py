@@ -10,10 +10,8 @@ import faulthandler
 import gc
 import os
 import sys
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,46 +24,36 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.call.doubt import FailureDoubt
-from strandline.engine.call.handover import Unreadable, pack_answers, read_input
+from strandline.engine.call.handover import read_input
 from strandline.engine.call.setup import (
-    MOST_SENTENCES,
     PackedStage,
-    StageHooks,
     WorkerSite,
     load_stage,
-    set_up_call,
 )
-from strandline.engine.call.stage.receipts import CallPart
 from strandline.engine.call.wire import (
     Plain,
     pack_pages,
-    pack_receipt,
-    pack_tasks,
     pick_tasks,
     read_lineage,
 )
 from strandline.engine.core.pools import CALLS_PER_WORKER
 from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Worker
 from strandline.engine.flow.chains import Chain, Entry
-from strandline.engine.worker.chain_call import ChainCall
-from strandline.engine.worker.limits import MemoryWatch, choose_limits, read_own_memory
+from strandline.engine.worker.chain_worker import ChainWorker, MadePart
 from strandline.engine.worker.worker_loop import Answers, GivenBack, WorkerLoop
 from strandline.engine.worker.worker_page import Located, WorkerAddress, WorkerPage
 from strandline.plan.errors import StageInterruptedError
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.task import Task
 from strandline.storage.outputs.disk.own_handles import keep_own_sockets
 from strandline.storage.outputs.ports import OutputLocation
 
 Picks = list[list[int]]
-_Made = tuple[CallPart, str]
 
 CONTROL = "control"
 # A call that is done needs the interpreter a few times to be answered; the stage may be at work on
 # the next one, and by default keeps it for 5 ms each time.
 LOG_BYTES = 16_384  # of a dead worker's log
 _SWITCH_SECONDS = 0.0002
-_PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
 
 
 class StageWorker:
@@ -89,18 +77,14 @@ class StageWorker:
         faulthandler.enable(all_threads=False)
         self._page = WorkerPage.make()
         self._page.offer_stacks()
-        self._number = 0  # of the call at work
         self._stages = stages
         self._joins_below = joins_below
         self._outputs = outputs
         self._site = site
         self._loop = WorkerLoop()
-        self._call: ChainCall | None = None
-        self._watch: MemoryWatch | None = None
+        self._chain: ChainWorker | None = None
         self._doubt = FailureDoubt(lambda: False, time.monotonic)
-        self._open: dict[int, Answers[_Made]] = {}
-        self._sentences: deque[str] = deque(maxlen=MOST_SENTENCES)
-        self._is_leaving = threading.Event()
+        self._open: dict[int, Answers[MadePart]] = {}
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def find_address(self) -> WorkerAddress:
@@ -130,9 +114,7 @@ class StageWorker:
             picks: each with slots that its task has handed on before, where it has.
 
         Returns:
-            The receipt ends with the task that goes on in the next part (token, slots handed on;
-            None: there is none), why this worker should be replaced (see `MemoryWatch.look`), and
-            what its stages have reported. Of a call that was given back it is empty.
+            See `ChainWorker.pack_answer`; empty if the call was given back.
         """
         picked = list(pick_tasks(picks, blocks))
         tasks, unreadable = read_input(picked)
@@ -141,9 +123,10 @@ class StageWorker:
             for packed, (_, _, *before) in zip(picked, picks, strict=True)
             if before
         }
-        work = partial(self._process, number, entry, tasks, unreadable, handed)
+        assert self._chain is not None  # `prepare` comes before any call
+        parts = self._chain.run(number, entry, tasks, unreadable, handed)
         try:
-            return self._take(number, self._loop.begin(number, work))
+            return self._take(number, self._loop.begin(number, partial(self._process, parts)))
         except (GivenBack, StageInterruptedError):
             return [], []
 
@@ -154,9 +137,9 @@ class StageWorker:
         Args:
             left: the token of the task that it goes on with, where no more of it is wanted.
         """
-        assert self._call is not None  # a call goes on
+        assert self._chain is not None  # a call goes on
         if left is not None:
-            self._call.leave(left)
+            self._chain.call.leave(left)
         try:
             return self._take(number, self._open.pop(number))
         except StageInterruptedError:
@@ -174,14 +157,17 @@ class StageWorker:
         The sentences are those that stages reported since the last call of this method. The last
         value is the seconds of the call in which stages waited for services.
         """
-        link, over = (0, "") if self._call is None else self._call.find_work()
-        waited = self._page.read_wait(self._number, time.perf_counter())
-        return link, over, self._take_sentences(), waited
+        if self._chain is None:
+            return 0, "", [], 0.0
+        link, over = self._chain.call.find_work()
+        waited = self._page.read_wait(self._chain.number, time.perf_counter())
+        return link, over, self._chain.take_sentences(), waited
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def leave(self) -> None:
         """Have stages leave their work that can do so; their calls are returned."""
-        self._is_leaving.set()
+        if self._chain is not None:
+            self._chain.leave()
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def skip(self, number: int) -> None:
@@ -196,53 +182,27 @@ class StageWorker:
         plans = [load_stage(stage, cloudpickle.loads) for stage in self._stages]
         # Only what the first one yields travels on by itself: a replay begins with its tasks.
         plans[1:] = [replace(plan, streams=False) for plan in plans[1:]]
-        now = time.perf_counter
-        hooks = StageHooks(self._sentences.append, self._is_leaving.is_set)
-        calls = [set_up_call(plan, self._outputs, self._site, node, now, hooks) for plan in plans]
-        for call in calls:
-            call.share_waits(lambda begun: self._page.note_wait(begun, now()))
-        note, joins_below = self._note, self._joins_below
-        self._call = ChainCall(plans, calls, now, cloudpickle.dumps, note, joins_below=joins_below)
-        plan = plans[0]  # the others have the same limits
-        limits = choose_limits(plan.max_age, plan.max_memory, plan.memory)
-        self._watch = MemoryWatch(limits, time.monotonic, read_own_memory)
+        outputs, site, page, dumps = self._outputs, self._site, self._page, cloudpickle.dumps
+        self._chain = ChainWorker(
+            plans, outputs, site, node, page, dumps, joins_below=self._joins_below
+        )
         # Objects that are loaded by now stay; a search for garbage would look at all of them every
         # time.
         gc.freeze()
 
-    def _note(self, link: int) -> None:
-        self._page.note(self._number, link)
-
-    def _process(
-        self,
-        number: int,
-        entry: Entry,
-        tasks: list[Task],
-        unreadable: list[Unreadable],
-        handed: Mapping[bytes, int],
-    ) -> Iterator[_Made]:
-        assert self._call is not None  # `prepare` comes before any call
-        assert self._watch is not None
-        self._number, (link, is_alone) = number, entry
-        for part in self._call.stream(tasks, unreadable, handed, link, is_alone=is_alone):
+    def _process(self, parts: Iterator[MadePart]) -> Iterator[MadePart]:
+        for made in parts:
             # A signal to all ends this process, and its work is then queued again.
-            self._doubt.concerns(part.receipt)
-            yield part, self._watch.look()
+            self._doubt.concerns(made.part.receipt)
+            yield made
 
-    def _take(self, number: int, answers: Answers[_Made]) -> tuple[list[Any], Plain]:
-        part, word = answers.take()
-        assert self._call is not None  # an answer comes from a call that was set up
-        name_stage = partial(self._call.name_maker, part.receipt)
-        _, packed, receipt = pack_answers(name_stage, part.data, part.receipt, _PACK)
-        if part.opened is not None:
+    def _take(self, number: int, answers: Answers[MadePart]) -> tuple[list[Any], Plain]:
+        made = answers.take()
+        assert self._chain is not None  # an answer comes from a call that was set up
+        packed, receipt = self._chain.pack_answer(made)
+        if made.part.opened is not None:
             self._open[number] = answers
-        opened = part.opened and list(part.opened)
-        sentences = self._take_sentences()
-        return pack_pages(packed), [*pack_receipt(receipt), opened, word, sentences]
-
-    def _take_sentences(self) -> list[str]:
-        """Return what was reported, once; stages may report from threads of their own."""
-        return [self._sentences.popleft() for _ in range(len(self._sentences))]
+        return pack_pages(packed), receipt
 
 
 def find_address() -> WorkerAddress:
