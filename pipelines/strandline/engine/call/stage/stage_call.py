@@ -14,9 +14,8 @@ from itertools import count
 from types import MappingProxyType
 from typing import cast
 
-import pyarrow as pa
-
 from strandline.engine.call.payloads import copy_tasks, measure
+from strandline.engine.call.stage.answers import AnswerCheck, join_blindly
 from strandline.engine.call.stage.cuts import CutCall
 from strandline.engine.call.stage.metering import (
     WaitClock,
@@ -29,7 +28,6 @@ from strandline.engine.call.stage.receipts import (
     FlushError,
     OpenTask,
     ReceiptDraft,
-    ShapeError,
 )
 from strandline.engine.call.stage.rescue import Rescue
 from strandline.engine.call.stage.sink_call import SinkCall
@@ -43,9 +41,7 @@ from strandline.plan.task import (
     FailedRow,
     FailedTask,
     Lineage,
-    NoneTask,
     Origin,
-    Slot,
     Task,
     lineage_of,
 )
@@ -75,6 +71,7 @@ class StageCall:
     ) -> None:
         self._plan = plan
         self._stage: Stage = plan.stage
+        self._check = AnswerCheck(plan.name)
         self._now = now
         self._waits = WaitClock(now)
         plan.stage.waiting = self._waits.waiting
@@ -241,8 +238,10 @@ class StageCall:
     def _flush(self) -> bytes | None:
         piece: object = cast("StatefulFilter", self._stage).flush()
         if piece is not None and not isinstance(piece, bytes):
-            self._refuse(f"flushed {type(piece).__name__}; it must be bytes, or None for nothing")
-        return cast("bytes | None", piece)
+            self._check.refuse(
+                f"flushed {type(piece).__name__}; it must be bytes, or None for nothing"
+            )
+        return piece
 
     def _forget(self) -> None:
         try:
@@ -271,7 +270,7 @@ class StageCall:
         if isinstance(answer, list):
             writing.fan_out([lineage], answer)
         else:
-            writing.pass_on(lineage, self._check(answer))
+            writing.pass_on(lineage, self._check.take_slot(answer))
         return None
 
     def _stream_tasks(
@@ -369,17 +368,17 @@ class StageCall:
                 writing.fan_out(lineages, slots)
             return
         if len(answers) != len(tasks):
-            self._refuse(
+            self._check.refuse(
                 f"answered a batch of {len(tasks)} tasks with {len(answers)}; it must give one "
                 "answer a task, in order: NoneTask() for a filtered one, FailedTask(msg) for one "
                 "to be tried again"
             )
         for task, lineage, answer in zip(before, lineages, answers, strict=True):
             if not self._rescue.take([lineage], task, answer, self._process_one, writing):
-                writing.pass_on(lineage, self._check(answer))
+                writing.pass_on(lineage, self._check.take_slot(answer))
 
     def _process_batch(self, tasks: Sequence[Task]) -> list[object]:
-        return self._check_list(self._stage.process_batch(list(tasks)))
+        return self._check.take_list(self._stage.process_batch(list(tasks)))
 
     def _process_one(self, task: Task) -> object:
         """Return what a stage of batches makes of one task."""
@@ -394,37 +393,17 @@ class StageCall:
             before = self._rescue.copy(joined)
             answer = self._trials.run(partial(self._process, joined))
         except StageRaisedError as error:
-            before = before or _join_blindly(tasks)
+            before = before or join_blindly(tasks)
             self._rescue.lose(lineages, before, error, self._process, writing)
             return
         if self._rescue.take(lineages, before, answer, self._process, writing):
             return
-        slots = answer if isinstance(answer, list) else [self._check(answer)]
+        slots = answer if isinstance(answer, list) else [self._check.take_slot(answer)]
         writing.fan_out(lineages, slots)
 
     def _answer_sink(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         assert self._sink is not None  # every sink is handed its place
         self._sink.write(tasks, writing)
-
-    def _check_list(self, answers: object) -> list[object]:
-        if not isinstance(answers, list):
-            self._refuse(f"answered a batch with {type(answers).__name__}; it must be a list")
-        return cast("list[object]", answers)
-
-    def _check(self, answer: object) -> Slot:
-        if answer is None or isinstance(answer, (Task, NoneTask, FailedTask)):
-            return answer
-        if isinstance(answer, list):
-            self._refuse("fanned out in a batch, so no child has one parent; set batchSize to 1")
-        self._refuse(
-            f"answered with {type(answer).__name__}; it must answer with Task, NoneTask or "
-            "FailedTask"
-        )
-        return None
-
-    def _refuse(self, what: str) -> None:
-        msg = f"stage {self._plan.name!r} {what}"
-        raise ShapeError(msg)
 
 
 def _open_sink(plan: StagePlan, outputs: OutputStore, trials: Trials) -> SinkCall | None:
@@ -435,14 +414,3 @@ def _open_sink(plan: StagePlan, outputs: OutputStore, trials: Trials) -> SinkCal
     if isinstance(stage, SharingSink) and plan.target_bytes is not None:
         shared = SharedFiles(stage, plan.target_bytes)
     return SinkCall(stage, outputs, shared, trials)
-
-
-def _join_blindly(tasks: Sequence[Task]) -> Task:
-    """Return a group as one task, for the dead letters of one that its stage can't join."""
-    tables = [task.data for task in tasks if isinstance(task.data, pa.Table)]
-    if len(tables) < len(tasks):
-        return tasks[0]
-    try:
-        return tasks[0].replace(pa.concat_tables(tables, promote_options="permissive"))
-    except pa.ArrowException:
-        return tasks[0]

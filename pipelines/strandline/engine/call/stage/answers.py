@@ -1,0 +1,64 @@
+"""What a stage may answer; anything else is refused with what it must be.
+
+It must not know how a stage is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn, cast
+
+import pyarrow as pa
+
+from strandline.engine.call.stage.receipts import ShapeError
+from strandline.plan.task import FailedTask, NoneTask, Slot, Task
+
+
+class AnswerCheck:
+    """Checks the answers of one stage.
+
+    Args:
+        name: of the stage.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def take_list(self, answers: object) -> list[object]:
+        """Return the answers to a batch.
+
+        Raises:
+            ShapeError: they are no list.
+        """
+        if not isinstance(answers, list):
+            self.refuse(f"answered a batch with {type(answers).__name__}; it must be a list")
+        return cast("list[object]", answers)
+
+    def take_slot(self, answer: object) -> Slot:
+        """Return the answer to a task.
+
+        Raises:
+            ShapeError: it is no answer to a single task.
+        """
+        if answer is not None and not isinstance(answer, (Task, NoneTask, FailedTask)):
+            if isinstance(answer, list):
+                self.refuse("fanned out in a batch, so no child has one parent; set batchSize to 1")
+            kind = type(answer).__name__
+            self.refuse(f"answered with {kind}; it must answer with Task, NoneTask or FailedTask")
+        return answer
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raise a `ShapeError` that describes what the stage did."""
+        msg = f"stage {self._name!r} {what}"
+        raise ShapeError(msg)
+
+
+def join_blindly(tasks: Sequence[Task]) -> Task:
+    """Return a group as one task, for the dead letters of one that its stage can't join."""
+    tables = [task.data for task in tasks if isinstance(task.data, pa.Table)]
+    if len(tables) < len(tasks):
+        return tasks[0]
+    try:
+        return tasks[0].replace(pa.concat_tables(tables, promote_options="permissive"))
+    except pa.ArrowException:
+        return tasks[0]
