@@ -13,7 +13,7 @@ from strandline.cli.views.running.snapshot_json import render_counts, render_sna
 from strandline.cli.views.summary import Details, describe_outcome, render_outcome
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import RunProgress
-from strandline.engine.flow.flow import StageStanding
+from strandline.engine.flow.stage_queue import StageStanding
 from strandline.ledger.records.entries import Standing
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.outcome import AttemptResult

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from strandline.engine.flow.flow import StageQueue
+from strandline.engine.flow.stage_queue import StageQueue
 from strandline.engine.ray.demand import (
     VARIABLE,
     WAIT_SECONDS,

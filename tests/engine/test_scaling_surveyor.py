@@ -18,7 +18,7 @@ from strandline.engine.autoscaler.inputs import (
 )
 from strandline.engine.autoscaler.model import Inputs, ScalingParams, ScalingState
 from strandline.engine.autoscaler.planner import plan
-from strandline.engine.flow.flow import StageQueue
+from strandline.engine.flow.stage_queue import StageQueue
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import StageCounts
 from strandline.plan.stages.ends import SinkStage

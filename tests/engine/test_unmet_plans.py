@@ -13,7 +13,7 @@ from strandline.engine.autoscaler.capacity import (
     refuse_unmet,
 )
 from strandline.engine.core.pools import PoolState
-from strandline.engine.flow.flow import StageQueue
+from strandline.engine.flow.stage_queue import StageQueue
 from strandline.engine.ray.engine import RayEngine
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan

@@ -17,7 +17,7 @@ from strandline.engine.autoscaler.capacity import NoRoomError
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.ports import RunProgress
 from strandline.engine.flow.chains import list_apart
-from strandline.engine.flow.flow import StageQueue
+from strandline.engine.flow.stage_queue import StageQueue
 from strandline.engine.ray.pool import RayPools
 from strandline.engine.ray.scaler import LOOK_SECONDS, PENDING_SECONDS, SURGE_SECONDS, Scaler
 from strandline.plan.pipeline import PipelinePlan, StagePlan

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from strandline.engine.autoscaler.inputs import CPU, GPU, MEMORY
 from strandline.engine.core.pools import PoolState
-from strandline.engine.flow.flow import StageQueue
+from strandline.engine.flow.stage_queue import StageQueue
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline_api.documents.problems import Problem, SpecError

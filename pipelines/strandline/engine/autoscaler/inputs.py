@@ -18,7 +18,7 @@ from strandline.engine.autoscaler.model import (
     NodeResources,
     StageLook,
 )
-from strandline.engine.flow.flow import StageQueue
+from strandline.engine.flow.stage_queue import StageQueue
 from strandline.plan.pipeline import StagePlan
 
 CPU, GPU, MEMORY = "CPU", "GPU", "memory"

@@ -6,109 +6,22 @@ item of a slot is opaque here: a task in one engine, a reference in the other.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.stage.metering import Meter
 from strandline.engine.call.stage.receipts import find_gone
 from strandline.engine.call.stage.stage_tally import StageBrokenError, StageTally
 from strandline.engine.flow.chains import Chain, list_apart
-from strandline.engine.flow.grouping import Grouping
+from strandline.engine.flow.stage_queue import Change, StageQueue, StageStanding, create_queue
 from strandline.engine.flow.suspects import SuspectBatch, Suspects
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, Receipt, StageCounts
 
-Change = Callable[[Slot], Slot]
-
 BROKEN_AFTER = 50
 FAILURES_KEPT = 1000  # with their messages; the ledger, where there is one, has all
-
-
-class StageStanding(NamedTuple):
-    """One stage as it is shown.
-
-    Attributes:
-        waiting, running: tasks; those that are with a worker, under the stage that they went to.
-    """
-
-    name: str
-    counts: StageCounts
-    waiting: int
-    running: int
-
-
-@dataclass(slots=True)
-class StageQueue:
-    """The waiting work of one chain of stages; often it is a single one.
-
-    Attributes:
-        name: the chain's.
-        batch_size: slots of a batch at most.
-        waiting: slots; for a stage that joins groups, whole groups wait in `groups`.
-        running: slots that are with a worker.
-        counts: of the chain as a whole, as if it were one stage.
-        grouped: slots in `groups`, which change by the methods here alone.
-        stages: of the chain, in order; itself, where it is one stage.
-    """
-
-    name: str
-    batch_size: int
-    grouping: Grouping[Slot] | None
-    waiting: deque[Slot] = field(default_factory=deque)
-    groups: deque[list[Slot]] = field(default_factory=deque)
-    running: int = 0
-    counts: StageCounts = field(default_factory=StageCounts)
-    grouped: int = 0
-    stages: list[StageTally] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.stages = self.stages or [StageTally(self.name)]
-        if len(self.stages) == 1:
-            self.stages[0].counts = self.counts
-
-    def add_counts(self, receipt: Receipt) -> None:
-        """Count a call, and each stage of it by itself."""
-        self.counts.add(receipt.counts)
-        for link, counts in receipt.links:
-            self.stages[link].counts.add(counts)
-        for tally in self.stages:
-            tally.counts.uniform = None  # judged with its call
-
-    def __len__(self) -> int:
-        return len(self.waiting) + self.grouped
-
-    def add_group(self, group: list[Slot], *, is_next: bool = False) -> None:
-        """Queue a whole group, as the last one or as the next."""
-        (self.groups.appendleft if is_next else self.groups.append)(group)
-        self.grouped += len(group)
-
-    def take_group(self) -> list[Slot]:
-        """Return the next group, which waits no more."""
-        group = self.groups.popleft()
-        self.grouped -= len(group)
-        return group
-
-    def withdraw(self, sources: Collection[bytes]) -> None:
-        """Drop what waits of sources."""
-        self.waiting = deque(slot for slot in self.waiting if slot.source not in sources)
-        self.groups = deque(group for group in self.groups if group[0].source not in sources)
-        self.grouped = sum(map(len, self.groups))
-
-    def change(self, change: Change) -> None:
-        """Change every slot that waits."""
-        self.waiting = deque(map(change, self.waiting))
-        self.groups = deque([list(map(change, group)) for group in self.groups])
-        if self.grouping is not None:
-            self.grouping.change(change)
-
-    def clear(self) -> None:
-        """Drop all that waits."""
-        self.waiting.clear()
-        self.groups.clear()
-        self.grouped = 0
 
 
 class Flow:
@@ -129,7 +42,7 @@ class Flow:
 
     def __init__(self, plan: PipelinePlan, chains: Sequence[Chain] = ()) -> None:
         self.source = plan.source.name
-        self.queues = [_create_queue(chain) for chain in chains or list_apart(plan.stages)]
+        self.queues = [create_queue(chain) for chain in chains or list_apart(plan.stages)]
         self.failed: set[bytes] = set()
         self.failures: list[Failure] = []
         self.known_bad: set[bytes] = set()
@@ -412,13 +325,6 @@ class Flow:
         """Return the stage of a chain that takes most of its time."""
         stages = next(queue.stages for queue in self.queues if queue.name == chain)
         return max(stages, key=lambda tally: tally.counts.seconds).name
-
-
-def _create_queue(chain: Chain) -> StageQueue:
-    first = chain.stages[0]
-    stages = [StageTally(stage.name, tolerates=stage.tolerates) for stage in chain.stages]
-    grouping: Grouping[Slot] | None = Grouping(first.group) if first.group else None
-    return StageQueue(chain.name, first.batch_size, grouping, stages=stages)
 
 
 def _may_follow(slot: Slot, link: int) -> bool:

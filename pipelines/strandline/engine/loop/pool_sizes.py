@@ -22,7 +22,7 @@ from strandline.engine.core.call_size import (
 from strandline.engine.core.pools import bound_calls, bound_queue
 from strandline.engine.core.worker_pool import Pool
 from strandline.engine.flow.chains import Chain
-from strandline.engine.flow.flow import StageQueue
+from strandline.engine.flow.stage_queue import StageQueue
 from strandline.engine.worker.chain_call import SPILL_SECONDS, SPILL_SECONDS_OF_SINKS
 from strandline.plan.receipt import StageCounts
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from strandline.engine.flow.flow import StageQueue
+from strandline.engine.flow.stage_queue import StageQueue
 
 # The resources of a cluster of full size: a list of counts and resources, `[[4, {"CPU": 8}]]`.
 VARIABLE = "STRANDLINE_FULL_SIZE"
