@@ -15,8 +15,9 @@ from typing import Any
 from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError
 
 from strandline.engine.call.slots import Slot, split_opened
+from strandline.engine.core.loss_streaks import ChainStreak
 from strandline.engine.core.ports import Control, Incidents
-from strandline.engine.core.worker_pool import Call, ChainStreak, Worker
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.preemption.nodes import LostNodes
 from strandline.engine.ray.losses import Losses
 from strandline.ledger.tally import Tally

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from strandline.engine.core.worker_pool import Call, Pool, Worker
+from strandline.engine.core.worker_pool import Pool
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.flow.chains import Chain
 from strandline.engine.worker.limits import CallWatch, explain_overdue
 from strandline.plan.pipeline import StagePlan

@@ -19,7 +19,7 @@ from strandline.engine.call.slots import Slot as Waiting
 from strandline.engine.call.stage import stage_call
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.stage.stage_tally import StageBrokenError
-from strandline.engine.core.worker_pool import ChainStreak
+from strandline.engine.core.loss_streaks import ChainStreak
 from strandline.engine.flow.chains import Chain, cut_chains, explain_cut, list_apart
 from strandline.engine.flow.flow import Flow
 from strandline.engine.worker.chain_call import ChainCall

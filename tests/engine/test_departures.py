@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.ports import DepartureNotice
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.flow.flow import Flow
 from strandline.engine.flow.suspects import SuspectBatch
 from strandline.engine.preemption.departures import (

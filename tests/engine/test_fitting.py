@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.engine.core.ports import Leave
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.preemption.fitting import fits, is_hopeless, is_late, predict_ends
 from strandline.plan.receipt import StageCounts
 from test_flow import make_slots

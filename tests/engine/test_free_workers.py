@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.call_size import BUSY, LOAD_SECONDS, MOST_STRETCH, DriverLoad, size_call
 from strandline.engine.core.pools import CALLS_PER_WORKER
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.flow.chains import Chain
 from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.plan.pipeline import StagePlan

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.ray import pool as ray_pool
 from strandline.plan.receipt import StageCounts
 from test_flow import make_flow, make_slots

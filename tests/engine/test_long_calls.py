@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Pool, Worker
+from strandline.engine.core.worker_pool import Pool
+from strandline.engine.core.workers import LONG_SECONDS, Call, Worker
 from strandline.engine.flow.chains import Chain
 from strandline.engine.worker.worker_page import Located
 from strandline.plan.pipeline import StagePlan

@@ -10,9 +10,10 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError
 
 from strandline.engine.call.setup import StageSetupError
 from strandline.engine.call.slots import Slot
+from strandline.engine.core.loss_streaks import ChainStreak
 from strandline.engine.core.pools import DEATHS_PER_POOL, DEATHS_PER_TASK, PoolBrokenError
 from strandline.engine.core.ports import Control, Incidents
-from strandline.engine.core.worker_pool import Call, ChainStreak, Worker
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.flow.flow import Flow
 from strandline.engine.ray.losses import Losses, OverdueError
 from strandline.plan.receipt import Emitted, Failure, Receipt, StageCounts

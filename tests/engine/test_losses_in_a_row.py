@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.core.worker_pool import LossStreak
+from strandline.engine.core.loss_streaks import LossStreak
 
 sources = st.binary(min_size=1, max_size=1)
 exposed_groups = st.lists(st.frozensets(sources, max_size=4), max_size=8)

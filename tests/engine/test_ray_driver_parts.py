@@ -13,7 +13,7 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_receipt
 from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.ports import Control, Incidents, Listing
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.flow.chains import list_apart
 from strandline.engine.flow.flow import Flow
 from strandline.engine.loop.loop import EngineLoop

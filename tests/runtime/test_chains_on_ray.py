@@ -12,7 +12,7 @@ import pytest
 import chain_stages as chained
 import engine_stages as bad
 from strandline.engine.core.ports import RunProgress
-from strandline.engine.core.worker_pool import LONG_SECONDS
+from strandline.engine.core.workers import LONG_SECONDS
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan

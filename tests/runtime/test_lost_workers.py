@@ -24,7 +24,7 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import pack_tasks
 from strandline.engine.core.pools import CALLS_PER_WORKER, DEATHS_PER_POOL
 from strandline.engine.core.ports import Control, Incidents
-from strandline.engine.core.worker_pool import Worker
+from strandline.engine.core.workers import Worker
 from strandline.engine.flow.chains import list_apart
 from strandline.engine.flow.flow import Flow
 from strandline.engine.ray.ledger_actor import RayLedger

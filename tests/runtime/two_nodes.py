@@ -17,7 +17,8 @@ from local_clusters import STORE, join_local_cluster
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_tasks
 from strandline.engine.core.pools import CALLS_PER_WORKER
-from strandline.engine.core.worker_pool import Pool, Worker
+from strandline.engine.core.worker_pool import Pool
+from strandline.engine.core.workers import Worker
 from strandline.engine.flow.chains import list_apart
 from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan

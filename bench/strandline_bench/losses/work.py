@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.preemption.lost_work import NODE, WorkMeter
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, bound, format_number

@@ -17,7 +17,7 @@ from typing import Any
 from strandline.engine.call.setup import WorkerSite
 from strandline.engine.call.wire import Plain, pack_receipt
 from strandline.engine.core.ports import Control
-from strandline.engine.core.worker_pool import Worker
+from strandline.engine.core.workers import Worker
 from strandline.engine.flow.chains import Chain
 from strandline.engine.processes.engine import ProcessEngine
 from strandline.engine.processes.pool import ForkedPools, Word

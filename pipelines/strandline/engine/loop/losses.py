@@ -12,7 +12,7 @@ from strandline.engine.call.setup import PackageMissingError, StageSetupError
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.pools import DEATHS_PER_TASK
 from strandline.engine.core.ports import Control, Incidents
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.flow.flow import Flow
 from strandline.engine.loop.admission import RunLedger
 from strandline.engine.loop.pooled_calls import PooledCalls

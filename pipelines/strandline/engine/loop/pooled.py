@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.pools import DEATHS_PER_TASK, PoolState
 from strandline.engine.core.ports import WorkCost
-from strandline.engine.core.worker_pool import Call
+from strandline.engine.core.workers import Call
 from strandline.engine.loop.admission import ThreadAdmission
 from strandline.engine.loop.losses import WorkerLosses
 from strandline.engine.loop.pooled_calls import PooledCalls

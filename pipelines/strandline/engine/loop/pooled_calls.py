@@ -18,9 +18,9 @@ from strandline.engine.call.stage.receipts import OpenTask
 from strandline.engine.call.wire import Plain, unpack_receipt
 from strandline.engine.core.pools import FreeWorkers, PoolState
 from strandline.engine.core.ports import Leave
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.flow.chains import Chain
-from strandline.engine.flow.flow import StageQueue
+from strandline.engine.flow.stage_queue import StageQueue
 from strandline.engine.loop.pool_sizes import SizedPools
 from strandline.engine.preemption.fitting import is_late
 from strandline.plan.receipt import Receipt, StageCounts

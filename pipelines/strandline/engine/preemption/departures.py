@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.ports import DepartureNotice
-from strandline.engine.core.worker_pool import Call
+from strandline.engine.core.workers import Call
 from strandline.engine.flow.flow import Flow
 from strandline.engine.preemption.nodes import LostNodes
 

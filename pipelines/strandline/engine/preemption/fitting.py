@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from strandline.engine.core.ports import Leave
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.workers import Call, Worker
 
 # A call may take so many times what it was expected to; after that its end is anybody's guess.
 _PATIENT = 2.0

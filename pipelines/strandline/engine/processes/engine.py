@@ -20,7 +20,7 @@ from strandline.engine.call.wire import Plain, pack_tasks
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.pools import DEATHS_PER_TASK
 from strandline.engine.core.ports import Control, Ending, Listing
-from strandline.engine.core.worker_pool import Worker
+from strandline.engine.core.workers import Worker
 from strandline.engine.flow.chains import Chain, cut_chains
 from strandline.engine.flow.flow import Flow
 from strandline.engine.loop.admission import ThreadAdmission

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from strandline.engine.call.setup import PackedStage, WorkerSite, find_folder, remove
 from strandline.engine.core.call_size import CALL_SECONDS
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.flow.chains import Chain
-from strandline.engine.flow.flow import StageQueue
+from strandline.engine.flow.stage_queue import StageQueue
 from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.engine.processes.fork_client import Fork, ForkServer
 from strandline.engine.processes.worker import (

@@ -23,7 +23,7 @@ from strandline.engine.call.setup import WorkerSite, find_folder, remove
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_batch
 from strandline.engine.core.pools import FreeWorkers
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.flow.chains import Chain
 from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.engine.ray.worker import start_worker

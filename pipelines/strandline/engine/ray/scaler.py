@@ -20,8 +20,8 @@ from strandline.engine.autoscaler.model import (
     ScalingState,
 )
 from strandline.engine.autoscaler.planner import plan
-from strandline.engine.core.worker_pool import Worker
-from strandline.engine.flow.flow import StageQueue
+from strandline.engine.core.workers import Worker
+from strandline.engine.flow.stage_queue import StageQueue
 from strandline.engine.preemption.nodes import LostNodes
 from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan

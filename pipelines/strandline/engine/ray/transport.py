@@ -17,7 +17,7 @@ from ray.exceptions import NodeDiedError, ObjectLostError, RayError, RayTaskErro
 from strandline.engine.autoscaler.capacity import FirstWorkers
 from strandline.engine.call.wire import Plain
 from strandline.engine.core.ports import Leave
-from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.core.workers import Call, Worker
 from strandline.engine.loop.pooled import LISTING_SECONDS, POLL_SECONDS, PooledTransport
 from strandline.engine.loop.transport import RunState
 from strandline.engine.preemption.departures import Departures, Evacuation

@@ -37,7 +37,7 @@ from strandline.engine.call.wire import (
     read_lineage,
 )
 from strandline.engine.core.pools import CALLS_PER_WORKER
-from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Worker
+from strandline.engine.core.workers import LONG_SECONDS, Call, Worker
 from strandline.engine.flow.chains import Chain, Entry
 from strandline.engine.worker.chain_worker import ChainWorker, MadePart
 from strandline.engine.worker.worker_loop import Answers, GivenBack, WorkerLoop

@@ -13,7 +13,7 @@ from strandline.data.statistics.request_figures import (
 )
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import NO_WORK, RunProgress, WorkCost
-from strandline.engine.flow.flow import StageStanding
+from strandline.engine.flow.stage_queue import StageStanding
 
 WINDOW_SECONDS = 30.0
 # Until a run was measured so long, the start of workers is most of its rate.
