@@ -18,9 +18,10 @@ from ray.exceptions import ObjectLostError
 import engine_stages as bad
 import worker_stages as told
 from strandline.engine.call.setup import WorkerSite
+from strandline.engine.call.slots import WHOLE
 from strandline.engine.call.wire import pack_tasks
 from strandline.engine.core.pools import FIRST_CALL, PoolState
-from strandline.engine.flow.chains import WHOLE, Chain
+from strandline.engine.flow.chains import Chain
 from strandline.engine.ray.worker import start_worker
 from strandline.ledger.access.lease import OnChange
 from strandline.plan.pipeline import PipelinePlan, StagePlan

@@ -15,10 +15,11 @@ import ray
 
 from strandline.engine.call.handover import read_input
 from strandline.engine.call.setup import WorkerSite
+from strandline.engine.call.slots import WHOLE, Entry
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, pick_tasks
 from strandline.engine.core.pools import CALLS_PER_WORKER, FIRST_CALL
-from strandline.engine.flow.chains import WHOLE, Chain, Entry
+from strandline.engine.flow.chains import Chain
 from strandline.engine.ray.worker import Picks, start_worker
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stages.stage import Stage

@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 
 from strandline.plan.task import Origin
 
+# The stage of a chain that a call begins with, by its number, and whether it ends with it.
+Entry = tuple[int, bool]
+WHOLE: Entry = (0, False)
+
 
 class Slot(NamedTuple):
     """A task that waits for a stage, or is with one.

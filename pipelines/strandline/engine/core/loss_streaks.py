@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from strandline.engine.flow.chains import Entry
+from strandline.engine.call.slots import Entry
 
 
 class Loss(NamedTuple):

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from strandline.engine.call.slots import Slot, describe_keys
+from strandline.engine.call.slots import WHOLE, Entry, Slot, describe_keys
 from strandline.engine.core.pools import FIRST_CALL
-from strandline.engine.flow.chains import WHOLE, Entry
 from strandline.engine.worker.worker_page import Located, WorkerAddress, WorkerPage
 from strandline.plan.receipt import StageCounts
 

@@ -14,10 +14,6 @@ from functools import cached_property
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stages.stage import Shape
 
-# The stage of a chain that a call begins with, by its number, and whether it ends with it.
-Entry = tuple[int, bool]
-WHOLE: Entry = (0, False)
-
 
 @dataclass(frozen=True)
 class Chain:

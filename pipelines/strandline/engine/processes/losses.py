@@ -5,9 +5,9 @@ It must not know how a worker is started or asked.
 
 from __future__ import annotations
 
+from strandline.engine.call.slots import WHOLE
 from strandline.engine.core.pools import DEATHS_PER_POOL
 from strandline.engine.core.workers import Worker
-from strandline.engine.flow.chains import WHOLE
 from strandline.engine.loop.losses import Fate, WorkerLosses
 from strandline_api.outcome.causes import Cause
 

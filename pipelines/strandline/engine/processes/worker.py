@@ -24,8 +24,8 @@ from strandline.engine.call.doubt import FailureDoubt
 from strandline.engine.call.handover import read_input
 from strandline.engine.call.payloads import Dumps
 from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage
+from strandline.engine.call.slots import Entry
 from strandline.engine.call.wire import Plain, pack_receipt
-from strandline.engine.flow.chains import Entry
 from strandline.engine.processes.frames import receive, send
 from strandline.engine.worker.chain_worker import ChainWorker
 from strandline.engine.worker.worker_page import WorkerPage

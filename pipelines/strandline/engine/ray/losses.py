@@ -18,11 +18,10 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
-from strandline.engine.call.slots import Slot
+from strandline.engine.call.slots import WHOLE, Slot
 from strandline.engine.core.pools import DEATHS_PER_POOL, DEATHS_PER_TASK
 from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.workers import Call, Worker
-from strandline.engine.flow.chains import WHOLE
 from strandline.engine.flow.flow import Flow
 from strandline.engine.loop.losses import Fate, WorkerLosses, may_be_of_node
 from strandline.engine.preemption.blame import Blame, WorkerDeath

@@ -30,6 +30,7 @@ from strandline.engine.call.setup import (
     WorkerSite,
     load_stage,
 )
+from strandline.engine.call.slots import Entry
 from strandline.engine.call.wire import (
     Plain,
     pack_pages,
@@ -38,7 +39,7 @@ from strandline.engine.call.wire import (
 )
 from strandline.engine.core.pools import CALLS_PER_WORKER
 from strandline.engine.core.workers import LONG_SECONDS, Call, Worker
-from strandline.engine.flow.chains import Chain, Entry
+from strandline.engine.flow.chains import Chain
 from strandline.engine.worker.chain_worker import ChainWorker, MadePart
 from strandline.engine.worker.worker_loop import Answers, GivenBack, WorkerLoop
 from strandline.engine.worker.worker_page import Located, WorkerAddress, WorkerPage

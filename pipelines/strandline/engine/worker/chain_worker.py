@@ -15,9 +15,9 @@ from typing import NamedTuple
 from strandline.engine.call.handover import Pack, Unreadable, pack_answers
 from strandline.engine.call.payloads import Dumps
 from strandline.engine.call.setup import MOST_SENTENCES, StageHooks, WorkerSite, set_up_call
+from strandline.engine.call.slots import Entry
 from strandline.engine.call.stage.receipts import CallPart
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks
-from strandline.engine.flow.chains import Entry
 from strandline.engine.worker.chain_call import ChainCall
 from strandline.engine.worker.limits import MemoryWatch, choose_limits, read_own_memory
 from strandline.engine.worker.worker_page import WorkerPage
