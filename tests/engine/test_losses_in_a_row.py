@@ -5,16 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.core.loss_streaks import LossStreak
+from strandline.engine.call.slots import WHOLE
+from strandline.engine.core.loss_streaks import ChainStreak
 
 sources = st.binary(min_size=1, max_size=1)
 exposed_groups = st.lists(st.frozensets(sources, max_size=4), max_size=8)
 
 
-def note_all(losses: list[frozenset[bytes]]) -> LossStreak:
-    streak = LossStreak()
+def note_all(losses: list[frozenset[bytes]]) -> ChainStreak:
+    streak = ChainStreak()
     for loss in losses:
-        streak.note(loss)
+        streak.note(WHOLE, loss)
     return streak
 
 
@@ -52,15 +53,15 @@ def test_law_whoever_cannot_be_told_is_a_cause_of_its_own(
 def test_the_second_culprit_of_a_crowd_is_a_cause_of_its_own() -> None:
     streak = note_all([frozenset([b"a", b"b"]), frozenset([b"a"])])
     assert streak.causes == 1
-    streak.note([b"b"])
+    streak.note(WHOLE, [b"b"])
     assert streak.causes == 2
 
 
 def test_a_success_ends_the_streak() -> None:
     streak = note_all([frozenset([b"a", b"b"]), frozenset([b"c"]), frozenset()])
-    streak.end()
+    streak.end(WHOLE)
     assert streak.causes == 0
-    streak.note([b"a"])
+    streak.note(WHOLE, [b"a"])
     assert streak.causes == 1
 
 
@@ -68,10 +69,10 @@ def test_a_success_ends_the_streak() -> None:
 def test_law_work_that_is_lost_again_is_a_cause_each_time_and_what_is_lost_with_it_is_none(
     times: list[int],
 ) -> None:
-    streak = LossStreak()
+    streak = ChainStreak()
     for each in times:
-        streak.note_again(each)
+        streak.note_again(WHOLE, each)
     assert streak.causes == len({each for each in times if each > 1})
-    streak.end()
-    streak.note_again(2)
+    streak.end(WHOLE)
+    streak.note_again(WHOLE, 2)
     assert streak.causes == 1

@@ -36,70 +36,34 @@ class ChainStreak:
     """
 
     def __init__(self, stages: int = 1) -> None:
-        self._streaks = [LossStreak() for _ in range(stages)]
+        self._losses: list[list[Loss]] = [[] for _ in range(stages)]
+        self._causes = [0] * stages
 
     @property
     def causes(self) -> int:
-        """Causes of the stage that has most."""
-        return max(streak.causes for streak in self._streaks)
+        """What workers of one stage were lost to, of the stage that has most.
+
+        Several losses over one source have one cause.
+        """
+        return max(self._causes)
 
     @property
     def culprit(self) -> int | None:
         """The number of that stage; None where several have as many."""
-        counts = [streak.causes for streak in self._streaks]
-        return counts.index(self.causes) if counts.count(self.causes) == 1 else None
+        return self._causes.index(self.causes) if self._causes.count(self.causes) == 1 else None
 
     def count_sure(self, now: float) -> int:
         """Return causes, as `causes`, of losses that are certain not to be of a node."""
-        return max(streak.count_sure(now) for streak in self._streaks)
+        sure = ([loss for loss in losses if loss.sure_at <= now] for losses in self._losses)
+        return max(map(_count_causes, sure))
 
     def note(
-        self,
-        entry: Entry,
-        sources: Collection[bytes] = (),
-        node: str = "",
-        sure_at: float = 0.0,
+        self, entry: Entry, sources: Collection[bytes] = (), node: str = "", sure_at: float = 0.0
     ) -> None:
-        """See `LossStreak.note`."""
-        for streak in self._list_touched(entry):
-            streak.note(sources, node, sure_at)
+        """Count a worker that was lost; see `Loss`."""
+        self._add(entry, Loss(frozenset(sources), 0, node, sure_at))
 
     def note_again(self, entry: Entry, times: int, node: str = "", sure_at: float = 0.0) -> None:
-        """See `LossStreak.note_again`."""
-        for streak in self._list_touched(entry):
-            streak.note_again(times, node, sure_at)
-
-    def forgive(self, nodes: Collection[str]) -> None:
-        """See `LossStreak.forgive`."""
-        for streak in self._streaks:
-            streak.forgive(nodes)
-
-    def end(self, entry: Entry) -> None:
-        """See `LossStreak.end`."""
-        for streak in self._list_touched(entry):
-            streak.end()
-
-    def _list_touched(self, entry: Entry) -> list[LossStreak]:
-        link, is_alone = entry
-        return self._streaks[link : link + 1] if is_alone else self._streaks[link:]
-
-
-class LossStreak:
-    """The losses of one stage's workers since its last success.
-
-    Attributes:
-        causes: what they were lost to; several over one source are one.
-    """
-
-    def __init__(self) -> None:
-        self._losses: list[Loss] = []
-        self.causes = 0
-
-    def note(self, sources: Collection[bytes] = (), node: str = "", sure_at: float = 0.0) -> None:
-        """Count a worker that was lost; see `Loss`."""
-        self._add(Loss(frozenset(sources), 0, node, sure_at))
-
-    def note_again(self, times: int, node: str = "", sure_at: float = 0.0) -> None:
         """Count a worker that went out of reach, most likely with its node.
 
         Args:
@@ -107,25 +71,28 @@ class LossStreak:
                 with a node was lost about as often, and is one.
         """
         if times > 1:
-            self._add(Loss(frozenset(), times, node, sure_at))
-
-    def count_sure(self, now: float) -> int:
-        """Return causes of losses that are certain not to be of a node."""
-        return _count_causes([loss for loss in self._losses if loss.sure_at <= now])
+            self._add(entry, Loss(frozenset(), times, node, sure_at))
 
     def forgive(self, nodes: Collection[str]) -> None:
         """Take back the losses of workers on nodes that turned out to have gone."""
-        self._losses = [loss for loss in self._losses if loss.node not in nodes]
-        self.causes = _count_causes(self._losses)
+        for link, losses in enumerate(self._losses):
+            self._losses[link] = [loss for loss in losses if loss.node not in nodes]
+            self._causes[link] = _count_causes(self._losses[link])
 
-    def end(self) -> None:
+    def end(self, entry: Entry) -> None:
         """End the streak, since there was a success."""
-        self._losses.clear()
-        self.causes = 0
+        for link in self._list_touched(entry):
+            self._losses[link].clear()
+            self._causes[link] = 0
 
-    def _add(self, loss: Loss) -> None:
-        self._losses.append(loss)
-        self.causes = _count_causes(self._losses)
+    def _add(self, entry: Entry, loss: Loss) -> None:
+        for link in self._list_touched(entry):
+            self._losses[link].append(loss)
+            self._causes[link] = _count_causes(self._losses[link])
+
+    def _list_touched(self, entry: Entry) -> range:
+        link, is_alone = entry
+        return range(link, link + 1 if is_alone else len(self._losses))
 
 
 def _count_causes(losses: Iterable[Loss]) -> int:

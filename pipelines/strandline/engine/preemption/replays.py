@@ -78,7 +78,3 @@ class Replays:
         # An answer to a task of the pass before would be taken for one of the new pass.
         for source in [root for root in self._roots if root not in busy]:
             self._flow.enter([self._roots.pop(source)])
-
-    def clear(self) -> None:
-        """Let all be as they are: the run is ending."""
-        self._roots.clear()

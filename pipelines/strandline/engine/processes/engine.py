@@ -130,7 +130,7 @@ class ForkedTransport(PooledTransport):
 
     def can_write(self) -> bool:
         """See `Transport.can_write`."""
-        return super().can_write() and not self._is_lost
+        return len(self._flow.queues[-1]) > 0 and not self._is_lost  # a worker is started for it
 
     def _collect(self, limit: float) -> None:
         for word in self._pools.listen(limit):

@@ -13,7 +13,6 @@ from strandline.engine.call.setup import PackedStage, WorkerSite, find_folder, r
 from strandline.engine.core.call_size import CALL_SECONDS
 from strandline.engine.core.workers import Call, Worker
 from strandline.engine.flow.chains import Chain
-from strandline.engine.flow.stage_queue import StageQueue
 from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.engine.processes.fork_client import Fork, ForkServer
 from strandline.engine.processes.worker import (
@@ -91,10 +90,6 @@ class ForkedPools(PooledCalls):
         if seconds is None or seconds > CALL_SECONDS:
             return 1
         return super().bound_calls(stage, waiting, link, is_all=is_all)
-
-    def can_write(self, queue: StageQueue) -> bool:
-        """Return whether something waits for the sink: a worker is started for it."""
-        return len(queue) > 0
 
     def listen(self, limit: float) -> Iterator[Word]:
         """Yield what workers say, waiting for the first word.
