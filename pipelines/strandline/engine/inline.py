@@ -133,7 +133,7 @@ class _PackedPart(NamedTuple):
 
 
 class InlineTransport(Transport):
-    """Calls the stages in this process: the deepest one that has work, one call a turn.
+    """Calls stages in this process, one call a turn: the deepest stage that has work.
 
     Args:
         listing: is drawn from in this process while no stage has work.
@@ -183,7 +183,7 @@ class InlineTransport(Transport):
             call.parts.close()
 
     def must_leave(self) -> bool:
-        """See `Transport.must_leave`; something may wait to be written, too."""
+        """See `Transport.must_leave`; a file that can still be written keeps the run alive."""
         self._leave_calls()
         return not (self._flow.fills_files and self.can_write())
 
@@ -204,7 +204,7 @@ class InlineTransport(Transport):
         """See `Transport.lose_rest`; the work of this process is not measured."""
 
     def _go_on(self) -> bool:
-        """Run what the last part of an answer has brought about, or else make the next part."""
+        """Run a stage below the last open call, or make the next part of its answer."""
         call = self._open[-1]
         below = range(len(self._stages) - 1, call.stage, -1)
         if not any(self._run_stage(stage) for stage in below):
@@ -271,7 +271,7 @@ class InlineTransport(Transport):
         self._take_parts(call)
 
     def _take_parts(self, call: _OpenCall) -> None:
-        """Take parts of an answer, until one has more to come: the stages below go first."""
+        """Take parts of an answer until a part leaves the call open: stages below go first."""
         try:
             for part in call.parts:
                 if self._doubt.concerns(part.receipt):
@@ -306,7 +306,7 @@ class InlineTransport(Transport):
             self._control.inflight.settle(call.sources)
 
     def _leave_calls(self) -> None:
-        """Leave calls before their end, since the run is to stop."""
+        """Leave open calls of a stopped run."""
         while self._open:
             self._is_cut = True
             self._end_call()

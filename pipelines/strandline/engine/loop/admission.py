@@ -24,13 +24,13 @@ class RunLedger(Protocol):
         """Return verdicts, see `Keeper.admit`, or a reference to them."""
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
-        """Take what happened to tasks, in this order."""
+        """Record events and failures, in this order."""
 
     def count_finished(self) -> int:
         """Return the finished sources, as far as they are known."""
 
     def conclude(self, listing: ListingState, failed: int, *, anything_died: bool) -> Standing:
-        """Make all durable; return how the sources stand.
+        """Make all events durable; return the standing of the sources.
 
         Args:
             failed: sources that failed, as far as the run knows.
@@ -83,7 +83,7 @@ class Admission:
 
 
 class ThreadAdmission(Admission):
-    """Draws from a listing on a thread of its own, as long as the first stage has room."""
+    """Draws from a listing thread, as long as the first stage has room."""
 
     def __init__(self, listing: ListingThread, ledger: RunLedger, flow: Flow, pack: Pack) -> None:
         super().__init__(listing, ledger, flow, pack)
@@ -98,7 +98,7 @@ class ThreadAdmission(Admission):
                 waits for the disk once a batch.
 
         Returns:
-            True where the listing has nothing yet.
+            True if the listing has no source yet.
         """
         if is_full or self._thread.is_ended or self._flow.is_stopped:
             return False

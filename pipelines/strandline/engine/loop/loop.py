@@ -1,6 +1,6 @@
-"""The loop of a run: turns of its transport, reports, and the end. Every engine drives this one.
+"""The loop of a run: turns of the transport, reports, and the end. All engines use this loop.
 
-It must not know which process a stage works in.
+It must not know in which process a stage works.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from strandline.engine.loop.transport import RunState, Transport
 
 
 class EngineLoop:
-    """Runs every source that the ledger releases, to the end or until told to stop."""
+    """Runs every source that the ledger releases, until all are finished or a stop is requested."""
 
     def __init__(self, state: RunState, transport: Transport) -> None:
         self._state = state
@@ -37,7 +37,7 @@ class EngineLoop:
         return is_over and not self._flow.suspects and not self._transport.holds_work()
 
     def _begin_turn(self) -> None:
-        """Show that the loop works and how far it is, and stop if requested."""
+        """Record a heartbeat, report progress, and stop the flow if a stop is requested."""
         self._control.heartbeat.note_progress()
         self._report()
         if self._control.must_stop() and not self._flow.is_stopped:
@@ -63,9 +63,9 @@ class EngineLoop:
         )
 
     def _end(self) -> Ending:
-        if self._flow.is_stopped:  # sources that are begun and not finished begin anew
+        if self._flow.is_stopped:  # the next attempt repeats the work of unfinished sources
             self._transport.lose_rest()
-        self._report()  # the last turn would else never be told
+        self._report()  # include the last turn
         state, transport = self._state, self._transport
         died, failed = transport.has_losses(), len(self._flow.failed)
         standing = state.ledger.conclude(state.listing, failed, anything_died=died)

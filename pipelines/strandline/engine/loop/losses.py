@@ -1,7 +1,7 @@
-"""What the loss of a worker means: its work is queued again, and what may be to blame is noted.
+"""Consequences of a lost worker: queue its work again, and record the sources under suspicion.
 
-A task that takes three workers with it ends its source, and a chain whose workers die again and
-again ends the attempt. It must not know how a worker is started, asked, or missed.
+A task that ends three workers fails its source, and a chain whose workers keep dying ends the
+attempt. It must not know how a worker starts or how its death is noticed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from strandline_api.outcome.causes import Cause
 
 
 class Fate(NamedTuple):
-    """Why a worker is taken out.
+    """The verdict on a lost worker.
 
     Attributes:
-        why: what it was lost to, in words.
-        exposed: sources of which one may have ended it; 0 where none has.
-        suspects: these, as far as they say something of the pool.
-        innocent: numbers of its calls that have nothing to do with it.
-        is_of_node: its node is to blame, or may be.
+        why: reason, for people.
+        exposed: number of sources, one of which may have ended the worker; 0 if none did.
+        suspects: the exposed sources that count for the pool's losses in a row.
+        innocent: numbers of calls that cannot have ended the worker.
+        is_of_node: the node may be to blame.
     """
 
     why: str
@@ -46,14 +46,14 @@ class Fate(NamedTuple):
 
 
 class WorkerLosses:
-    """Takes lost workers out.
+    """Removes lost workers.
 
     Args:
-        incidents: gets a sentence for each worker that is lost.
+        incidents: receives a sentence for each lost worker.
 
     Attributes:
-        anything_died: a worker was lost in this attempt, or data.
-        work: what the run takes, and what of it is lost.
+        anything_died: a worker or data was lost in this attempt.
+        work: seconds of work, and the lost part of it.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class WorkerLosses:
         self.work = WorkMeter()
 
     def fail_setup(self, worker: Worker, error: Exception) -> None:
-        """Take out a worker that can't be set up; another is started, once for a chain.
+        """Remove a worker whose setup failed; another one may try, once for a chain.
 
         Raises:
-            Exception: it was the second of the chain, lasting where both failed alike, or no other
-                worker would fare better.
+            Exception: the second failure of the chain, permanent if both were the same, or an error
+                that every worker would have.
         """
         if self._control.must_stop():  # a program that it started may have been ended as well
             self._pools.remove(worker)
@@ -96,7 +96,7 @@ class WorkerLosses:
         self._incidents.sentences.append(f"{text}; another worker is tried")
 
     def take_current(self, call: Call, receipt: Receipt) -> tuple[list[Slot], Receipt]:
-        """Return what counts of an answer."""
+        """Return the tasks of an answer that still count, and its receipt."""
         return call.batch, receipt
 
     def keep_current(self, call: Call) -> list[Slot]:
@@ -104,7 +104,7 @@ class WorkerLosses:
         return call.batch
 
     def _remove(self, worker: Worker, fate: Fate, where: str) -> list[Call]:
-        """Take a lost worker out, and describe its loss; return its calls, newest first.
+        """Remove a lost worker, and describe its loss; return its calls, newest first.
 
         Args:
             where: the name of its stage.
@@ -120,7 +120,7 @@ class WorkerLosses:
         return calls[::-1]  # so that the oldest ends up first in line
 
     def _requeue(self, call: Call, batch: list[Slot], fate: Fate) -> None:
-        """Queue a lost call's work again; what has taken too many workers is accused."""
+        """Queue a lost call's work again; accuse tasks that ended too many workers."""
         exposed = 0 if call.number in fate.innocent else fate.exposed
         is_memory = fate.cause is Cause.OOM_KILLED
         poisoned = self._flow.requeue(
@@ -144,7 +144,7 @@ class WorkerLosses:
         self._ledger.forward((), failures)
 
     def _break(self, stage: int, why: str, cause: Cause) -> NoReturn:
-        """End the attempt, since a pool has died too often."""
+        """End the attempt, because a pool lost too many workers in a row."""
         pool = self._pools[stage]
         culprit = pool.streak.culprit
         name = pool.plan.name if culprit is None else self._name(stage, culprit)
@@ -155,5 +155,5 @@ class WorkerLosses:
 
 
 def may_be_of_node(error: Exception) -> TypeGuard[StageSetupError]:
-    """Return whether a worker elsewhere, or later, may be set up: a package is missing for all."""
+    """Return whether the setup may succeed elsewhere or later; a missing package never does."""
     return isinstance(error, StageSetupError) and not isinstance(error, PackageMissingError)

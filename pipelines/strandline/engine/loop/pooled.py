@@ -1,6 +1,6 @@
-"""A transport with pools of workers in other processes: what is handed over when, and to whom.
+"""A transport with pools of workers in other processes: when to dispatch which call to a worker.
 
-It must not know how a worker is started, asked, or lost.
+It must not know how a worker starts, communicates, or dies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LISTING_SECONDS = 0.05
 
 
 class PooledTransport(Transport):
-    """Hands calls to pools of workers, the deepest stage first, and collects their answers."""
+    """Sends calls to pools of workers, the deepest stage first, and collects the answers."""
 
     def __init__(
         self, state: RunState, admission: ThreadAdmission, pools: PooledCalls, losses: WorkerLosses
@@ -49,7 +49,7 @@ class PooledTransport(Transport):
         self._pools.stop()
 
     def must_leave(self) -> bool:
-        """See `Transport.must_leave`; something may wait to be written, too."""
+        """See `Transport.must_leave`; a file that can still be written keeps the run alive."""
         if self._control.must_leave():
             return True
         self._pools.leave_late(self._control.find_leave())
@@ -87,20 +87,20 @@ class PooledTransport(Transport):
 
     @abstractmethod
     def _collect(self, limit: float) -> None:
-        """Take what workers have answered; wait that many seconds for the first answer."""
+        """Take answers of workers, waiting at most `limit` seconds for the first one."""
 
     def _scale(self) -> None:
-        """Start and end workers, if that depends on more than what waits for a stage."""
+        """Start and end workers, if a planner decides about them."""
 
     def _awaits_calls(self) -> bool:
-        """Return whether a call is under way that may end in time."""
+        """Return whether a pending call may end in time."""
         if not self._pools.calls:
             return False
         leave, now = self._control.find_leave(), self._control.now()
         return not is_hopeless(self._pools.list_workers(), self._pools.find_cost, leave, now)
 
     def _admit(self) -> bool:
-        """Admit sources as long as there is room; return True if nothing is listed yet."""
+        """Admit sources as long as there is room; return True if the listing has no source yet."""
         room = self._pools.bound_queue(0) - len(self._flow.queues[0])
         limit = LISTING_SECONDS if self._flow.is_idle() else 0.0
         return self._admission.ask(is_full=room <= 0, limit=limit, room=room)
@@ -116,13 +116,13 @@ class PooledTransport(Transport):
                 pass
 
     def _proceed(self, stage: int) -> bool:
-        """Have a begun call go on; return False if there is none, or no room below."""
+        """Resume a paused call; return False if there is none, or no room below."""
         has_room = self._pools.has_room_below(stage, self._flow.queues)
         may_proceed = has_room and not self._flow.is_stopped
         return may_proceed and self._pools.proceed(stage, self._flow.failed)
 
     def _submit(self, stage: int) -> bool:
-        """Hand over one call of a stage; False where none is due, or no worker can take it."""
+        """Send one call of a stage; return False if none is due, or no worker is free."""
         waiting, link = self._flow.look_ahead(stage)
         most = self._bound_calls(stage, waiting, link)
         if not self._pools.has_room(stage, most):
@@ -149,16 +149,16 @@ class PooledTransport(Transport):
         return self._pools.bound_calls(stage, waiting, link, is_all=self._is_last(stage))
 
     def _is_last(self, stage: int) -> bool:
-        """Return whether no more comes to a stage than waits for it."""
+        """Return whether no further task will reach a stage."""
         return self._admission.sources_left == 0 and not self._flow.is_busy_above(stage)
 
     def _complete(self, call: Call, receipt: Receipt, block: object) -> None:
-        """Take a part of a call's answer."""
+        """Record a part of a call's answer."""
         batch, receipt = self._losses.take_current(call, receipt)
         self._losses.work.note(batch, len(call.batch) - len(batch), receipt, call.opened)
         self._state.complete(call.stage, batch, receipt, block, call.opened)
 
     def _requeue(self, call: Call) -> None:
-        """Queue a call's work again, with no blame for it."""
+        """Queue a call's work again, without suspicion."""
         batch = self._losses.keep_current(call)
         self._flow.requeue(call.stage, batch, 0, holds=False, most_deaths=DEATHS_PER_TASK)

@@ -1,7 +1,7 @@
 """The port between a run's loop and the processes in which stages work.
 
-A transport hands over calls and takes their answers. It must not decide when a run ends, and what
-an answer means is the same for all of them.
+A transport sends calls and receives answers. It must not decide when a run ends. `RunState` applies
+an answer to the flow and the ledger in the same way for all transports.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(slots=True)
 class RunState:
-    """What the loop of a run and its transport share.
+    """State that the loop of a run and its transport share.
 
     Attributes:
-        filling: what fills a file of the sink; None if the sink has no target size.
+        filling: decides when tasks fill a file; None if the sink has no target size.
     """
 
     plan: InitVar[PipelinePlan]
@@ -46,11 +46,11 @@ class RunState:
         self.filling = None if target is None else FileFilling(target)
 
     def find_filling(self, stage: int) -> FileFilling | None:
-        """Return what fills a file, if the stage is the sink and waits for that."""
+        """Return `filling` if the stage is the sink, or None."""
         return self.filling if stage + 1 == len(self.flow.queues) else None
 
     def release_suspects(self) -> None:
-        """Queue the next suspects if nothing else is left."""
+        """Queue the next suspects if no other work is left."""
         if self.listing.is_ended and self.flow.suspects and self.flow.is_idle():
             self.flow.release_suspects()
 
@@ -62,7 +62,7 @@ class RunState:
         block: Any,  # noqa: ANN401 - see `Flow.complete`
         opened: Slot | None = None,
     ) -> None:
-        """Take a part of an answer; see `Flow.complete`."""
+        """Record a part of an answer in the ledger, and queue its tasks; see `Flow.complete`."""
         receipt = self.flow.meter.attach(receipt, self.flow.failed)
         filling = self.find_filling(stage)
         if filling is not None:
@@ -92,11 +92,11 @@ class Transport(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End all that works for this run, and close the listing if a thread draws from it."""
+        """End the workers of this run, and close the listing if a thread draws from it."""
 
     @abstractmethod
     def must_leave(self) -> bool:
-        """Leave calls of a stopped run that cannot end in time; return True if none can."""
+        """Abandon late calls of a stopped run; return True if the run should end now."""
 
     @abstractmethod
     def list_pools(self) -> Sequence[PoolState]:
@@ -104,10 +104,10 @@ class Transport(ABC):
 
     @abstractmethod
     def has_losses(self) -> bool:
-        """Return whether events may be missing, because a call was lost or left before its end."""
+        """Return whether a call was lost or left before its end, so that events may be missing."""
 
     def has_calls(self) -> bool:
-        """Return whether an answer is awaited, of a worker or of the ledger."""
+        """Return whether an answer of a worker or of the ledger is pending."""
         return False
 
     def holds_work(self) -> bool:
@@ -115,7 +115,7 @@ class Transport(ABC):
         return False
 
     def can_write(self) -> bool:
-        """Return whether something waits for the sink, and can be written."""
+        """Return whether tasks wait for the sink and can be written."""
         return len(self._flow.queues[-1]) > 0
 
     def find_bottleneck(self) -> str | None:
@@ -123,7 +123,7 @@ class Transport(ABC):
         return find_heaviest(self._flow.counts)
 
     def count_leaving(self) -> Mapping[str, int]:
-        """Return what is still on nodes that are going; see `RunProgress`."""
+        """Return calls and data on nodes that are about to leave; see `RunProgress`."""
         return _NOTHING
 
     def measure_work(self) -> WorkCost:

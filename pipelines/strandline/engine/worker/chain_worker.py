@@ -30,7 +30,7 @@ class MadePart(NamedTuple):
     """A part of an answer.
 
     Attributes:
-        word: why this worker should be replaced; see `MemoryWatch.look`.
+        word: reason to replace this worker; see `MemoryWatch.look`.
     """
 
     part: CallPart
@@ -97,21 +97,21 @@ class ChainWorker:
         return packed, pack_receipt(receipt)
 
     def pack_answer(self, made: MadePart) -> tuple[list[Plain], Plain]:
-        """Return `pack` of a part; behind its receipt what is new.
+        """Return the tasks of a part as they travel, and its extended receipt.
 
-        That is the task that the next part begins with (token, slots handed on; None: there is
-        none), why this worker should be replaced, and what its stages have reported.
+        The receipt is followed by the task that the next part begins with (token and slots handed
+        on, or None), the reason to replace this worker, and the sentences of its stages.
         """
         packed, receipt = self.pack(made.part)
         opened = made.part.opened and list(made.part.opened)
         return packed, [*receipt, opened, made.word, self.take_sentences()]
 
     def leave(self) -> None:
-        """Have stages leave their work that can do so."""
+        """Request that stages leave their work, if they can."""
         self._is_leaving.set()
 
     def take_sentences(self) -> list[str]:
-        """Return what was reported, once; stages may report from threads of their own."""
+        """Return new sentences of stages, which may come from threads of their own."""
         return [self._sentences.popleft() for _ in range(len(self._sentences))]
 
     def _note(self, link: int) -> None:
