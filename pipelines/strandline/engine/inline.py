@@ -159,7 +159,7 @@ class InlineTransport(Transport):
         self._doubt = FailureDoubt(control.must_stop, control.now)
         self._outputs = outputs
         self._calls: list[StageCall] = []
-        self._open: list[_OpenCall] = []  # each below the one before
+        self._open: list[_OpenCall] = []  # the deepest stage last
         self._listing = listing
         self._pack = pack
         self._begun = control.now()
@@ -193,7 +193,7 @@ class InlineTransport(Transport):
 
     def has_losses(self) -> bool:
         """See `Transport.has_losses`."""
-        return self._is_cut  # such a call may have reported its children and not itself
+        return self._is_cut  # a cut call may have reported its children and not itself
 
     def list_pools(self) -> list[PoolState]:
         """See `Transport.list_pools`."""

@@ -41,10 +41,7 @@ class ChainStreak:
 
     @property
     def causes(self) -> int:
-        """What workers of one stage were lost to, of the stage that has most.
-
-        Several losses over one source have one cause.
-        """
+        """Causes of losses, of the stage that has most; losses over one source have one cause."""
         return max(self._causes)
 
     @property

@@ -17,7 +17,7 @@ from strandline.ledger.records.entries import QUARANTINED, SKIPPED, ListedSource
 from strandline.plan.receipt import Event, Failure
 
 
-class RunLedger(Protocol):
+class LedgerPort(Protocol):
     """The ledger of a run, in this process or in another one."""
 
     def admit(self, batch: Sequence[ListedSource], passed: int) -> Any:  # noqa: ANN401 - see below
@@ -48,7 +48,7 @@ class Admission:
         skipped, quarantined: sources that were finished before, or are not tried any more.
     """
 
-    def __init__(self, listing: ListingState, ledger: RunLedger, flow: Flow, pack: Pack) -> None:
+    def __init__(self, listing: ListingState, ledger: LedgerPort, flow: Flow, pack: Pack) -> None:
         self._listing = listing
         self._ledger = ledger
         self._flow = flow
@@ -85,7 +85,7 @@ class Admission:
 class ThreadAdmission(Admission):
     """Draws from a listing thread, as long as the first stage has room."""
 
-    def __init__(self, listing: ListingThread, ledger: RunLedger, flow: Flow, pack: Pack) -> None:
+    def __init__(self, listing: ListingThread, ledger: LedgerPort, flow: Flow, pack: Pack) -> None:
         super().__init__(listing, ledger, flow, pack)
         self._thread = listing
 

@@ -14,7 +14,7 @@ from strandline.engine.core.pools import DEATHS_PER_TASK
 from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.workers import Call, Worker
 from strandline.engine.flow.flow import Flow
-from strandline.engine.loop.admission import RunLedger
+from strandline.engine.loop.admission import LedgerPort
 from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.engine.preemption.lost_work import (
     WorkMeter,
@@ -60,7 +60,7 @@ class WorkerLosses:
         self,
         flow: Flow,
         pools: PooledCalls,
-        ledger: RunLedger,
+        ledger: LedgerPort,
         control: Control,
         incidents: Incidents,
     ) -> None:

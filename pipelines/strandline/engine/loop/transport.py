@@ -17,7 +17,7 @@ from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.pools import PoolState, find_heaviest
 from strandline.engine.core.ports import NO_WORK, Control, Incidents, ListingState, WorkCost
 from strandline.engine.flow.flow import Flow
-from strandline.engine.loop.admission import Admission, RunLedger
+from strandline.engine.loop.admission import Admission, LedgerPort
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Receipt
 
@@ -35,7 +35,7 @@ class RunState:
     plan: InitVar[PipelinePlan]
     flow: Flow
     listing: ListingState
-    ledger: RunLedger
+    ledger: LedgerPort
     admission: Admission
     control: Control
     filling: FileFilling | None = field(init=False)

@@ -86,7 +86,7 @@ class ForkedPools(PooledCalls):
     def bound_calls(self, stage: int, waiting: int, link: int = 0, *, is_all: bool = False) -> int:
         """See `SizedPools.bound_calls`."""
         seconds = self[stage].costs[link].seconds
-        # What waits behind a long call, while another worker has nothing to do, can't be had back.
+        # A second call would wait behind a long one while another worker is idle.
         if seconds is None or seconds > CALL_SECONDS:
             return 1
         return super().bound_calls(stage, waiting, link, is_all=is_all)

@@ -128,7 +128,7 @@ class Losses(WorkerLosses):
 
     def fail_setup(self, worker: Worker, error: Exception) -> None:
         """See `WorkerLosses.fail_setup`."""
-        # What a node lacks that is going says nothing of others.
+        # A setup that fails on a leaving node says nothing about other nodes.
         if self._marks.is_going(worker.node) and may_be_of_node(error):
             self._pools.remove(worker)
             self._incidents.sentences.append(f"{error}; its node is going")
@@ -143,16 +143,15 @@ class Losses(WorkerLosses):
         """
         stage, why = worker.stage, _explain(worker, error)
         if self._marks.is_going(worker.node) and not is_of_node(error):
-            error = NodeDiedError(why)  # of which of the two it died can't be told, nor blamed
+            error = NodeDiedError(why)  # the node or the task may be to blame, so neither is
         pool = self._pools[stage]
         fate = self._judge(worker, error, why)
         entry = worker.current.entry if worker.current else WHOLE
         where = pool.plan.name if worker.link is None else self._name(stage, worker.link)
         sure_at = self._find_sure_at(worker, error)
         calls = self._remove(worker, fate, where)
-        # Each may have ended the worker: one call is worked on while the input of the next is read,
-        # and the answer of the one before is spelled. So both are tried apart, with nothing else
-        # beside them.
+        # All calls are suspects: the worker reads the next input and packs the last answer while it
+        # works. The calls are repeated apart, each alone on a worker.
         for call in calls:
             batch = self.keep_current(call)
             if batch:  # else all of it waits to begin anew, and would be worked on twice
@@ -194,7 +193,7 @@ class Losses(WorkerLosses):
             others = frozenset(call.number for call in worker.calls.values() if call != current)
             suspects = set(current.sources)
             return Fate(why, Cause.TIMEOUT, len(suspects), suspects, others)
-        # What the kernel killed on this machine says nothing of a node that died elsewhere.
+        # A memory kill on this machine does not explain the death of a node elsewhere.
         is_memory = not _is_node_death(error) and self._is_memory(error)
         exposed = self._count_exposed(worker, error, is_memory=is_memory)
         # The kernel takes who is largest, wherever the one is that grew.
