@@ -29,8 +29,6 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.storage.outputs.ports import OutputLocation
 from strandline_api.outcome.exit_codes import ExitCode
 
-_OWN = __name__.partition(".")[0]
-
 
 class StoppedWithRayError(StrandlineError):
     """Ray has ended by the same request as the run, which went to all processes."""
@@ -115,6 +113,5 @@ def list_modules(plan: PipelinePlan) -> list[str]:
     A user's are not among them: what they are depends on the folder in which they are looked for,
     which Ray's processes do not know as they start.
     """
-    used = [type(stage.stage).__module__ for stage in plan.stages]
-    own = [name for name in used if name.partition(".")[0] == _OWN]
+    own = [type(stage.stage).__module__ for stage in plan.stages if not stage.is_foreign]
     return list(dict.fromkeys([worker.__name__, ledger_actor.__name__, *own]))
