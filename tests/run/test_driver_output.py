@@ -24,14 +24,15 @@ PARENT = """
 import sys
 from contextlib import suppress
 from pathlib import Path
-from strandline.run.supervise.driver.driver_output import find_kept
+from strandline.run.supervise.driver.driver_output import find_retained
 from strandline.run.supervise.driver.driver_process import DriverLimits, DriverProcess
 from strandline.run.supervise.stop import Stop
 from strandline.storage.layout import PipelineFolder
 from strandline_api.status.enums import Trigger
 folder, script = PipelineFolder(Path(sys.argv[1])), sys.argv[2]
 command = [sys.executable, "-c", script, str(folder.path)]
-driver = DriverProcess(command, folder, DriverLimits(grace=60.0), Stop(), kept=find_kept((1, 2)))
+limits, kept = DriverLimits(grace=60.0), find_retained((1, 2))
+driver = DriverProcess(command, folder, limits, Stop(), kept=kept)
 ended = driver.attempt(Trigger.RUN)
 print("parent", ended.outcome.exit_code, ended.outcome.log_file, flush=True)
 """
