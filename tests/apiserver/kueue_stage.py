@@ -7,20 +7,21 @@ happens but by `tick`. This module must not know any story.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from control_plane import LOOPBACK
 from kube_client import KubeClient, Refusal
 from kuberay_player import NODE
+from kuberay_standin.__main__ import find_outside
+from kuberay_standin.kubelet import render_running
 from kuberay_standin.objects import format_time
 from kuberay_standin.scene import JobAnswer
 from kuberay_standin.shell.api import Api
-from kuberay_standin.shell.loop import Loop, Outside
+from kuberay_standin.shell.loop import Loop
 
 Json = dict[str, Any]
 NAMESPACE = "team"
@@ -29,7 +30,6 @@ OURS = "apis/strandline.dev/v1alpha1"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 PAUSE, GRACE, LONGEST, STEPS = 0.1, 2.0, 150.0, 8
-LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 WATCHED = {
     "RayJob": f"apis/ray.io/v1/namespaces/{NAMESPACE}/rayjobs",
     "Workload": f"{QUEUES}/namespaces/{NAMESPACE}/workloads",
@@ -92,13 +92,8 @@ class Stage:
     _leaving: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        outside = Outside(
-            read_time=lambda: datetime.now(UTC),
-            read_seconds=time.monotonic,
-            draw=lambda: "".join(random.SystemRandom().choices(LETTERS, k=5)),
-            ask=self._ask_ray,
-            stop=lambda *_: None,
-            report=lambda _: None,
+        outside = replace(
+            find_outside(), ask=self._ask_ray, stop=lambda *_: None, report=lambda _: None
         )
         self.kuberay = Loop(self.api, outside, NAMESPACE)
 
@@ -228,7 +223,11 @@ class Stage:
                 "POST", f"{path}/binding", {**binding, "metadata": {"name": metadata["name"]}}
             )
         elif pod["status"]["phase"] == "Pending" and not self._is_unready(metadata["name"]):
-            self.patch(f"{path}/status", {"status": render_running(pod)}, STRATEGIC)
+            self.patch(
+                f"{path}/status",
+                {"status": render_running(pod, format_time(datetime.now(UTC)), LOOPBACK)},
+                STRATEGIC,
+            )
 
     def _is_unready(self, pod: str) -> bool:
         return any(pod.startswith(f"{rayjob}-") for rayjob in self.unready)
@@ -240,28 +239,6 @@ class Stage:
             # It went, or was written, between the look and this.
             if refusal.status not in {404, 409}:
                 raise
-
-
-def render_running(pod: Json) -> Json:
-    """Render the status of a pod whose containers all run and are ready."""
-    now = format_time(datetime.now(UTC))
-    kinds = ("Initialized", "ContainersReady", "Ready", "PodScheduled")
-    state = {"running": {"startedAt": now}}
-    containers = [
-        {"name": each["name"], "image": each["image"], "imageID": "", "ready": True}
-        | {"restartCount": 0, "started": True, "state": state}
-        for each in pod["spec"]["containers"]
-    ]
-    return {
-        "phase": "Running",
-        "podIP": LOOPBACK,
-        "podIPs": [{"ip": LOOPBACK}],
-        "startTime": now,
-        "conditions": [
-            {"type": kind, "status": "True", "lastTransitionTime": now} for kind in kinds
-        ],
-        "containerStatuses": containers,
-    }
 
 
 def trim_rayjob(body: Json) -> Json:

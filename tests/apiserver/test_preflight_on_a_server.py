@@ -11,6 +11,7 @@ import pytest
 
 from api_server import ApiServer
 from kube_client import KubeClient
+from kuberay_standin.kubelet import render_end
 from operator_process import QUICK, OperatorProcess, run_operator
 from operator_stories import NAME, spell_pipeline
 from recordings import Json
@@ -60,25 +61,11 @@ class Stage:
             "spec": template["spec"],
         }
         self.client.create(pod, self.namespace)
-        ended = {
-            "exitCode": code,
-            "reason": "Error" if code else "Completed",
-            "message": message,
-            "startedAt": "2026-11-25T07:00:00Z",
-            "finishedAt": "2026-11-25T07:00:03Z",
-        }
-        (container,) = template["spec"]["containers"]
-        state = {
-            "name": container["name"],
-            "image": container["image"],
-            "imageID": "registry/runtime@sha256:1",
-            "ready": False,
-            "restartCount": 0,
-            "state": {"terminated": ended},
-        }
-        phase = "Failed" if code else "Succeeded"
-        status = {"status": {"phase": phase, "containerStatuses": [state]}}
-        self.client.patch("Pod", f"{JOB}-x7k2p", status, self.namespace, sub="status")
+        status = render_end(pod, "2026-11-25T07:00:03Z", code)
+        (container,) = status["containerStatuses"]
+        container["imageID"] = "registry/runtime@sha256:1"
+        container["state"]["terminated"]["message"] = message
+        self.client.patch("Pod", f"{JOB}-x7k2p", {"status": status}, self.namespace, sub="status")
 
 
 @pytest.fixture

@@ -1,13 +1,15 @@
 """Pods of attempts with the labels that they really get, and the policies made with them.
 
-Ours come from the templates that were rendered, KubeRay's from the recordings of a real one. This
-room must not know who may talk to whom.
+Ours come from the templates that were rendered, KubeRay's from the stand-in, which is held against
+the recordings of a real one. This room must not know who may talk to whom.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from kuberay_standin.rayclusters.pods import make_head, make_worker
+from kuberay_standin.rayjobs.jobs import make_cluster, make_job
 from network_rules import Endpoint
 from simulated_cluster import SimulatedCluster
 from strandline_operator.model.limits import Limits
@@ -16,7 +18,6 @@ from strandline_operator.model.plan import Resource
 
 Json = dict[str, Any]
 NAMESPACE = "team"
-MADE_BY = {"app.kubernetes.io/created-by": "kuberay-operator"}
 
 
 def render_attempt(network: AttemptNetwork | None, pipeline: str = "corpus") -> SimulatedCluster:
@@ -33,19 +34,28 @@ def list_policies(cluster: SimulatedCluster) -> list[Json]:
 
 
 def list_pods(cluster: SimulatedCluster) -> dict[str, Endpoint]:
-    """Head, worker and submitter of the attempt, as KubeRay labels them."""
+    """Head, worker and submitter of the attempt, with the labels of all controllers."""
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
-    spec = rayjob["spec"]
-    (group,) = spec["rayClusterSpec"]["workerGroupSpecs"]
-    name = rayjob["metadata"]["name"]
-    node = {**MADE_BY, "app.kubernetes.io/name": "kuberay", "ray.io/is-ray-node": "yes"}
-    job = {**MADE_BY, "ray.io/originated-from-cr-name": name, "job-name": name}
-    return {
-        "head": _make(spec["rayClusterSpec"]["headGroupSpec"]["template"], node),
-        "worker": _make(group["template"], node),
-        "submitter": _make(spec["submitterPodTemplate"], job),
+    pods = make_pods(rayjob)
+    pods["submitter"]["metadata"]["labels"]["job-name"] = rayjob["metadata"]["name"]
+    return {role: Endpoint(NAMESPACE, pod["metadata"]["labels"]) for role, pod in pods.items()}
+
+
+def make_pods(rayjob: Json) -> dict[str, Json]:
+    """Make the head, a worker, and the submitter's template of a RayJob, as KubeRay makes them."""
+    name = f"{rayjob['metadata']['name']}-abcde"
+    rayjob = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        **rayjob,
+        "metadata": {**rayjob["metadata"], "namespace": NAMESPACE},
+        "status": {"rayClusterName": name, "jobId": name},
     }
-
-
-def _make(template: Json, more: Json) -> Endpoint:
-    return Endpoint(NAMESPACE, {**template["metadata"]["labels"], **more})
+    cluster = make_cluster(rayjob)
+    cluster["metadata"]["uid"] = "uid-of-the-cluster"
+    (group,) = cluster["spec"]["workerGroupSpecs"]
+    return {
+        "head": make_head(cluster),
+        "worker": make_worker(cluster, group, 0),
+        "submitter": make_job(rayjob, cluster)["spec"]["template"],
+    }

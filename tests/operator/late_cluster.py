@@ -15,6 +15,7 @@ from typing import Any
 
 from fake_api import Call, FakeApi
 from fake_store import FakeStore
+from kuberay_standin.rayjobs.steps import FINALIZER
 from operator_bodies import KEY, NAMESPACE, Body, make_pipeline
 from played_operator import Operator
 from strandline_api.names import ATTEMPT_LABEL
@@ -25,7 +26,6 @@ from strandline_operator.model.plan import Resource
 RETRY = {"jitter": "none", "backoff": "fixed", "delay": "1s", "maxRetries": 5}
 # Share of the looks of garbage collection at which it takes a pod: long enough for another attempt.
 SLOW = 0.03
-HELD = "ray.io/rayjob-finalizer"
 
 
 class LateCluster:
@@ -162,8 +162,8 @@ class LateCluster:
             yield self.store.patch(Resource.RAYJOB, NAMESPACE, name, patch)
             return
         clusters = self._list_mine(Resource.RAYCLUSTER, job)
-        if HELD not in metadata.get("finalizers", ()):
-            patch = {"metadata": {"finalizers": [HELD]}}
+        if FINALIZER not in metadata.get("finalizers", ()):
+            patch = {"metadata": {"finalizers": [FINALIZER]}}
             yield self.store.patch(Resource.RAYJOB, NAMESPACE, name, patch)
         if job.get("status", {}).get("jobStatus", "RUNNING") != "RUNNING":
             return

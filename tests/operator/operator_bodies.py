@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fake_store import FakeStore
+from kuberay_standin.objects import refer
 from strandline_api.names import (
     ATTEMPT_LABEL,
     MANAGED_BY_LABEL,
@@ -45,20 +46,6 @@ def spell_labels(pipeline: Body, number: int | None = None, role: str = "") -> d
     return labels | ({ROLE_LABEL: role} if role else {})
 
 
-def own(owner: Body) -> list[Body]:
-    """The owner references of what an object controls."""
-    metadata = owner["metadata"]
-    return [
-        {
-            "apiVersion": owner["apiVersion"],
-            "kind": owner["kind"],
-            "name": metadata["name"],
-            "uid": metadata["uid"],
-            "controller": True,
-        }
-    ]
-
-
 def spell_attempt(pipeline: Body, number: int = 1) -> Body:
     """The manifest of an attempt."""
     metadata = pipeline["metadata"]
@@ -71,7 +58,7 @@ def spell_attempt(pipeline: Body, number: int = 1) -> Body:
         "metadata": {
             "name": f"{metadata['name']}-{number}",
             "labels": spell_labels(pipeline, number),
-            "ownerReferences": own(pipeline),
+            "ownerReferences": [refer(pipeline)],
         },
         "spec": spec.to_json(),
     }
@@ -90,7 +77,7 @@ def make_rayjob(
     metadata = {
         "name": attempt["metadata"]["name"],
         "labels": spell_labels(pipeline, number),
-        "ownerReferences": own(attempt),
+        "ownerReferences": [refer(attempt)],
     }
     body = {"apiVersion": RAY, "kind": "RayJob", "metadata": metadata, "spec": {}}
     made = store.create(Resource.RAYJOB, NAMESPACE, body)

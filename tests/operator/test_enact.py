@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from fake_api import Call, FakeApi
+from kuberay_standin.objects import refer
 from operator_bodies import (
     NAMESPACE,
     Body,
     make_attempt,
     make_pipeline,
     make_pod,
-    own,
     spell_attempt,
     spell_labels,
 )
@@ -83,7 +83,11 @@ def pipeline(api: FakeApi) -> Body:
 
 
 def spell_config(pipeline: Body, name: str = "corpus-1") -> Body:
-    metadata = {"name": name, "labels": spell_labels(pipeline), "ownerReferences": own(pipeline)}
+    metadata = {
+        "name": name,
+        "labels": spell_labels(pipeline),
+        "ownerReferences": [refer(pipeline)],
+    }
     return {**TEXT, "metadata": metadata}
 
 
@@ -234,7 +238,7 @@ def test_a_claim_that_outlived_its_pipeline_is_taken_over(pipeline: Body) -> Non
     assert is_ours(manifest, old)
     assert not is_ours(manifest, {"metadata": {"name": "corpus-ledger"}})
     assert not is_ours(
-        manifest, {"metadata": {**old["metadata"], "ownerReferences": own(pipeline)}}
+        manifest, {"metadata": {**old["metadata"], "ownerReferences": [refer(pipeline)]}}
     )
     foreign = {**labels, "strandline.dev/pipeline": "other"}
     assert not is_ours(manifest, {"metadata": {"labels": foreign}})
@@ -414,7 +418,7 @@ def test_lines_say_what_they_are_about(
     metadata = {
         "name": "corpus-3",
         "labels": spell_labels(pipeline, 3),
-        "ownerReferences": own(attempt),
+        "ownerReferences": [refer(attempt)],
     }
     rayjob = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata}
     carry_out(api, PassPlan(actions=(Create(Resource.RAYJOB, rayjob),)))

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_api import FakeApi, KilledError, kill_before
-from operator_bodies import NAMESPACE, make_attempt, make_pipeline, make_pod, own, spell_labels
+from kuberay_standin.objects import refer
+from operator_bodies import NAMESPACE, make_attempt, make_pipeline, make_pod, spell_labels
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_operator.cluster.errors import Unavailable
@@ -53,7 +54,7 @@ def make_action(api: FakeApi, kind: str, number: int) -> Action:
     pipeline = api.store.list(Resource.PIPELINE)[0]
     if kind == "create":
         labels, name = spell_labels(pipeline), f"made-{number}"
-        metadata = {"name": name, "labels": labels, "ownerReferences": own(pipeline)}
+        metadata = {"name": name, "labels": labels, "ownerReferences": [refer(pipeline)]}
         return Create(Resource.CONFIG_MAP, {"metadata": metadata, "data": {}})
     if kind == "delete":
         pods = {

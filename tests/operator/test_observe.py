@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fake_api import Call, FakeApi
+from kuberay_standin.objects import refer
 from operator_bodies import (
     KEY,
     NAMESPACE,
@@ -19,7 +20,6 @@ from operator_bodies import (
     make_pipeline,
     make_pod,
     make_rayjob,
-    own,
     spell_labels,
 )
 from pipeline_documents import SMALLEST
@@ -179,7 +179,7 @@ def test_odd_objects_are_read_as_far_as_they_go(api: FakeApi, pipeline: Body, od
     for name, resource in (("corpus", Resource.PIPELINE), ("corpus-1", Resource.ATTEMPT)):
         api.store.put_status(resource, NAMESPACE, name, odd)
     stray = {"metadata": {"name": "stray", "labels": spell_labels(pipeline)}, "spec": odd}
-    stray["metadata"]["ownerReferences"] = own(pipeline)
+    stray["metadata"]["ownerReferences"] = [refer(pipeline)]
     api.store.create(Resource.ATTEMPT, NAMESPACE, stray)
 
     view = look(api)
@@ -191,7 +191,7 @@ def test_odd_objects_are_read_as_far_as_they_go(api: FakeApi, pipeline: Body, od
 
 def test_an_attempt_of_somebody_else_does_not_count(api: FakeApi, pipeline: Body) -> None:
     attempt = make_attempt(api.store, pipeline)
-    attempt["metadata"]["ownerReferences"] = own(make_pipeline(api.store, "other"))
+    attempt["metadata"]["ownerReferences"] = [refer(make_pipeline(api.store, "other"))]
     api.store.objects[Resource.ATTEMPT, NAMESPACE, "corpus-1"] = attempt
     assert look(api).attempts == ()
 

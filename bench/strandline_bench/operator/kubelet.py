@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
 
-from recordings import Json
+from kuberay_standin.kubelet import render_end, render_running
+from kuberay_standin.objects import Json, get_name
 from strandline_api.names import ATTEMPT_LABEL, PIPELINE_LABEL
 from strandline_api.notation.times import format_time
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 from strandline_bench.operator.moments import AttemptId
-from strandline_bench.operator.objects import NODE, name_of, render_end, render_running
+from strandline_bench.operator.objects import DRIVER_ADDRESS, NODE
 from strandline_bench.operator.player import (
     PULL_SECONDS,
     Cast,
@@ -38,30 +40,23 @@ RayJobKey = tuple[str, str]  # namespace and name
 Jobs = dict[RayJobKey, str]  # states of Ray's jobs
 
 
+@dataclass(slots=True)
 class Kubelet:
     """Plays all pods of a server.
 
-    Args:
-        jobs: of Ray, which it starts and ends.
-        cast: what an attempt does; each ends well.
+    Attributes:
+        jobs: jobs of Ray, which the submitters' pods start and end.
+        cast: returns what an attempt does; each attempt ends well.
     """
 
-    def __init__(
-        self,
-        jobs: Jobs,
-        wire: Wire,
-        cast: Cast,
-        show_evidence: ShowEvidence,
-        clock: Clock,
-    ) -> None:
-        self._jobs = jobs
-        self._wire = wire
-        self._cast = cast
-        self._show_evidence = show_evidence
-        self._clock = clock
-        self._rayjobs: set[RayJobKey] = set()
-        self._pods: dict[str, asyncio.Task[None]] = {}  # by uid
-        self._gone: set[str] = set()
+    jobs: Jobs
+    wire: Wire
+    cast: Cast
+    show_evidence: ShowEvidence
+    clock: Clock
+    _rayjobs: set[RayJobKey] = field(default_factory=set)
+    _pods: dict[str, asyncio.Task[None]] = field(default_factory=dict)  # by uid
+    _gone: set[str] = field(default_factory=set)
 
     @property
     def left(self) -> int:
@@ -71,14 +66,14 @@ class Kubelet:
     async def play(self) -> None:
         """Play whatever appears, until cancelled or until something goes wrong."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(bind_claims(self._wire))
+            group.create_task(bind_claims(self.wire))
             group.create_task(self._count())
-            async for kind, pod in self._wire.follow("Pod"):
+            async for kind, pod in self.wire.follow("Pod"):
                 self._see(group, kind, pod | {"apiVersion": "v1", "kind": "Pod"})
 
     async def _count(self) -> None:
-        async for kind, rayjob in self._wire.follow("RayJob"):
-            key = (rayjob["metadata"]["namespace"], name_of(rayjob))
+        async for kind, rayjob in self.wire.follow("RayJob"):
+            key = (rayjob["metadata"]["namespace"], get_name(rayjob))
             (self._rayjobs.discard if kind == "DELETED" else self._rayjobs.add)(key)
 
     def _see(self, group: asyncio.TaskGroup, kind: str, pod: Json) -> None:
@@ -91,8 +86,8 @@ class Kubelet:
             # A Job's pod is changed once more, by its controller, before it is gone.
             if uid not in self._gone:
                 self._gone.add(uid)
-                key = (pod["metadata"]["namespace"], name_of(pod))
-                group.create_task(self._wire.delete("Pod", *key, grace=0))
+                key = (pod["metadata"]["namespace"], get_name(pod))
+                group.create_task(self.wire.delete("Pod", *key, grace=0))
         elif uid not in self._pods:
             self._pods[uid] = group.create_task(self._run(pod))
 
@@ -103,27 +98,27 @@ class Kubelet:
 
     async def _run(self, pod: Json) -> None:
         namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
-        await self._wire.assign(namespace, name_of(pod), NODE)
+        await self.wire.assign(namespace, get_name(pod), NODE)
         await asyncio.sleep(PULL_SECONDS)
-        await self._put_status(pod, render_running(pod, self._now))
+        await self._put_status(pod, render_running(pod, self._now, DRIVER_ADDRESS))
         if JOB_LABEL in labels:
             attempt_id = AttemptId(namespace, labels[PIPELINE_LABEL], int(labels[ATTEMPT_LABEL]))
             await self._work(attempt_id, pod, (namespace, labels[JOB_LABEL]))
 
     async def _work(self, attempt_id: AttemptId, submitter: Json, key: RayJobKey) -> None:
-        self._jobs[key] = RUNNING
-        await asyncio.sleep(self._cast(attempt_id).seconds)
-        self._show_evidence(attempt_id, self._clock())
-        self._jobs[key] = SUCCEEDED
+        self.jobs[key] = RUNNING
+        await asyncio.sleep(self.cast(attempt_id).seconds)
+        self.show_evidence(attempt_id, self.clock())
+        self.jobs[key] = SUCCEEDED
         await self._put_status(submitter, render_end(submitter, self._now, 0))
 
     async def _put_status(self, pod: Json, status: Mapping[str, Any]) -> None:
-        key = (pod["metadata"]["namespace"], name_of(pod))
-        await self._wire.put_status("Pod", *key, dict(status))
+        key = (pod["metadata"]["namespace"], get_name(pod))
+        await self.wire.put_status("Pod", *key, dict(status))
 
     @property
     def _now(self) -> str:
-        return format_time(int(self._clock()))
+        return format_time(int(self.clock()))
 
 
 def serve_jobs(jobs: Jobs) -> AbstractAsyncContextManager[int]:

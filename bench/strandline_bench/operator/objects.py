@@ -8,12 +8,12 @@ from __future__ import annotations
 import copy
 from enum import StrEnum
 
-from recordings import Json
+from kuberay_standin.kubelet import render_end
+from kuberay_standin.objects import Json, get_name, refer
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 
 NODE = "bench-node"
 WORKERS = 2
-RAYJOB_FINALIZER = "ray.io/rayjob-finalizer"
 DRIVER_ADDRESS = "127.0.0.1"
 
 
@@ -48,14 +48,14 @@ def render_pipeline(name: str) -> Json:
 def render_cluster(rayjob: Json) -> Json:
     """Render the RayCluster of a RayJob, under the same name."""
     metadata = {"labels": rayjob["metadata"]["labels"]}
-    return _own("RayCluster", "ray.io/v1", rayjob, name_of(rayjob), metadata) | {
+    return _own("RayCluster", "ray.io/v1", rayjob, get_name(rayjob), metadata) | {
         "spec": copy.deepcopy(rayjob["spec"]["rayClusterSpec"])
     }
 
 
 def render_pods(rayjob: Json, cluster: Json) -> list[Json]:
     """Render the head and the workers."""
-    spec, name = rayjob["spec"]["rayClusterSpec"], name_of(rayjob)
+    spec, name = rayjob["spec"]["rayClusterSpec"], get_name(rayjob)
     group = spec["workerGroupSpecs"][0]["template"]
     head = _render_pod(f"{name}-head", cluster, spec["headGroupSpec"]["template"])
     return [head, *(_render_pod(f"{name}-w{at}", cluster, group) for at in range(WORKERS))]
@@ -64,34 +64,7 @@ def render_pods(rayjob: Json, cluster: Json) -> list[Json]:
 def render_submitter(rayjob: Json) -> Json:
     """Render the pod that submits the driver."""
     template = rayjob["spec"]["submitterPodTemplate"]
-    return _render_pod(f"{name_of(rayjob)}-submit", rayjob, template)
-
-
-def render_running(pod: Json, time: str) -> Json:
-    """Render the status of a pod with a running container.
-
-    Heads can be asked at the driver's address.
-    """
-    condition = {"status": "True", "lastTransitionTime": time}
-    kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
-    return {
-        "phase": "Running",
-        "startTime": time,
-        "podIP": DRIVER_ADDRESS,
-        "podIPs": [{"ip": DRIVER_ADDRESS}],
-        "conditions": [{"type": kind, **condition} for kind in kinds],
-        "containerStatuses": [_render_state(pod, {"running": {"startedAt": time}}, is_ready=True)],
-    }
-
-
-def render_end(pod: Json, time: str, code: int, reason: str = "") -> Json:
-    """Render the status of a pod with an ended container."""
-    reason = reason or ("Error" if code else "Completed")
-    end = {"exitCode": code, "reason": reason, "startedAt": time, "finishedAt": time}
-    return {
-        "phase": "Failed" if code else "Succeeded",
-        "containerStatuses": [_render_state(pod, {"terminated": end}, is_ready=False)],
-    }
+    return _render_pod(f"{get_name(rayjob)}-submit", rayjob, template)
 
 
 def render_memory_kill(pod: Json, time: str) -> Json:
@@ -115,8 +88,8 @@ def render_job_status(rayjob: Json, time: str, deployment: str, job: str = "") -
     """Render the status of a RayJob on its way."""
     status = {
         "jobDeploymentStatus": deployment,
-        "jobId": name_of(rayjob),
-        "rayClusterName": name_of(rayjob),
+        "jobId": get_name(rayjob),
+        "rayClusterName": get_name(rayjob),
         "startTime": time,
         "failed": 0,
         "succeeded": 0,
@@ -141,39 +114,13 @@ def render_job_end(time: str, ending: Ending) -> Json:
     return {**failed, "endTime": time, "reason": "AppFailed", "message": message}
 
 
-def name_of(body: Json) -> str:
-    """Return the name of an object."""
-    return str(body["metadata"]["name"])
-
-
 def _render_pod(name: str, owner: Json, template: Json) -> Json:
     template = copy.deepcopy(template)
     body = _own("Pod", "v1", owner, name, template.get("metadata", {}))
     return body | {"spec": template["spec"] | {"nodeName": NODE, "restartPolicy": "Never"}}
 
 
-def _render_state(pod: Json, state: Json, *, is_ready: bool) -> Json:
-    container = pod["spec"]["containers"][0]
-    return {
-        "name": container["name"],
-        "image": container["image"],
-        "imageID": f"sha256:{'0' * 64}",
-        "ready": is_ready,
-        "started": is_ready,
-        "restartCount": 0,
-        "state": state,
-    }
-
-
 def _own(kind: str, version: str, owner: Json, name: str, metadata: Json) -> Json:
-    reference = {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": name_of(owner),
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     kept = {key: value for key, value in metadata.items() if key in {"labels", "annotations"}}
-    metadata = {"name": name, **kept, "ownerReferences": [reference]}
+    metadata = {"name": name, **kept, "ownerReferences": [refer(owner)]}
     return {"apiVersion": version, "kind": kind, "metadata": metadata}

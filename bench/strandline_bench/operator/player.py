@@ -15,23 +15,21 @@ from typing import Protocol
 
 from aiohttp import web
 
-from recordings import Json
+from kuberay_standin.kubelet import render_end, render_running
+from kuberay_standin.objects import Json, get_name
+from kuberay_standin.rayjobs.steps import FINALIZER
 from strandline_api.names import ATTEMPT_LABEL, PIPELINE_LABEL
 from strandline_api.notation.times import format_time
 from strandline_bench.operator.moments import AttemptId
 from strandline_bench.operator.objects import (
     DRIVER_ADDRESS,
-    RAYJOB_FINALIZER,
     Ending,
-    name_of,
     render_cluster,
     render_disruption,
-    render_end,
     render_job_end,
     render_job_status,
     render_memory_kill,
     render_pods,
-    render_running,
     render_submitter,
 )
 from strandline_bench.operator.wire import Wire
@@ -75,27 +73,21 @@ class Played:
     task: asyncio.Task[None] | None = None
 
 
+@dataclass(slots=True)
 class Player:
     """Plays all RayJobs of a server.
 
-    Args:
-        cast: tells what an attempt does.
-        show_evidence: hears of the moment at which an attempt's end begins to show.
-        clock: seconds since the epoch.
+    Attributes:
+        cast: returns what an attempt does.
+        show_evidence: receives the moment at which an attempt's end begins to show.
+        clock: returns seconds since the epoch.
     """
 
-    def __init__(
-        self,
-        wire: Wire,
-        cast: Cast,
-        show_evidence: ShowEvidence,
-        clock: Clock,
-    ) -> None:
-        self._wire = wire
-        self._cast = cast
-        self._show_evidence = show_evidence
-        self._clock = clock
-        self._played: dict[str, Played] = {}  # by uid
+    wire: Wire
+    cast: Cast
+    show_evidence: ShowEvidence
+    clock: Clock
+    _played: dict[str, Played] = field(default_factory=dict)  # by uid
 
     @property
     def left(self) -> int:
@@ -105,8 +97,8 @@ class Player:
     async def play(self) -> None:
         """Play whatever appears, until cancelled or until something goes wrong."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(bind_claims(self._wire))
-            async for kind, rayjob in self._wire.follow("RayJob"):
+            group.create_task(bind_claims(self.wire))
+            async for kind, rayjob in self.wire.follow("RayJob"):
                 self._see(group, kind, rayjob | {"apiVersion": "ray.io/v1", "kind": "RayJob"})
 
     def _see(self, group: asyncio.TaskGroup, kind: str, rayjob: Json) -> None:
@@ -123,33 +115,33 @@ class Player:
 
     async def _perform(self, played: Played) -> None:
         rayjob, labels = played.rayjob, played.rayjob["metadata"]["labels"]
-        key = (rayjob["metadata"]["namespace"], name_of(rayjob))
+        key = (rayjob["metadata"]["namespace"], get_name(rayjob))
         attempt_id = AttemptId(key[0], labels[PIPELINE_LABEL], int(labels[ATTEMPT_LABEL]))
-        part = self._cast(attempt_id)
-        held = {"metadata": {"finalizers": [RAYJOB_FINALIZER]}}
-        await self._wire.patch("RayJob", *key, held)
+        part = self.cast(attempt_id)
+        held = {"metadata": {"finalizers": [FINALIZER]}}
+        await self.wire.patch("RayJob", *key, held)
         await self._put_status(rayjob, render_job_status(rayjob, self._now, "Initializing"))
         await self._bring_up(played)
         await self._put_status(rayjob, render_job_status(rayjob, self._now, "Running", "RUNNING"))
         await asyncio.sleep(part.seconds)
-        self._show_evidence(attempt_id, self._clock())
+        self.show_evidence(attempt_id, self.clock())
         await self._end(played, part.ending)
 
     async def _bring_up(self, played: Played) -> None:
         rayjob = played.rayjob
         namespace = rayjob["metadata"]["namespace"]
-        cluster = await self._wire.create(render_cluster(rayjob), namespace)
+        cluster = await self.wire.create(render_cluster(rayjob), namespace)
         if cluster is None:
             return
         for pod in render_pods(rayjob, cluster):
-            await self._wire.create(pod, namespace)
+            await self.wire.create(pod, namespace)
             played.pods.append(pod)
         await asyncio.sleep(PULL_SECONDS)
         submitter = render_submitter(rayjob)
-        await self._wire.create(submitter, namespace)
+        await self.wire.create(submitter, namespace)
         played.pods.append(submitter)
         for pod in played.pods:
-            await self._put_status(pod, render_running(pod, self._now), namespace)
+            await self._put_status(pod, render_running(pod, self._now, DRIVER_ADDRESS), namespace)
 
     async def _end(self, played: Played, ending: Ending) -> None:
         rayjob, namespace = played.rayjob, played.rayjob["metadata"]["namespace"]
@@ -167,24 +159,24 @@ class Player:
         if played.task is not None:
             played.task.cancel()
             await asyncio.gather(played.task, return_exceptions=True)
-        namespace, name = played.rayjob["metadata"]["namespace"], name_of(played.rayjob)
+        namespace, name = played.rayjob["metadata"]["namespace"], get_name(played.rayjob)
         for pod in played.pods:
             await self._remove(pod, namespace)
-        await self._wire.delete("RayCluster", namespace, name)
-        await self._wire.patch("RayJob", namespace, name, {"metadata": {"finalizers": []}})
+        await self.wire.delete("RayCluster", namespace, name)
+        await self.wire.patch("RayJob", namespace, name, {"metadata": {"finalizers": []}})
 
     async def _remove(self, pod: Json, namespace: str) -> None:
         """Remove a pod as a kubelet does: first it is on its way, then gone."""
-        await self._wire.delete("Pod", namespace, name_of(pod))
-        await self._wire.delete("Pod", namespace, name_of(pod), grace=0)
+        await self.wire.delete("Pod", namespace, get_name(pod))
+        await self.wire.delete("Pod", namespace, get_name(pod), grace=0)
 
     async def _put_status(self, body: Json, status: Json, namespace: str = "") -> None:
         key = namespace or body["metadata"]["namespace"]
-        await self._wire.put_status(body["kind"], key, name_of(body), status)
+        await self.wire.put_status(body["kind"], key, get_name(body), status)
 
     @property
     def _now(self) -> str:
-        return format_time(int(self._clock()))
+        return format_time(int(self.clock()))
 
 
 async def bind_claims(wire: Wire) -> None:
@@ -192,7 +184,7 @@ async def bind_claims(wire: Wire) -> None:
     async for kind, claim in wire.follow("PersistentVolumeClaim"):
         # Claims of pipelines at rest are bound.
         if kind == "ADDED" and (claim.get("status") or {}).get("phase") != "Bound":
-            key = (claim["metadata"]["namespace"], name_of(claim))
+            key = (claim["metadata"]["namespace"], get_name(claim))
             status = {"phase": "Bound", "accessModes": ["ReadWriteOnce"]}
             await wire.put_status("PersistentVolumeClaim", *key, status)
 
