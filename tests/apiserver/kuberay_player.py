@@ -15,11 +15,11 @@ RayJobs there finds each played, the first by the first recording of its program
     troupe = Troupe(stage, "default", ["s-k-head-deleted", "s-k-success"])
     await troupe.tick()                     # one step of every RayJob; True if anything happened
 
-`stage` is an API server: a real one (`ServerStage` in kube_client.py), the operator's fake
-(`StoreStage` in store_stage.py), or the least of one (memory_stage.py). When a RayJob is deleted
-by others, the player leaves the recording: KubeRay's finalizer goes, then RayCluster and Job, then
-every pod by its recorded end, or where none was recorded by the ordinary one. There is no kubelet,
-so all pods are put on a node from the start and leave when the player says that they have ended.
+`stage` is an API server: a real one (`ServerStage` in kube_client.py), or the operator's fake
+(`StoreStage` in store_stage.py). When a RayJob is deleted by others, the player leaves the
+recording: KubeRay's finalizer goes, then RayCluster and Job, then every pod by its recorded end, or
+where none was recorded by the ordinary one. There is no kubelet, so all pods are put on a node from
+the start and leave when the player says that they have ended.
 `read_log` tells what a pod has printed up to now.
 
 Names and outcome lines are those of the play, and with `begin` the times too: they count from
@@ -33,8 +33,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from kuberay_standin.rayjobs.steps import FINALIZER
 from played_objects import (
-    FINALIZER,
     Casting,
     make_cluster,
     make_job,

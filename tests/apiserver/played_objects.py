@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kuberay_standin.objects import refer
+from kuberay_standin.rayjobs.jobs import SUBMITTER
 from recordings import Json, Newcomer, Recording
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 
-FINALIZER = "ray.io/rayjob-finalizer"
-SUBMITTER = "ray-job-submitter"
 IMAGE = "ray.invalid/played"
 # What the driver of the recordings printed, which was not yet ours.
 RECORDED_OUTCOME = re.compile(r'strandline-outcome: \{"exit": (\d+), "why": "([^"]*)"[^}\n]*\}')
@@ -140,18 +140,10 @@ def make_object(
     kind: str, version: str, name: str, owner: Json, metadata: Json, spec: Json
 ) -> Json:
     """Put an object together; its owner's deletion takes it along."""
-    reference = {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     return {
         "apiVersion": version,
         "kind": kind,
-        "metadata": {"name": name, **metadata, "ownerReferences": [reference]},
+        "metadata": {"name": name, **metadata, "ownerReferences": [refer(owner)]},
         "spec": spec,
     }
 

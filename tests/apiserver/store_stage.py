@@ -1,62 +1,59 @@
-"""The operator's API server in memory, as a player of recordings sees it.
+"""An API server in memory, as a player of recordings calls it.
 
-    store = FakeStore(patient={Resource.POD})
+    store = FakeStore()
     troupe = Troupe(StoreStage(store), "team", ["s-k-head-deleted", "s-k-success"])
 
-The player works on the store itself, so that its calls are neither counted nor made to fail. Jobs,
-which the operator never looks at, are kept apart.
+The player changes the store itself, so no call of the player is counted or fails. Pods remain until
+the player ends them. Jobs have a store of their own, because the operator never reads them.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import count
+
 from fake_store import FakeStore
-from memory_stage import MemoryStage
 from recordings import Json
 from strandline_operator.cluster.errors import NotFound
 from strandline_operator.model.plan import Resource
 
-KINDS = {"RayJob": Resource.RAYJOB, "RayCluster": Resource.RAYCLUSTER, "Pod": Resource.POD}
+KINDS = {
+    "Job": Resource.JOB,
+    "Pod": Resource.POD,
+    "RayCluster": Resource.RAYCLUSTER,
+    "RayJob": Resource.RAYJOB,
+}
+FIRST_JOB = 1_000_000  # uids of Jobs differ from the uids of all other objects
 
 
 class StoreStage:
-    """A `Stage` of kuberay_player.py on a `FakeStore`, whose pods must be patient."""
+    """A `Stage` of kuberay_player.py on a `FakeStore`."""
 
     def __init__(self, store: FakeStore) -> None:
-        self._store = store
-        self._jobs = MemoryStage()
+        store.patient.add(Resource.POD)
+        self.store = store
+        self.jobs = FakeStore(_uids=count(FIRST_JOB))
+
+    def _find(self, kind: str) -> FakeStore:
+        return self.jobs if kind == "Job" else self.store
 
     async def get(self, kind: str, namespace: str, name: str) -> Json | None:
-        if kind not in KINDS:
-            return await self._jobs.get(kind, namespace, name)
-        return self._store.get(KINDS[kind], namespace, name)
+        return self._find(kind).get(KINDS[kind], namespace, name)
 
     async def list(self, kind: str, namespace: str) -> list[Json]:
-        if kind not in KINDS:
-            return await self._jobs.list(kind, namespace)
-        return self._store.list(KINDS[kind], namespace)
+        return self._find(kind).list(KINDS[kind], namespace)
 
     async def create(self, kind: str, namespace: str, body: Json) -> Json:
-        if kind not in KINDS:
-            return await self._jobs.create(kind, namespace, body)
-        return self._store.create(KINDS[kind], namespace, body)
+        return self._find(kind).create(KINDS[kind], namespace, body)
 
     async def put_status(self, kind: str, namespace: str, name: str, status: Json) -> None:
-        if kind not in KINDS:
-            await self._jobs.put_status(kind, namespace, name, status)
-        elif await self.get(kind, namespace, name) is not None:
-            self._store.put_status(KINDS[kind], namespace, name, status)
+        with suppress(NotFound):
+            self._find(kind).put_status(KINDS[kind], namespace, name, status)
 
     async def patch(self, kind: str, namespace: str, name: str, patch: Json) -> None:
-        if kind not in KINDS:
-            await self._jobs.patch(kind, namespace, name, patch)
-        elif await self.get(kind, namespace, name) is not None:
-            self._store.patch(KINDS[kind], namespace, name, patch)
+        with suppress(NotFound):
+            self._find(kind).patch(KINDS[kind], namespace, name, patch)
 
     async def delete(self, kind: str, namespace: str, name: str, grace: int | None = None) -> None:
-        if kind not in KINDS:
-            await self._jobs.delete(kind, namespace, name, grace)
-            return
-        try:
-            self._store.delete(KINDS[kind], namespace, name, grace=grace)
-        except NotFound:
-            return
+        with suppress(NotFound):
+            self._find(kind).delete(KINDS[kind], namespace, name, grace=grace)

@@ -11,8 +11,7 @@ import pytest
 
 from fake_store import FakeStore
 from kuberay_player import Player, Troupe
-from memory_stage import MemoryStage
-from played_objects import FINALIZER
+from kuberay_standin.rayjobs.steps import FINALIZER
 from rayjob_bodies import make_rayjob
 from recordings import Json, list_recordings, read_recording
 from store_stage import StoreStage
@@ -24,14 +23,14 @@ LINGER = "s-k-head-deleted-linger"
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)T")
 
 
-def start(name: str, **options: Any) -> tuple[MemoryStage, Player]:
+def start(name: str, **options: Any) -> tuple[StoreStage, Player]:
     """Let a RayJob appear, and a player who knows what will become of it."""
-    stage = MemoryStage()
+    stage = StoreStage(FakeStore())
     rayjob = asyncio.run(stage.create("RayJob", NAMESPACE, make_rayjob()))
     return stage, Player(stage, read_recording(name), rayjob, **options)
 
 
-def play(name: str, until: str | None = None, **options: Any) -> tuple[MemoryStage, Player]:
+def play(name: str, until: str | None = None, **options: Any) -> tuple[StoreStage, Player]:
     stage, player = start(name, **options)
     asyncio.run(player.play(until))
     return stage, player
@@ -42,18 +41,26 @@ async def take_steps(player: Player, count: int) -> None:
         await player.step()
 
 
-def delete_rayjob(stage: MemoryStage) -> None:
+def delete_rayjob(stage: StoreStage) -> None:
     asyncio.run(stage.delete("RayJob", NAMESPACE, "corpus-1"))
 
 
-def list_names(stage: MemoryStage, kind: str) -> list[str]:
-    return [place[2] for place in stage.objects if place[0] == kind]
+def list_all(stage: StoreStage) -> list[Json]:
+    """All objects that are there."""
+    return [*stage.store.objects.values(), *stage.jobs.objects.values()]
 
 
-def find_pod(stage: MemoryStage, part: str) -> Json:
-    return next(
-        body for place, body in stage.objects.items() if place[0] == "Pod" and part in place[2]
-    )
+def list_names(stage: StoreStage, kind: str) -> list[str]:
+    return [body["metadata"]["name"] for body in list_all(stage) if body["kind"] == kind]
+
+
+def read_rayjob(stage: StoreStage) -> Json:
+    return stage.store.objects[Resource.RAYJOB, NAMESPACE, "corpus-1"]
+
+
+def find_pod(stage: StoreStage, part: str) -> Json:
+    pods = [body for body in list_all(stage) if body["kind"] == "Pod"]
+    return next(body for body in pods if part in body["metadata"]["name"])
 
 
 @pytest.mark.parametrize("name", list_recordings())
@@ -63,23 +70,24 @@ def test_every_recording_is_played_to_its_end(name: str) -> None:
     for step in player.recording.steps:
         there |= {step.key} if step.new else set()
         there -= {step.key} if step.is_gone else set()
-    assert len(stage.objects) == len(there)
+    assert len(list_all(stage)) == len(there)
     assert player.is_over
     assert player.time == player.recording.steps[-1].time
 
 
-@pytest.mark.parametrize("name", list_recordings())
-def test_every_status_is_as_recorded_and_under_the_names_of_the_play(name: str) -> None:
-    stage, player = start(name)
+@pytest.mark.parametrize("recording", list_recordings())
+def test_every_status_is_as_recorded_and_under_the_names_of_the_play(recording: str) -> None:
+    stage, player = start(recording)
     while (step := asyncio.run(player.step())) is not None:
-        place = (step.kind, NAMESPACE, player.casting.cast_text(step.name))
-        if place not in stage.objects:
+        name = player.casting.cast_text(step.name)
+        body = asyncio.run(stage.get(step.kind, NAMESPACE, name)) if step.kind else None
+        if body is None:
             continue
-        status = stage.objects[place].get("status", {})
+        status = body.get("status", {})
         assert status.get("phase") == step.status.get("phase")
         assert len(status.get("conditions", ())) == len(step.status.get("conditions", ()))
         assert status.keys() == step.status.keys()
-        assert not re.search(r"\brj-", str(stage.objects[place]))
+        assert not re.search(r"\brj-", str(body))
 
 
 @pytest.mark.parametrize("name", list_recordings())
@@ -90,24 +98,22 @@ def test_whenever_the_rayjob_is_deleted_everything_goes_and_nothing_comes(
     stage, player = start(name)
     asyncio.run(take_steps(player, int(len(player.recording.steps) * share)))
     delete_rayjob(stage)
-    stage.diary.clear()
+    stage.store.history.clear()
+    stage.jobs.history.clear()
     asyncio.run(player.play())
-    assert stage.objects == {}
+    assert list_all(stage) == []
     own_deletion = "RayJob deleting" in player.recording.marks
-    assert own_deletion or not [entry for entry in stage.diary if entry.startswith("create")]
+    history = [*stage.store.history, *stage.jobs.history]
+    assert own_deletion or "ADDED" not in {change.kind for change in history}
 
 
 @pytest.mark.parametrize("name", list_recordings())
-def test_every_recording_is_played_before_the_operators_own_fake(name: str) -> None:
-    store = FakeStore(patient={Resource.POD})
-    stage = StoreStage(store)
-    rayjob = asyncio.run(stage.create("RayJob", NAMESPACE, make_rayjob()))
-    player = Player(stage, read_recording(name), rayjob)
+def test_every_pod_of_a_recording_goes_with_a_phase(name: str) -> None:
+    stage, player = play(name)
+    delete_rayjob(stage)
     asyncio.run(player.play())
-    asyncio.run(stage.delete("RayJob", NAMESPACE, "corpus-1"))
-    asyncio.run(player.play())
-    assert store.objects == {}
-    gone = [change.body for change in store.history if change.kind == "DELETED"]
+    assert list_all(stage) == []
+    gone = [change.body for change in stage.store.history if change.kind == "DELETED"]
     pods = [body for body in gone if body["kind"] == "Pod"]
     assert len(pods) == len({step.name for step in player.recording.steps if step.kind == "Pod"})
     assert all("phase" in pod["status"] for pod in pods)
@@ -119,7 +125,7 @@ def test_owners_go_before_pods_and_pods_end_as_the_recorded_teardown_ended_them(
     assert list_names(stage, "RayJob") == ["corpus-1"]
     for _ in range(3):
         asyncio.run(player.step())
-    assert {place[0] for place in stage.objects} == {"Pod"}
+    assert {body["kind"] for body in list_all(stage)} == {"Pod"}
     asyncio.run(player.play("head Failed"))
     head = find_pod(stage, "-head-")
     ended = head["status"]["containerStatuses"][0]["state"]["terminated"]
@@ -159,11 +165,11 @@ def test_a_pod_that_is_going_already_goes_as_recorded() -> None:
 
 def test_kuberays_finalizer_holds_a_rayjob_until_the_player_heeds_it() -> None:
     stage, player = play("s-k-success", "RayJob RUNNING")
-    assert stage.objects["RayJob", NAMESPACE, "corpus-1"]["metadata"]["finalizers"] == [FINALIZER]
+    assert read_rayjob(stage)["metadata"]["finalizers"] == [FINALIZER]
     delete_rayjob(stage)
-    assert "RayJob" in {place[0] for place in stage.objects}
+    assert list_names(stage, "RayJob") == ["corpus-1"]
     asyncio.run(player.step())
-    assert "RayJob" not in {place[0] for place in stage.objects}
+    assert list_names(stage, "RayJob") == []
 
 
 def test_a_rayjob_of_the_same_name_is_not_mistaken_for_the_played_one() -> None:
@@ -184,18 +190,18 @@ def test_pods_have_the_labels_of_kuberay_and_of_our_templates() -> None:
     assert worker["metadata"]["labels"]["ray.io/group"] == "cpu"
     submitter = next(
         body
-        for place, body in stage.objects.items()
-        if place[0] == "Pod" and body["metadata"]["labels"].get("job-name") == "corpus-1"
+        for body in list_all(stage)
+        if body["kind"] == "Pod" and body["metadata"]["labels"].get("job-name") == "corpus-1"
     )
     assert submitter["metadata"]["labels"]["example.com/role"] == "submitter"
 
 
 def test_each_owner_is_the_one_that_was_recorded_by_its_new_uid() -> None:
     stage, _ = play("s-k-success", "RayJob RUNNING")
-    uids = {body["metadata"]["uid"]: place[0] for place, body in stage.objects.items()}
+    uids = {body["metadata"]["uid"]: body["kind"] for body in list_all(stage)}
     owners = {
-        (place[0], uids[body["metadata"]["ownerReferences"][0]["uid"]])
-        for place, body in stage.objects.items()
+        (body["kind"], uids[body["metadata"]["ownerReferences"][0]["uid"]])
+        for body in list_all(stage)
         if "ownerReferences" in body["metadata"]
     }
     assert owners == {
@@ -223,7 +229,7 @@ def test_a_sidecar_is_added_where_one_was_recorded() -> None:
 def test_the_outcome_line_is_the_one_that_our_driver_prints() -> None:
     stage, player = start(LINGER)
     asyncio.run(player.play("head Failed"))
-    message = stage.objects["RayJob", NAMESPACE, "corpus-1"]["status"]["message"]
+    message = read_rayjob(stage)["status"]["message"]
     state = find_pod(stage, "-head-")["status"]["containerStatuses"][0]["state"]
     for text in (message, state["terminated"]["message"]):
         outcome = find_outcome_line(text)
@@ -254,28 +260,27 @@ def test_a_log_grows_with_the_play_and_goes_with_its_pod() -> None:
 def test_times_count_from_the_beginning_of_the_play() -> None:
     begin = datetime(2030, 1, 31, 12, tzinfo=UTC)
     stage, _ = play("s-k-success", begin=begin)
-    assert set(TIME.findall(str(stage.objects["RayJob", NAMESPACE, "corpus-1"]))) == {"2030-01-31"}
+    assert set(TIME.findall(str(read_rayjob(stage)["status"]))) == {"2030-01-31"}
 
 
 def test_without_a_beginning_times_are_as_recorded() -> None:
     stage, _ = play("s-k-success")
-    assert set(TIME.findall(str(stage.objects["RayJob", NAMESPACE, "corpus-1"]))) == {"2026-11-21"}
+    assert set(TIME.findall(str(read_rayjob(stage)["status"]))) == {"2026-11-21"}
 
 
 def test_a_deletion_by_the_recorder_is_played_as_somebodys() -> None:
     stage, player = play("s-k-rayjob-deleted", "RayJob deleting")
-    assert "deletionTimestamp" in stage.objects["RayJob", NAMESPACE, "corpus-1"]["metadata"]
-    assert stage.diary[-2] == "delete RayJob/corpus-1"
+    assert "deletionTimestamp" in read_rayjob(stage)["metadata"]
     asyncio.run(player.play())
-    assert stage.objects == {}
+    assert list_all(stage) == []
 
 
 def test_suspension_is_played_as_a_change_of_the_spec() -> None:
     stage, player = play("j-suspend-resume", "RayJob Suspending")
-    spec = stage.objects["RayJob", NAMESPACE, "corpus-1"]["spec"]
+    spec = read_rayjob(stage)["spec"]
     assert spec["suspend"] is True
     asyncio.run(player.play("RayJob Complete"))
-    assert stage.objects["RayJob", NAMESPACE, "corpus-1"]["spec"]["suspend"] is False
+    assert read_rayjob(stage)["spec"]["suspend"] is False
 
 
 def test_a_mark_that_does_not_come_is_an_error() -> None:
@@ -284,7 +289,7 @@ def test_a_mark_that_does_not_come_is_an_error() -> None:
 
 
 def test_a_troupe_plays_each_rayjob_by_its_own_recording() -> None:
-    stage = MemoryStage()
+    stage = StoreStage(FakeStore())
     troupe = Troupe(stage, NAMESPACE, [LINGER, "s-k-success"])
     assert not asyncio.run(troupe.tick())
     for name in ("corpus-1", "corpus-2"):
@@ -292,15 +297,14 @@ def test_a_troupe_plays_each_rayjob_by_its_own_recording() -> None:
         while asyncio.run(troupe.tick()):
             pass
     ends = {
-        place[2]: body["status"]["jobDeploymentStatus"]
-        for place, body in stage.objects.items()
-        if place[0] == "RayJob"
+        body["metadata"]["name"]: body["status"]["jobDeploymentStatus"]
+        for body in stage.store.list(Resource.RAYJOB)
     }
     assert ends == {"corpus-1": "Failed", "corpus-2": "Complete"}
 
 
 def test_a_troupe_says_when_its_programme_is_at_an_end() -> None:
-    stage = MemoryStage()
+    stage = StoreStage(FakeStore())
     asyncio.run(stage.create("RayJob", NAMESPACE, make_rayjob()))
     with pytest.raises(LookupError, match="no recording is left for RayJob corpus-1"):
         asyncio.run(Troupe(stage, NAMESPACE, []).tick())

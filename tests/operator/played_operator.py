@@ -18,11 +18,12 @@ from typing import Any
 
 from cache_feed import CacheFeed
 from fake_api import FakeApi
-from fake_stage import FakeStage
 from fake_store import FakeStore
 from kuberay_player import Player
+from kuberay_standin.rayjobs.jobs import SUBMITTER
 from operator_bodies import KEY, NAMESPACE, make_pipeline
 from recordings import Step, read_recording
+from store_stage import StoreStage
 from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_api.notation.times import format_time
 from strandline_api.spec.policy import RetryPolicy
@@ -44,7 +45,6 @@ from strandline_operator.reconcile.scheduling.schedule import SeenPipelines
 Body = dict[str, Any]
 # At midnight, so that every time in a status reads as time since the beginning.
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
-SUBMITTER = "ray-job-submitter"
 MOST_PASSES = 20
 # Longer than any recorded teardown, shorter than the operator's patience with one.
 PATIENCE = 300.0
@@ -99,7 +99,7 @@ class Scenario:
         self.recording = read_recording(recording)
         self.limits = limits or Limits()
         self.api = FakeApi(FakeStore(time=MIDNIGHT))
-        self.stage = FakeStage(self.api)
+        self.stage = StoreStage(self.api.store)
         self.operator = Operator(self.api, self.limits)
         self.sightings: list[Sighting] = []
         self.most_attempts = 0
