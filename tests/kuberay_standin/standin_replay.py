@@ -1,37 +1,26 @@
 """A world that goes as a recording of KubeRay went, in which the stand-in takes KubeRay's place.
 
 What the recording's pods, Job and dashboard said, and what its recorder did, happens at its time.
-What KubeRay did there is not played: the stand-in is to do it, on objects kept in memory. `replay`
-tells what it did, in the words of `standin_events.py`.
+What KubeRay did there is not played: the stand-in, core and shell, does it on a server in memory.
+`replay` returns what it did, in the words of `standin_events.py`.
 
 Objects are matched by their order: the second worker made is the second worker recorded.
 """
 
 from __future__ import annotations
 
-import copy
-import itertools
 import json
-import string
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 
-from kuberay_standin.core import step
-from kuberay_standin.objects import CLUSTER_LABEL, NODE_LABEL, Json, get_name, is_leaving
+from kuberay_standin.objects import NODE_LABEL, Json, is_leaving
 from kuberay_standin.rayjobs.steps import FINALIZER
-from kuberay_standin.scene import (
-    Action,
-    HoldBy,
-    JobAnswer,
-    Make,
-    PutStatus,
-    Remove,
-    Scene,
-    StopJob,
-    Trouble,
-)
+from kuberay_standin.scene import JobAnswer
+from kuberay_standin.shell.api import RefusalError
+from kuberay_standin.shell.loop import Loop, Outside
+from memory_server import MemoryServer
 from recordings import FOLDER, Newcomer, Recording, Step, read_recording
 from standin_events import DELETE_CLUSTER, PLAYED, Event, tell_phase
 
@@ -90,33 +79,37 @@ def _make_template(news: list[Newcomer]) -> Json:
     return {"spec": {"restartPolicy": policy, "containers": [container]}}
 
 
-class World:
-    """The objects as the stand-in finds them; see the top of this module."""
+class World(MemoryServer):
+    """The server that the stand-in works on; see the top of this module.
 
-    def __init__(
-        self,
-        recording: Recording,
-        does: Callable[[], bool] = lambda: True,
-        *,
-        guards_purity: bool = False,
-    ) -> None:
+    Args:
+        does: whether the next change that the stand-in requests succeeds.
+    """
+
+    def __init__(self, recording: Recording, does: Callable[[], bool] = lambda: True) -> None:
+        super().__init__()
         self._does = does
-        self._guards_purity = guards_purity
         self.events: list[Event] = []
         self.cluster_statuses: list[Json] = []
         self.stopped: list[str] = []
         self._recording = recording
-        self._objects: dict[tuple[str, str], Json] = {}
         self._recorded: dict[str, Recorded] = {}  # by the recording's `Kind/name`
         self._pairs: dict[tuple[str, str], Recorded] = {}  # by our kind and name
         self._waiting: list[Recorded] = []
-        self._refusals = dict(list_refusals(recording))
-        self._trouble: Trouble | None = None
-        self._word: JobAnswer | None = None
+        self._refused_pods = dict(list_refusals(recording))
+        self._answer: JobAnswer | None = None
         self._time = 0.0
         self._phase = tell_phase({})
-        letters = itertools.product(string.ascii_lowercase, repeat=5)
-        self._names = ("".join(five) for five in letters)
+        outside = Outside(
+            read_time=lambda: recording.started_at + timedelta(seconds=self._time),
+            read_seconds=lambda: self._time,
+            draw=self.draw,
+            ask=lambda *_: self._answer or JobAnswer(is_reached=False),
+            stop=lambda _address, job, _token: self.stopped.append(job),
+            report=lambda _: None,
+        )
+        # The recorded KubeRay waited between two questions to the dashboard.
+        self._loop = Loop(self, outside, poll_seconds=0)
 
     def play(self) -> None:
         """Let the recording happen, second by second, up to its end."""
@@ -138,7 +131,7 @@ class World:
 
     def _drop_cluster(self) -> None:
         """Somebody deletes the RayCluster; its pods leave as the recorded ones did."""
-        for place in [place for place in self._objects if place[0] == "RayCluster"]:
+        for place in [place for place in self.objects if place[0] == "RayCluster"]:
             self._drop(place)
 
     def _note(self, one: Step) -> None:
@@ -152,10 +145,10 @@ class World:
     def _happen_to_rayjob(self, one: Step) -> None:
         place = ("RayJob", self._recording.rayjob)
         if one.new is not None:
-            self._objects[place] = make_rayjob(self._recording)
-        if place not in self._objects:
+            self.objects[place] = make_rayjob(self._recording)
+        if place not in self.objects:
             return
-        rayjob = self._objects[place]
+        rayjob = self.objects[place]
         if one.suspend is not None:
             rayjob["spec"]["suspend"] = one.suspend
         if one.is_deleting:
@@ -165,14 +158,14 @@ class World:
     def _apply_answer(self, status: Json) -> None:
         """Take from KubeRay's status what the dashboard had told it."""
         if status.get("message") == NOT_FOUND:
-            self._word = JobAnswer()
+            self._answer = JobAnswer()
         elif status.get("jobDeploymentStatus") != "Running":
-            self._word = None
+            self._answer = None
         elif "jobStatusCheckFailureStartTime" in status:
-            self._word = JobAnswer(is_reached=False)
+            self._answer = JobAnswer(is_reached=False)
         else:
             info = status.get("rayJobInfo", {})
-            self._word = JobAnswer(
+            self._answer = JobAnswer(
                 status=status.get("jobStatus", ""),
                 message=status.get("message", ""),
                 start=info.get("startTime", ""),
@@ -183,26 +176,15 @@ class World:
         """Let the stand-in act until it has nothing left to do."""
         for _ in range(SETTLING):
             self._follow_recorded()
-            place = ("RayJob", self._recording.rayjob)
-            if place not in self._objects:
+            self.calls.clear()
+            self._loop.turn()
+            if set(self.calls) <= {"list"}:
                 return
-            now = self._recording.started_at + timedelta(seconds=self._time)
-            scene = self._look()
-            before = copy.deepcopy(scene) if self._guards_purity else scene
-            actions = step(scene, now, lambda: next(self._names))
-            assert scene == before, "the core has changed what it was shown"
-            if not actions:
-                return
-            for action in actions:
-                if isinstance(action, Make) and self._refuse(action.body):
-                    break
-                if self._does():
-                    self._act(action)
-        raise AssertionError(f"the stand-in does not come to rest: {actions}")
+        raise AssertionError(f"the stand-in does not come to rest: {self.calls}")
 
     def _follow_recorded(self) -> None:
         """Bring our pods and Jobs to where the recorded ones are."""
-        for place, body in list(self._objects.items()):
+        for place, body in list(self.objects.items()):
             subject = name_subject(body)
             if subject not in PLAYED - {"RayCluster"}:
                 continue
@@ -222,92 +204,64 @@ class World:
                 self._drop(place)
 
     def _drop(self, place: tuple[str, str]) -> None:
-        self._objects.pop(place, None)
+        self.objects.pop(place, None)
         self._pairs.pop(place, None)
 
-    def _look(self) -> Scene:
-        rayjob = self._objects["RayJob", self._recording.rayjob]
-        name = rayjob.get("status", {}).get("rayClusterName", "")
-        pods = [body for (kind, _), body in self._objects.items() if kind == "Pod"]
-        return Scene(
-            rayjob=rayjob,
-            cluster=self._objects.get(("RayCluster", name)),
-            service=self._objects.get(("Service", f"{name}-head-svc")),
-            job_service=self._objects.get(("Service", f"{get_name(rayjob)}-head-svc")),
-            pods=tuple(pod for pod in pods if pod["metadata"]["labels"][CLUSTER_LABEL] == name),
-            job=self._objects.get(("Job", get_name(rayjob))),
-            trouble=self._trouble,
-            answer=self._word,
-        )
+    def create(self, body: Json) -> None:
+        """Make an object, unless the recorded server did not allow such a pod."""
+        subject = name_subject(body)
+        if body["kind"] == "Pod" and subject in self._refused_pods:
+            self.calls.append("create Pod")
+            raise RefusalError(403, self._refused_pods[subject])
+        super().create(body)
+        if subject in PLAYED:
+            self._tell(f"{subject} made")
 
-    def _act(self, action: Action) -> None:
-        if isinstance(action, Make):
-            self._make(copy.deepcopy(action.body))
-        elif isinstance(action, Remove):
-            self._remove((action.kind, action.name))
-        elif isinstance(action, PutStatus):
-            self._put(action)
-        elif isinstance(action, HoldBy):
-            self._hold(action)
-        elif isinstance(action, StopJob):
-            self.stopped.append(action.job)
+    def put_status(self, body: Json, status: Json) -> None:
+        """Note a RayCluster's status, and a RayJob's new phase."""
+        super().put_status(body, status)
+        if body["kind"] == "RayCluster":
+            self.cluster_statuses.append(status)
+        elif tell_phase(status) != self._phase:
+            self._phase = tell_phase(status)
+            self._tell(self._phase)
 
-    def _refuse(self, body: Json) -> bool:
-        """Whether the recorded server let no such pod be made; it says so as it did there."""
-        if body["kind"] != "Pod" or name_subject(body) not in self._refusals:
-            return False
-        self._trouble = self._refusals[name_subject(body)]
-        return True
+    def hold(self, body: Json, finalizers: tuple[str, ...]) -> None:
+        """Let a deleted RayJob go with all of its objects once KubeRay's finalizer is gone."""
+        super().hold(body, finalizers)
+        if is_leaving(body) and FINALIZER not in finalizers:
+            self._tell("RayJob let go")
+            self.objects.clear()
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        """Delete an object; a pod stays until its recorded end."""
+        body = self.find(kind, name)
+        assert not is_leaving(body), f"{kind} {name} is removed twice"
+        if kind == "Pod":
+            self._call("delete Pod")
+            body["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+        else:
+            super().delete(kind, namespace, name)
+            self._pairs.pop((kind, name), None)
+        self._tell(f"{name_subject(body)} removed")
+
+    def _call(self, call: str) -> None:
+        super()._call(call)
+        if call != "list" and not self._does():
+            raise RefusalError(409, "not now")
 
     def _tell(self, words: str) -> None:
         self.events.append(Event(self._time, words))
 
-    def _make(self, body: Json) -> None:
-        metadata = body["metadata"]
-        if "generateName" in metadata:
-            metadata["name"] = metadata.pop("generateName") + next(self._names)
-        place = (body["kind"], get_name(body))
-        assert place not in self._objects, f"{place} is there already"
-        metadata["uid"] = f"uid-of-{get_name(body)}"
-        self._objects[place] = body
-        if name_subject(body) in PLAYED:
-            self._tell(f"{name_subject(body)} made")
 
-    def _remove(self, place: tuple[str, str]) -> None:
-        body = self._objects[place]
-        assert not is_leaving(body), f"{place} is removed twice"
-        self._tell(f"{name_subject(body)} removed")
-        if place[0] == "Pod":
-            # Its kubelet ends it when the recorded one did.
-            body["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
-        else:
-            self._drop(place)
-
-    def _put(self, action: PutStatus) -> None:
-        self._objects[action.kind, action.name]["status"] = copy.deepcopy(action.status)
-        if action.kind == "RayCluster":
-            self.cluster_statuses.append(action.status)
-        elif tell_phase(action.status) != self._phase:
-            self._phase = tell_phase(action.status)
-            self._tell(self._phase)
-
-    def _hold(self, action: HoldBy) -> None:
-        rayjob = self._objects["RayJob", self._recording.rayjob]
-        rayjob["metadata"]["finalizers"] = list(action.finalizers)
-        if is_leaving(rayjob) and FINALIZER not in action.finalizers:
-            self._tell("RayJob let go")
-            self._objects.clear()
-
-
-def list_refusals(recording: Recording) -> Iterator[tuple[str, Trouble]]:
-    """The roles of pods that could not be made, with what KubeRay said of them."""
+def list_refusals(recording: Recording) -> Iterator[tuple[str, str]]:
+    """The roles of pods that could not be made, with the server's message."""
     for one in recording.steps:
         conditions = one.status.get("conditions", ()) if one.kind == "RayCluster" else ()
         for condition in conditions:
             role = CREATION_FAILURES.get(condition["reason"])
             if role is not None:
-                message = str(condition["message"]).partition("\n")[2]
-                yield role, Trouble(condition["reason"], message)
+                yield role, str(condition["message"]).partition("\n")[2]
 
 
 def name_subject(body: Json) -> str:

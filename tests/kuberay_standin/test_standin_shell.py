@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 from datetime import UTC, datetime
@@ -10,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kuberay_standin.objects import Json
+from kuberay_standin.kubelet import render_running
+from kuberay_standin.objects import Json, format_time
 from kuberay_standin.scene import JobAnswer
-from kuberay_standin.shell.api import RefusalError
 from kuberay_standin.shell.loop import Loop, Outside
+from memory_server import MemoryServer
 from recordings import read_recording
 
 RAYJOB: Json = {
@@ -24,57 +24,6 @@ RAYJOB: Json = {
     ],
 }
 NOW = datetime(2026, 11, 21, 10, 25, 49, tzinfo=UTC)
-
-
-class MemoryServer:
-    """Objects in memory, and refusals for calls by their names."""
-
-    def __init__(self) -> None:
-        self.objects: list[Json] = []
-        self.refusals: dict[str, int] = {}
-        self.sentence = "no"
-        self.calls: list[str] = []
-
-    def list(self, kind: str, namespace: str = "", labels: str = "") -> list[Json]:
-        self._refuse("list")
-        name, _, value = labels.partition("=")
-        return [
-            copy.deepcopy(body)
-            for body in self.objects
-            if body["kind"] == kind
-            and (not labels or body["metadata"].get("labels", {}).get(name) == value)
-        ]
-
-    def create(self, body: Json) -> None:
-        self._refuse(f"create {body['kind']}")
-        made = copy.deepcopy(body)
-        made["metadata"].setdefault("name", f"{made['metadata'].get('generateName')}aaaaa")
-        made["metadata"]["uid"] = f"uid-of-{made['metadata']['name']}"
-        self.objects.append(made)
-
-    def put_status(self, body: Json, status: Json) -> None:
-        self._refuse(f"put {body['kind']}")
-        self.find(body["kind"], body["metadata"]["name"])["status"] = status
-
-    def hold(self, body: Json, finalizers: tuple[str, ...]) -> None:
-        self._refuse("hold")
-        found = self.find(body["kind"], body["metadata"]["name"])
-        found["metadata"]["finalizers"] = list(finalizers)
-
-    def delete(self, kind: str, namespace: str, name: str) -> None:
-        self._refuse(f"delete {kind}")
-        self.objects.remove(self.find(kind, name))
-
-    def find(self, kind: str, name: str) -> Json:
-        found = [
-            one for one in self.objects if (one["kind"], one["metadata"]["name"]) == (kind, name)
-        ]
-        return found[0]
-
-    def _refuse(self, call: str) -> None:
-        self.calls.append(call)
-        if call in self.refusals:
-            raise RefusalError(self.refusals[call], self.sentence)
 
 
 class Scenery:
@@ -124,14 +73,6 @@ def settle(loop: Loop) -> None:
         if not loop.turn():
             return
     raise AssertionError("it does not come to rest")
-
-
-def test_a_new_rayjob_gets_its_cluster_and_pods(server: MemoryServer, loop: Loop) -> None:
-    settle(loop)
-    kinds = [one["kind"] for one in server.objects]
-    assert kinds == ["RayJob", "RayCluster", "Service", "Pod", "Pod"]
-    assert server.find("RayJob", "rj")["status"]["jobDeploymentStatus"] == "Initializing"
-    assert server.find("RayCluster", "rj-x4r7b")["status"]["head"]["podName"].startswith("rj-x4r7b")
 
 
 def test_what_is_refused_is_said_once_and_tried_again(
@@ -193,8 +134,8 @@ def test_a_head_that_may_not_be_made_is_told_as_recorded(
 
 def test_a_worker_that_may_not_be_made_is_told(server: MemoryServer, loop: Loop) -> None:
     settle(loop)
-    worker = next(pod for pod in server.objects if "worker" in pod["metadata"]["name"])
-    server.objects.remove(worker)
+    (worker,) = [place for place in server.objects if "worker" in place[1]]
+    del server.objects[worker]
     server.refusals["create Pod"] = 403
     settle(loop)
     assert read_failures(server) == [("FailedCreateWorkerPod", "FailedCreateWorkerPod\nno")]
@@ -222,7 +163,7 @@ def test_a_raycluster_that_somebody_deleted_is_made_again_by_its_name(
 ) -> None:
     bring_up(server, loop)
     (before,) = server.list("RayCluster")
-    server.objects.remove(server.find("RayCluster", before["metadata"]["name"]))
+    server.delete("RayCluster", "default", before["metadata"]["name"])
     settle(loop)
     (after,) = server.list("RayCluster")
     assert after["metadata"]["name"] == before["metadata"]["name"]
@@ -264,17 +205,6 @@ def test_a_dashboard_is_asked_every_three_seconds_at_the_heads_address(
     assert scenery.asked == [("10.0.0.7:8265", "rj-x4r7b")] * 2
 
 
-def test_a_deleted_rayjob_is_stopped_and_let_go(
-    server: MemoryServer, loop: Loop, scenery: Scenery
-) -> None:
-    bring_up(server, loop)
-    rayjob = server.find("RayJob", "rj")
-    rayjob["metadata"]["deletionTimestamp"] = "2026-11-21T10:30:00Z"
-    settle(loop)
-    assert scenery.stopped == [("10.0.0.7:8265", "rj-x4r7b")]
-    assert rayjob["metadata"]["finalizers"] == []
-
-
 def bring_up(server: MemoryServer, loop: Loop) -> None:
     """Let all pods be ready, and the RayJob run."""
     make_ready(server, loop)
@@ -284,11 +214,6 @@ def bring_up(server: MemoryServer, loop: Loop) -> None:
 def make_ready(server: MemoryServer, loop: Loop) -> None:
     """Let all pods be ready."""
     settle(loop)
-    for body in server.objects:
-        if body["kind"] == "Pod":
-            body["status"] = {
-                "phase": "Running",
-                "podIP": "10.0.0.7",
-                "conditions": [{"type": "Ready", "status": "True"}],
-            }
+    for body in server.list("Pod"):
+        body["status"] = render_running(body, format_time(NOW), "10.0.0.7")
     settle(loop)

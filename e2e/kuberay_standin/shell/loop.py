@@ -82,11 +82,16 @@ class Tries:
 
 @dataclass(slots=True)
 class Loop:
-    """Serves all RayJobs of a namespace, or of all where it is empty."""
+    """Serves all RayJobs of a namespace, or of all where it is empty.
+
+    Attributes:
+        poll_seconds: between two questions to the dashboard of one RayJob.
+    """
 
     server: Server
     outside: Outside
     namespace: str = ""
+    poll_seconds: float = POLL_SECONDS
     _last_asked: dict[str, float] = field(default_factory=dict)  # by the RayJob's uid
     _tries: dict[str, Tries] = field(default_factory=dict)  # in vain, by the RayCluster's uid
     _failures: set[str] = field(default_factory=set)  # said since something was done
@@ -147,7 +152,7 @@ class Loop:
 
     def _ask(self, scene: Scene) -> Scene:
         uid, now = scene.rayjob["metadata"]["uid"], self.outside.read_seconds()
-        if now - self._last_asked.get(uid, -POLL_SECONDS) < POLL_SECONDS:
+        if now - self._last_asked.get(uid, -self.poll_seconds) < self.poll_seconds:
             return scene
         self._last_asked[uid] = now
         token = read_token(scene.secret)
