@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kuberay_standin.shell.api import Api, read_account, read_kubeconfig
+from kuberay_standin.shell.api import Api, read_kubeconfig
 from kuberay_standin.shell.dashboard import ask_dashboard, stop_job
 from kuberay_standin.shell.loop import Loop, Outside
 
@@ -23,12 +23,11 @@ SOON = 0.05
 def main() -> None:
     """Serve RayJobs."""
     parser = argparse.ArgumentParser(prog="kuberay_standin", description="Play KubeRay.")
-    parser.add_argument("--kubeconfig", type=Path, help="else: the service account of this pod")
+    parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--namespace", default="", help="serve this one; else all")
     parser.add_argument("--every", type=float, default=0.5, help="seconds between two looks")
     arguments = parser.parse_args()
-    path = arguments.kubeconfig
-    api = Api(read_kubeconfig(path) if path else read_account())
+    api = Api(read_kubeconfig(arguments.kubeconfig))
     loop = Loop(api, find_outside(), arguments.namespace)
     report("serving RayJobs")
     while True:

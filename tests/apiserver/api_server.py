@@ -20,10 +20,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
 from control_plane import install_definitions, run_control_plane, write_kubeconfig
-from kube_client import KubeClient, find_context
+from kube_client import KubeClient
+from kuberay_standin.shell.api import find_context
 from recordings import Json
 
 ROOT = Path(__file__).parents[2]
@@ -68,12 +67,17 @@ class ApiServer:
         place = f"api/v1/namespaces/{namespace}/serviceaccounts"
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
         self.client.ask("POST", place, account)
+        return self.log_in(namespace, name)
+
+    def log_in(self, namespace: str, name: str, client: KubeClient | None = None) -> Path:
+        """Return a kubeconfig for an existing service account; each thread has its own client."""
+        path = f"api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         request: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-        answer = self.client.ask("POST", f"{place}/{name}/token", request)
-        cluster, _ = find_context(yaml.safe_load(self.kubeconfig.read_text(encoding="utf-8")))
-        path = self.folder / f"{namespace}-{name}.kubeconfig"
-        write_kubeconfig(path, cluster, answer["status"]["token"])
-        return path
+        answer = (client or self.client).ask("POST", path, request)
+        cluster, _ = find_context(self.kubeconfig)
+        kubeconfig = self.folder / f"{namespace}-{name}.kubeconfig"
+        write_kubeconfig(kubeconfig, cluster, answer["status"]["token"])
+        return kubeconfig
 
 
 @contextmanager

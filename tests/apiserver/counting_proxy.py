@@ -28,11 +28,10 @@ from threading import Thread
 from typing import Protocol
 
 import aiohttp
-import yaml
 from aiohttp import web
 
 from control_plane import LOOPBACK, write_kubeconfig
-from kube_client import find_context, make_context
+from kuberay_standin.shell.api import read_kubeconfig
 
 CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 # What belongs to one connection, or is said anew for the next.
@@ -115,7 +114,7 @@ class CountingProxy:
     kubeconfig: Path
     server: str
     authorization: str
-    context: ssl.SSLContext
+    context: ssl.SSLContext | None
     disturber: Disturber = field(default_factory=Peace)
     kill: Callable[[], None] = lambda: None
     calls: list[Call] = field(default_factory=list)
@@ -131,7 +130,7 @@ class CountingProxy:
 
     async def open(self) -> int:
         """Listen; the port."""
-        connector = aiohttp.TCPConnector(ssl=self.context, limit=0)
+        connector = aiohttp.TCPConnector(ssl=self.context or True, limit=0)
         self._session = aiohttp.ClientSession(
             connector=connector, auto_decompress=False, timeout=aiohttp.ClientTimeout()
         )
@@ -227,12 +226,12 @@ class CountingProxy:
 @contextmanager
 def run_proxy(kubeconfig: Path, folder: Path) -> Iterator[CountingProxy]:
     """Run a proxy to the server of a kubeconfig, as its user; `folder` gets the operator's own."""
-    cluster, user = find_context(yaml.safe_load(kubeconfig.read_text(encoding="utf-8")))
+    login = read_kubeconfig(kubeconfig)
     proxy = CountingProxy(
         kubeconfig=folder / "proxy.kubeconfig",
-        server=cluster["server"].rstrip("/"),
-        authorization=f"Bearer {user['token']}" if "token" in user else "",
-        context=make_context(cluster, user),
+        server=login.address.geturl().rstrip("/"),
+        authorization=login.build_headers().get("Authorization", ""),
+        context=login.context,
     )
     selector = DefaultSelector()
     loop = asyncio.SelectorEventLoop(selector)

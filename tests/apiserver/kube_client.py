@@ -5,22 +5,18 @@ It asks once and never tries again. It must not know how the server came to be.
 
 from __future__ import annotations
 
-import base64
 import http.client
 import json
 import socket
-import ssl
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
-import yaml
-
+from kuberay_standin.shell.api import read_kubeconfig
 from recordings import Json
 
 JSON = "application/json"
@@ -80,14 +76,12 @@ class KubeClient:
     """Talks to one API server as one user, over one connection; not for several threads."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        config = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
-        cluster, user = find_context(config)
-        self._headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
-        address = urlsplit(cluster["server"])
-        context = make_context(cluster, user)
+        login = read_kubeconfig(kubeconfig)
+        address = login.address
+        self._headers = login.build_headers()
         self._prefix = address.path.rstrip("/")
         self._connection = http.client.HTTPSConnection(
-            address.hostname or "", address.port, timeout=TIMEOUT, context=context
+            address.hostname or "", address.port, timeout=TIMEOUT, context=login.context
         )
         self._asked = time.monotonic()
 
@@ -245,39 +239,3 @@ def read_answer(text: str) -> Json:
     except ValueError:
         return {"text": text}
     return answer if isinstance(answer, dict) else {"text": text}
-
-
-def find_context(config: Json) -> tuple[Json, Json]:
-    """Find the cluster and the user of a kubeconfig's current context."""
-    names = pick(config["contexts"], config["current-context"])["context"]
-    cluster = pick(config["clusters"], names["cluster"])["cluster"]
-    return cluster, pick(config["users"], names["user"])["user"]
-
-
-def pick(entries: list[Json], name: str) -> Json:
-    """Pick the entry of a name."""
-    return next(entry for entry in entries if entry["name"] == name)
-
-
-def make_context(cluster: Json, user: Json) -> ssl.SSLContext:
-    """Trust the cluster's authority, and show the user's certificate if there is one.
-
-    Raises:
-        ValueError: the user logs in in a way that tests don't know.
-    """
-    authority = cluster.get("certificate-authority-data")
-    data = base64.b64decode(authority).decode() if authority else None
-    context = ssl.create_default_context(cafile=cluster.get("certificate-authority"), cadata=data)
-    if "client-certificate-data" in user:
-        with tempfile.NamedTemporaryFile(suffix=".pem") as both:
-            both.write(base64.b64decode(user["client-certificate-data"]))
-            both.write(base64.b64decode(user["client-key-data"]))
-            both.flush()
-            context.load_cert_chain(both.name)
-    elif "client-certificate" in user:
-        context.load_cert_chain(user["client-certificate"], user["client-key"])
-    elif "token" not in user:
-        raise ValueError(
-            "the tests log in by a token or a client certificate, and the user has none"
-        )
-    return context

@@ -13,7 +13,8 @@ import pytest
 
 from api_server import ADVICE, EXISTING, ROOT, SMALL, ApiServer, find_binary, list_kuberays
 from control_plane import NotStartedError, run_program
-from kube_client import KubeClient, make_context
+from kube_client import KubeClient
+from kuberay_standin.shell.api import make_context
 from waiting import wait_until
 
 # All that `make cluster` needs but Go.

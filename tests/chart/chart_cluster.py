@@ -12,16 +12,13 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from api_server import ApiServer, find_binary, list_kuberays
 from control_plane import (
     list_controller_flags,
     run_control_plane,
     run_program,
-    write_kubeconfig,
 )
-from kube_client import APPLY, FIELD_MANAGER, NOT_FOUND, KubeClient, Refusal, find_context
+from kube_client import APPLY, FIELD_MANAGER, NOT_FOUND, KubeClient, Refusal
 from recordings import Json
 from waiting import wait_until
 
@@ -75,14 +72,8 @@ class ChartCluster:
         return name
 
     def log_in(self, namespace: str, name: str, client: KubeClient | None = None) -> Path:
-        """A kubeconfig that logs in as a service account that exists; each thread has a client."""
-        path = f"api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
-        request: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-        answer = (client or self.client).ask("POST", path, request)
-        cluster, _ = find_context(yaml.safe_load(self.kubeconfig.read_text(encoding="utf-8")))
-        kubeconfig = self.folder / f"{namespace}-{name}.kubeconfig"
-        write_kubeconfig(kubeconfig, cluster, answer["status"]["token"])
-        return kubeconfig
+        """Return a kubeconfig for an existing service account; each thread has its own client."""
+        return self.server.log_in(namespace, name, client)
 
     def make_user(self, namespace: str, role: str) -> KubeClient:
         """A client of somebody who has one of Kubernetes' own roles in a namespace."""

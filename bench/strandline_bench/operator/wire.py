@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
-import yaml
 
-from kube_client import JSON, MERGE_PATCH, find_context, make_context, spell_path
+from kube_client import JSON, MERGE_PATCH, spell_path
+from kuberay_standin.shell.api import read_kubeconfig
 from recordings import Json
 
 CONNECTIONS = 24
@@ -134,13 +134,12 @@ class Wire:
 @asynccontextmanager
 async def open_wire(kubeconfig: Path) -> AsyncIterator[Wire]:
     """Talk to the server of a kubeconfig, as its user."""
-    text = await asyncio.to_thread(kubeconfig.read_text, "utf-8")
-    cluster, user = find_context(yaml.safe_load(text))
-    headers: Mapping[str, str] = (
-        {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
-    )
-    connector = aiohttp.TCPConnector(ssl=make_context(cluster, user), limit=CONNECTIONS)
+    login = await asyncio.to_thread(read_kubeconfig, kubeconfig)
+    connector = aiohttp.TCPConnector(ssl=login.context or True, limit=CONNECTIONS)
     async with aiohttp.ClientSession(
-        connector=connector, headers=headers, timeout=_WAIT_SECONDS, read_bufsize=_LINE
+        connector=connector,
+        headers=login.build_headers(),
+        timeout=_WAIT_SECONDS,
+        read_bufsize=_LINE,
     ) as session:
-        yield Wire(cluster["server"], session)
+        yield Wire(login.address.geturl(), session)

@@ -1,6 +1,6 @@
 """A small client for the API server: asks once, hides nothing, knows no RayJob.
 
-Its account comes from a kubeconfig, or from the service account of the pod it runs in.
+Tests and benchmarks log in by the same kubeconfigs with `read_kubeconfig`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import os
 import ssl
 import tempfile
 from collections.abc import Mapping
@@ -21,7 +20,6 @@ import yaml
 
 from kuberay_standin.objects import Json
 
-ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT = 30
 REFUSED = 400
 MERGE_PATCH = "application/merge-patch+json"
@@ -48,17 +46,15 @@ class RefusalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Where the server is and what it is shown."""
+    """Address of a server, and the credentials of its caller."""
 
     address: SplitResult
     context: ssl.SSLContext | None
-    token_file: Path | None = None
     token: str = ""
 
     def build_headers(self) -> dict[str, str]:
-        """Return the header that names the caller; a token in a file may change while we run."""
-        found = self.token_file.read_text(encoding="utf-8") if self.token_file else self.token
-        return {"Authorization": f"Bearer {found.strip()}"} if found else {}
+        """Return the header with the caller's token. Return no header without a token."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
 class Api:
@@ -155,27 +151,34 @@ def build_path(kind: str, namespace: str = "", name: str = "") -> str:
 
 
 def read_kubeconfig(path: Path) -> Login:
-    """Log in as a kubeconfig's current context says, by a token or a client certificate."""
-    config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    names = _pick(config, "context", config["current-context"])
-    cluster, user = _pick(config, "cluster", names["cluster"]), _pick(config, "user", names["user"])
+    """Read the login of a kubeconfig's current context: a token or a client certificate.
+
+    Raises:
+        ValueError: the user has neither.
+    """
+    cluster, user = find_context(path)
     address = urlsplit(cluster["server"])
-    context = _make_context(cluster, user) if address.scheme == "https" else None
+    context = make_context(cluster, user) if address.scheme == "https" else None
     return Login(address, context, token=user.get("token", ""))
 
 
-def read_account() -> Login:
-    """Log in as the service account of the pod that this runs in."""
-    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
-    context = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
-    return Login(urlsplit(f"https://{host}:{port}"), context, ACCOUNT / "token")
+def find_context(path: Path) -> tuple[Json, Json]:
+    """Return the cluster and the user of a kubeconfig's current context."""
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    names = _pick(config, "context", config["current-context"])
+    return _pick(config, "cluster", names["cluster"]), _pick(config, "user", names["user"])
 
 
 def _pick(config: Json, kind: str, name: str) -> Json:
     return next(dict(entry[kind]) for entry in config[f"{kind}s"] if entry["name"] == name)
 
 
-def _make_context(cluster: Json, user: Json) -> ssl.SSLContext:
+def make_context(cluster: Json, user: Json) -> ssl.SSLContext:
+    """Trust the cluster's authority, and present the user's certificate.
+
+    Raises:
+        ValueError: the user has neither a token nor a client certificate.
+    """
     authority = cluster.get("certificate-authority-data")
     data = base64.b64decode(authority).decode() if authority else None
     context = ssl.create_default_context(cafile=cluster.get("certificate-authority"), cadata=data)
@@ -187,4 +190,6 @@ def _make_context(cluster: Json, user: Json) -> ssl.SSLContext:
             context.load_cert_chain(both.name)
     elif "client-certificate" in user:
         context.load_cert_chain(user["client-certificate"], user["client-key"])
+    elif "token" not in user:
+        raise ValueError("the user of the kubeconfig needs a token or a client certificate")
     return context
