@@ -8,7 +8,6 @@ of the one that the operator has made, with cluster and pods as KubeRay has them
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -158,15 +157,10 @@ class Replay:
             if resource == Resource.RAYCLUSTER and key.startswith(f"{name}-") and key != cluster:
                 self._remove_cluster(name)
         if cluster and (Resource.RAYCLUSTER, cluster) not in self.cluster.objects:
-            labels = body["metadata"]["labels"]
-            self.cluster.objects[Resource.RAYCLUSTER, cluster] = {
-                "metadata": {"name": cluster, "uid": f"uid-{cluster}", "labels": dict(labels)},
-                "status": {},
-            }
-            for pod, template in list_templates(body):
-                self.cluster.add_pod(f"{cluster}-{pod}", template["metadata"]["labels"])
-                made = self.cluster.objects[Resource.POD, f"{cluster}-{pod}"]
-                made["metadata"]["creationTimestamp"] = format_time(self.cluster.time)
+            self.cluster.add_cluster(body, cluster, cluster)
+            for (_, key), made in self.cluster.objects.items():
+                if key.startswith(f"{cluster}-"):
+                    made["metadata"]["creationTimestamp"] = format_time(self.cluster.time)
 
     def _remove_cluster(self, rayjob: str) -> None:
         for key in list(self.cluster.objects):
@@ -186,11 +180,3 @@ class Replay:
         """Return cause and message of an attempt."""
         status = self.cluster.attempts[attempt][1]
         return (None if status.cause is None else str(status.cause)), status.message or ""
-
-
-def list_templates(rayjob: Json) -> Iterator[tuple[str, Json]]:
-    """Yield the pods of a RayJob's cluster by the end of their name, with their templates."""
-    cluster = rayjob["spec"]["rayClusterSpec"]
-    yield "head", cluster["headGroupSpec"]["template"]
-    for group in cluster["workerGroupSpecs"]:
-        yield group["groupName"], group["template"]

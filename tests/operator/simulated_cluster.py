@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, Self, cast
 
 from parsed_bodies import ParsedBodies
-from simulated_pipeline import PIPELINE, Body, KilledError, LineageListener
+from simulated_pipeline import PIPELINE, Body, KilledError, LineageListener, list_templates
 from strandline_api.names import FINALIZER, name_claim, name_preflight
 from strandline_api.notation.times import format_time
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
@@ -296,21 +296,21 @@ class SimulatedCluster:
     def start_rayjob(self) -> str:
         """KubeRay makes cluster and pods, the driver runs; the number of the attempt."""
         (rayjob,) = [one for one in self.list_of(Resource.RAYJOB) if "status" not in one]
-        labels, name = rayjob["metadata"]["labels"], rayjob["metadata"]["name"]
-        self._put(Resource.RAYCLUSTER, f"{name}-abcde", labels, {})
-        templates = rayjob["spec"]["rayClusterSpec"]
-        head = templates["headGroupSpec"]["template"]
-        self.add_pod(f"{name}-head", head["metadata"]["labels"])
-        for group in templates["workerGroupSpecs"]:
-            pod_labels = group["template"]["metadata"]["labels"]
-            self.add_pod(f"{name}-{group['groupName']}", pod_labels)
+        name = rayjob["metadata"]["name"]
+        self.add_cluster(rayjob, f"{name}-abcde", name)
         rayjob["status"] = {
             "jobDeploymentStatus": "Running",
             "jobStatus": "RUNNING",
             "rayClusterName": f"{name}-abcde",
         }
         self._watch_overlap()
-        return str(labels["strandline.dev/attempt"])
+        return str(rayjob["metadata"]["labels"]["strandline.dev/attempt"])
+
+    def add_cluster(self, rayjob: Body, name: str, prefix: str) -> None:
+        """KubeRay makes a RayCluster, and pods whose names begin with the prefix."""
+        self._put(Resource.RAYCLUSTER, name, rayjob["metadata"]["labels"], {})
+        for ending, template in list_templates(rayjob):
+            self.add_pod(f"{prefix}-{ending}", template["metadata"]["labels"])
 
     def add_pod(self, name: str, labels: dict[str, str], **status: Any) -> None:
         self._put(Resource.POD, name, labels, {"phase": "Running", **status})

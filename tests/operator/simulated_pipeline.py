@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,3 +47,11 @@ class LineageListener:
 
 class KilledError(Exception):
     """The operator was killed."""
+
+
+def list_templates(rayjob: Body) -> Iterator[tuple[str, Body]]:
+    """Yield the pods of a RayJob's cluster by the end of their name, with their templates."""
+    cluster = rayjob["spec"]["rayClusterSpec"]
+    yield "head", cluster["headGroupSpec"]["template"]
+    for group in cluster["workerGroupSpecs"]:
+        yield group["groupName"], group["template"]
