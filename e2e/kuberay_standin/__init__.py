@@ -7,4 +7,6 @@ refuses, by a sentence in the RayJob's status. It must not know what the RayJobs
 
 `step` in `core` is all of it that decides: from the objects that are there, and the time, to what
 is to be done. `loop` looks and does; no other room but `api` and `dashboard` talks to a server.
+Tests run `Loop` on a server in memory, and record Kueue with it on a real API server. `kubelet` has
+the pod statuses for clusters without a kubelet.
 """
