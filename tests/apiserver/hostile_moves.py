@@ -12,7 +12,8 @@ from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
 
-from kube_client import MERGE_PATCH, KubeClient, Refusal, spell_path
+from kube_client import KubeClient, Refusal, spell_path
+from kuberay_standin.shell.api import MERGE_PATCH
 from operator_process import OperatorProcess
 from recordings import Json
 

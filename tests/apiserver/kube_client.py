@@ -5,10 +5,8 @@ It asks once and never tries again. It must not know how the server came to be.
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,19 +14,21 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
-from kuberay_standin.shell.api import read_kubeconfig
+from kuberay_standin.shell.api import (
+    MERGE_PATCH,
+    REFUSED,
+    Connection,
+    RefusalError,
+    read_kubeconfig,
+)
 from recordings import Json
 
-JSON = "application/json"
-MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 FIELD_MANAGER = "strandline-tests"
-SILENT = 20  # seconds
 TIMEOUT = 60
 STREAM = 10  # seconds; before such a stream ends it tells the version it has come to
 NOT_FOUND = 404
-REFUSED = 400
 
 # Kind: where it is served and how its resource is named.
 RESOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -62,71 +62,14 @@ RESOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
-class Refusal(Exception):  # noqa: N818
-    """The server said no: `status` is HTTP's, `reason` and `message` are the server's words."""
-
-    def __init__(self, status: int, reason: str, message: str) -> None:
-        super().__init__(f"{status} {reason}: {message}")
-        self.status = status
-        self.reason = reason
-        self.message = message
+Refusal = RefusalError
 
 
-class KubeClient:
+class KubeClient(Connection):
     """Talks to one API server as one user, over one connection; not for several threads."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        login = read_kubeconfig(kubeconfig)
-        address = login.address
-        self._headers = login.build_headers()
-        self._prefix = address.path.rstrip("/")
-        self._connection = http.client.HTTPSConnection(
-            address.hostname or "", address.port, timeout=TIMEOUT, context=login.context
-        )
-        self._asked = time.monotonic()
-
-    def close(self) -> None:
-        """End the connection."""
-        self._connection.close()
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        body: Json | bytes | None = None,
-        *,
-        content: str = JSON,
-        accept: str = JSON,
-        query: Mapping[str, str] = MappingProxyType({}),
-    ) -> Json:
-        """Send one request and return the JSON that came back, or `{"text": ...}`.
-
-        Raises:
-            Refusal: the answer was 400 or above.
-        """
-        sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        target = f"{self._prefix}/{path}" + (f"?{urlencode(query)}" if query else "")
-        headers = {**self._headers, "Content-Type": content, "Accept": accept}
-        status, text = self._exchange(method, target, sent, headers)
-        answer = read_answer(text)
-        if status >= REFUSED:
-            raise Refusal(status, str(answer.get("reason")), str(answer.get("message", text)))
-        return answer
-
-    def _exchange(
-        self, method: str, target: str, body: bytes | None, headers: dict[str, str]
-    ) -> tuple[int, str]:
-        # A server hangs up on who is silent for long, and would do so between two lines of ours.
-        if time.monotonic() - self._asked > SILENT:
-            self._connection.close()
-        self._asked = time.monotonic()
-        try:
-            self._connection.request(method, target, body, headers)
-            response = self._connection.getresponse()
-            return response.status, response.read().decode()
-        except BaseException:
-            self._connection.close()  # the next request opens a new one
-            raise
+        super().__init__(read_kubeconfig(kubeconfig), TIMEOUT)
 
     def get(self, kind: str, name: str, namespace: str = "") -> Json | None:
         """Read an object; None where there is none."""
@@ -150,7 +93,7 @@ class KubeClient:
         self._connection.request("GET", target, headers=self._headers)
         with self._connection.getresponse() as response:
             if response.status >= REFUSED:
-                raise Refusal(response.status, "", response.read().decode())
+                raise Refusal(response.status, response.read().decode())
             for line in response:
                 yield json.loads(line)
 
@@ -230,12 +173,3 @@ def spell_path(kind: str, namespace: str = "", name: str = "", sub: str = "") ->
     version, plural = RESOURCES[kind]
     place = ("namespaces", namespace) if namespace else ()
     return "/".join(part for part in (version, *place, plural, name, sub) if part)
-
-
-def read_answer(text: str) -> Json:
-    """Read JSON, or keep what is none as text."""
-    try:
-        answer = json.loads(text)
-    except ValueError:
-        return {"text": text}
-    return answer if isinstance(answer, dict) else {"text": text}

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import aiohttp
 
-from kube_client import JSON, MERGE_PATCH, spell_path
-from kuberay_standin.shell.api import read_kubeconfig
+from kube_client import spell_path
+from kuberay_standin.shell.api import JSON, MERGE_PATCH, read_kubeconfig
 from recordings import Json
 
 CONNECTIONS = 24

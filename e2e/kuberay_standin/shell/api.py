@@ -1,6 +1,6 @@
 """A small client for the API server: asks once, hides nothing, knows no RayJob.
 
-Tests and benchmarks log in by the same kubeconfigs with `read_kubeconfig`.
+Tests send their requests over `Connection`, too, and benchmarks log in with `read_kubeconfig`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import http.client
 import json
 import ssl
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,9 @@ import yaml
 from kuberay_standin.objects import Json
 
 TIMEOUT = 30
+SILENT = 20  # seconds
 REFUSED = 400
+JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 RESOURCES: Mapping[str, str] = MappingProxyType(
     {
@@ -36,12 +39,14 @@ RESOURCES: Mapping[str, str] = MappingProxyType(
 
 
 class RefusalError(Exception):
-    """The server said no: `status` is HTTP's, the message is the server's."""
+    """The server refused a request: HTTP's status, and the server's message and reason."""
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"{status}: {message}")
+    def __init__(self, status: int, message: str, reason: str = "") -> None:
+        words = f"{status} {reason}" if reason else str(status)
+        super().__init__(f"{words}: {message}")
         self.status = status
         self.message = message
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,36 +62,86 @@ class Login:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
-class Api:
-    """One API server, over one connection; not for several threads."""
+class Connection:
+    """One connection to an API server as one user; not for several threads."""
 
-    def __init__(self, login: Login) -> None:
-        self._login = login
+    def __init__(self, login: Login, timeout: float = TIMEOUT) -> None:
+        self._headers = login.build_headers()
+        self._prefix = login.address.path.rstrip("/")
         host, port = login.address.hostname or "", login.address.port
         self._connection: http.client.HTTPConnection
         if login.context is None:
-            self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+            self._connection = http.client.HTTPConnection(host, port, timeout=timeout)
         else:
             self._connection = http.client.HTTPSConnection(
-                host, port, timeout=TIMEOUT, context=login.context
+                host, port, timeout=timeout, context=login.context
             )
+        self._asked = time.monotonic()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Json | bytes | None = None,
+        *,
+        content: str = JSON,
+        accept: str = JSON,
+        query: Mapping[str, str] = MappingProxyType({}),
+    ) -> Json:
+        """Send one request and return the JSON of the answer, or `{"text": ...}`.
+
+        Raises:
+            RefusalError: the status of the answer is 400 or above.
+        """
+        sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        target = f"{self._prefix}/{path}" + (f"?{urlencode(query)}" if query else "")
+        headers = {**self._headers, "Content-Type": content, "Accept": accept}
+        status, text = self._exchange(method, target, sent, headers)
+        answer = read_answer(text)
+        if status >= REFUSED:
+            message = str(answer.get("message", text))
+            raise RefusalError(status, message, str(answer.get("reason", "")))
+        return answer
+
+    def _exchange(
+        self, method: str, target: str, body: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, str]:
+        # Servers close connections that are silent for long; close this one before the server does.
+        if time.monotonic() - self._asked > SILENT:
+            self._connection.close()
+        self._asked = time.monotonic()
+        try:
+            self._connection.request(method, target, body, headers)
+            response = self._connection.getresponse()
+            return response.status, response.read().decode()
+        except BaseException:
+            self._connection.close()  # the next request opens a new one
+            raise
+
+
+class Api(Connection):
+    """The API server as the stand-in's shell calls it."""
 
     def list(self, kind: str, namespace: str = "", labels: str = "") -> list[Json]:
         """Read all objects of a kind in a namespace (empty: in all), or those with labels."""
         query = {"labelSelector": labels} if labels else {}
-        answer = self._ask("GET", build_path(kind, namespace), query=query)
+        answer = self.ask("GET", build_path(kind, namespace), query=query)
         version = answer["apiVersion"]
         return [{"apiVersion": version, "kind": kind, **item} for item in answer["items"]]
 
     def create(self, body: Json) -> None:
         """Make an object in its namespace."""
-        self._ask("POST", build_path(body["kind"], body["metadata"]["namespace"]), body)
+        self.ask("POST", build_path(body["kind"], body["metadata"]["namespace"]), body)
 
     def put_status(self, body: Json, status: Json) -> None:
         """Make this the whole status of an object, if it is still as it was read."""
         metadata = body["metadata"]
         path = build_path(body["kind"], metadata["namespace"], metadata["name"])
-        self._ask("PUT", f"{path}/status", {**body, "status": status})
+        self.ask("PUT", f"{path}/status", {**body, "status": status})
 
     def hold(self, body: Json, finalizers: tuple[str, ...]) -> None:
         """Make these the finalizers of an object, if it is still as it was read."""
@@ -98,49 +153,21 @@ class Api:
                 "resourceVersion": metadata["resourceVersion"],
             }
         }
-        self._ask("PATCH", path, patch, content=MERGE_PATCH)
+        self.ask("PATCH", path, patch, content=MERGE_PATCH)
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         """Delete an object; what it owns goes in the background."""
         options = {"propagationPolicy": "Background"}
-        self._ask("DELETE", build_path(kind, namespace, name), options)
-
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        body: Json | None = None,
-        *,
-        content: str = "application/json",
-        query: Mapping[str, str] = MappingProxyType({}),
-    ) -> Json:
-        prefix = self._login.address.path.rstrip("/")
-        target = f"{prefix}/{path}" + (f"?{urlencode(query)}" if query else "")
-        sent = None if body is None else json.dumps(body).encode()
-        headers = {**self._login.build_headers(), "Content-Type": content}
-        try:
-            self._connection.request(method, target, sent, headers)
-            response = self._connection.getresponse()
-            text = response.read().decode()
-        except BaseException:
-            self._connection.close()  # the next request opens a new one
-            raise
-        return read_answer(response.status, text)
+        self.ask("DELETE", build_path(kind, namespace, name), options)
 
 
-def read_answer(status: int, text: str) -> Json:
-    """Read what a server answered.
-
-    Raises:
-        RefusalError: it was 400 or above.
-    """
+def read_answer(text: str) -> Json:
+    """Read an object as JSON; keep any other answer as text."""
     try:
         answer = json.loads(text)
     except ValueError:
-        answer = {"message": text}
-    if status >= REFUSED:
-        raise RefusalError(status, str(answer.get("message", text)))
-    return dict(answer)
+        return {"text": text}
+    return answer if isinstance(answer, dict) else {"text": text}
 
 
 def build_path(kind: str, namespace: str = "", name: str = "") -> str:
