@@ -1,1 +1,1 @@
-"""What follows from what was seen. Pure: a view and a time in, a plan out."""
+"""Decisions of the operator. Pure: a view of the cluster and a time in, a plan out."""

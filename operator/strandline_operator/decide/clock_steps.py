@@ -1,7 +1,7 @@
-"""Times that lie ahead of the clock by which they were written: it was wrong then, and was set.
+"""Repair of timestamps in the future: they were written by a wrong clock that has since been set.
 
-Nothing may wait until such a time comes again. What is counted from one counts from now, and what
-is due later is due as much later as it would have been. This room must not know what waits.
+No wait may last until the clock reaches such a timestamp again. Timers restart now, and due times
+move by the same amount. The module must not know the purpose of a wait.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.enums import Trigger
 from strandline_api.status.pipeline_status import PipelineStatus
 
-# Clocks that are kept together differ by less, as those of two operators one after the other.
+# Synchronized clocks differ by less, for example those of two successive operators.
 LEAST_STEP = 60.0
 
 
 def settle_attempt(status: AttemptStatus, now: float) -> AttemptStatus:
-    """Return an attempt's status with nothing of it ahead of now; the same where nothing is."""
+    """Return an attempt's status without future timestamps; the same object if it has none."""
     settled = evolve(
         status,
         start_time=_bound(status.start_time, now),
@@ -26,14 +26,14 @@ def settle_attempt(status: AttemptStatus, now: float) -> AttemptStatus:
         losses=tuple(evolve(loss, time=_bound(loss.time, now)) for loss in status.losses),
     )
     held_until, end_time = status.held_until, status.end_time
-    # A hold is bound to the end of its attempt, and moves only with that.
+    # A hold depends on the end of its attempt, and moves only together with the end.
     if held_until is None or end_time is None or settled.end_time == end_time:
         return settled
     return evolve(settled, held_until=held_until - (end_time - now))
 
 
 def settle_pipeline(status: PipelineStatus, now: float) -> PipelineStatus:
-    """Return a pipeline's status with nothing of it ahead of now, and what is due in its time."""
+    """Return a pipeline's status without future timestamps, and with due times shifted."""
     clock, defaults = status.run_clock, status.defaults
     return evolve(
         status,
@@ -62,16 +62,16 @@ def _settle_due(status: PipelineStatus, now: float) -> float | None:
     due, ends = status.next_attempt_time, [past.end_time or 0.0 for past in status.attempts]
     if due is None or not is_ahead(due, now):
         return due
-    # Only a retry is ever due later than when that was decided.
+    # Only retries are scheduled for a later time.
     if status.retry_trigger not in {None, Trigger.RETRY}:
         return now
     last_end = max(ends, default=0.0)
-    # A due time after an end of the former clock was decided by that clock.
+    # A due time after an end in the future was computed with the same wrong clock.
     return due - (last_end - now) if is_ahead(last_end, now) and due >= last_end else due
 
 
 def is_ahead(time: float | None, now: float) -> bool:
-    """Return whether a time that was once now is later than now."""
+    """Return whether a timestamp of the past or present is later than now."""
     return time is not None and time - now > LEAST_STEP
 
 

@@ -1,4 +1,4 @@
-"""Conditions: what people and GitOps tools read. Their transition times change only with them."""
+"""Conditions for people and GitOps tools. Transition times change only with the truth value."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Literal
 from strandline_api.status.pipeline_status import Condition
 
 Truth = Literal["True", "False", "Unknown"]
-# An event's name comes from its words, so the server takes it once however often it is made.
+# An event's name is derived from its text, so the API server stores repeated events only once.
 _WINDOW_SECONDS = 600.0
 
 
 def has_lasted(since: float, now: float, grace: float) -> bool:
-    """Return whether something has lasted so long that an event tells it, and not yet long since.
+    """Return whether a state has lasted long enough for an event, but not much longer.
 
     Args:
-        grace: seconds in which it mostly passes by itself.
+        grace: seconds within which the state usually ends by itself.
     """
     return grace <= now - since < grace + _WINDOW_SECONDS
 
@@ -31,9 +31,9 @@ def set_condition(
     *,
     generation: int | None,
 ) -> tuple[Condition, ...]:
-    """Set one of the conditions, for the generation of the spec that was looked at."""
+    """Set one of the conditions, for the observed generation of the spec."""
     old = next((condition for condition in conditions if condition.type == type_), None)
-    # The time of a condition is that of its truth, whatever the reason and the spec have become.
+    # The time is the last change of the truth value; reason and generation may change without it.
     is_same = old is not None and old.status == status
     new = Condition(
         type=type_,
@@ -43,13 +43,13 @@ def set_condition(
         message=message,
         last_transition_time=old.last_transition_time if is_same and old else now,
     )
-    # A new condition goes last, so that the others keep their order.
+    # Append a new condition to keep the order of the others.
     if old is None:
         return (*conditions, new)
     return tuple(new if condition.type == type_ else condition for condition in conditions)
 
 
 def drop_conditions(conditions: Iterable[Condition], types: Iterable[str]) -> tuple[Condition, ...]:
-    """Return the conditions without those that are only there when they are true."""
+    """Return the conditions without the given types, which exist only while they are true."""
     dropped = set(types)
     return tuple(condition for condition in conditions if condition.type not in dropped)

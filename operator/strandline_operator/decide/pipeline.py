@@ -1,8 +1,8 @@
-"""One pass over a pipeline: which law applies to it, and the deciders of each law in their order.
+"""One pass over a pipeline: select the set of deciders that applies, and run them in order.
 
-Everything that must survive the operator is in the statuses: an attempt that is due is a time in
-the status before it is an object, and an object's name follows from its number, so a pass may be
-cut short anywhere and done again.
+All state that must survive the operator is in the statuses. A due attempt is a time in the status
+before its object exists, and the object's name follows from its number, so a pass can be
+interrupted anywhere and repeated.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def _settle_clock(facts: Pass, standing: PassState) -> Verdict:
     return Verdict(settle_pipeline(standing.status, facts.now))
 
 
-# Too little could be read to know what runs: nothing is decided.
+# Too little could be read to determine what is running, so decide nothing.
 _UNREAD: tuple[Decider, ...] = (note_first_requests, report_unread)
 _DELETION: tuple[Decider, ...] = (remove,)
-# An attempt under way goes on although the spec has become invalid; none follows it.
+# A running attempt continues after the spec has become invalid, but no attempt follows.
 _UNREADABLE: tuple[Decider, ...] = (
     note_first_requests,
     forget_withdrawn,
@@ -88,7 +88,7 @@ _UNREADABLE: tuple[Decider, ...] = (
     report_invalid,
 )
 _RUN: tuple[Decider, ...] = (
-    # Events since the last pass.
+    # Changes since the last pass.
     note_first_requests,
     _settle_clock,
     forget_withdrawn,
@@ -98,7 +98,7 @@ _RUN: tuple[Decider, ...] = (
     note_dispatched,
     keep_time,
     count_missing,
-    # The attempts one step further.
+    # Advance the attempts by one step.
     end_others,
     launch_newest,
     note_shortages,
@@ -111,14 +111,14 @@ _RUN: tuple[Decider, ...] = (
     settle_reports,
     report_refusals,
     report_obstacle,
-    # Successors, where no attempt is under way any more. An end of a run goes before a start.
+    # Successors, if no attempt is running. The end of a run is decided before a new start.
     begin_next_run,
     begin_scheduled_run,
     answer,
     expire,
     settle_memory,
     dispatch,
-    # Leftovers, and reports.
+    # Cleanup and reports.
     trim_history,
     guard,
     report_progress,
@@ -133,7 +133,7 @@ _RUN: tuple[Decider, ...] = (
 
 
 def decide(view: View, now: float, limits: Limits, drawn: float) -> PassPlan:
-    """Decide what one pass does.
+    """Decide the actions of one pass.
 
     Args:
         now: seconds since the epoch.
@@ -145,24 +145,24 @@ def decide(view: View, now: float, limits: Limits, drawn: float) -> PassPlan:
 
 
 def _choose(facts: Pass) -> tuple[Decider, ...]:
-    """Choose the law that applies."""
+    """Choose the deciders for this pass."""
     pipeline = facts.view.pipeline
-    # Before anything else: what can't be read would count as gone, even at a deletion.
+    # Check this first, even before a deletion: unreadable objects would count as deleted.
     if find_unread(facts.view) is not None:
         return _UNREAD
-    # A deleted pipeline must make nothing more, whatever its spec asks for.
+    # A deleted pipeline must not create anything, whatever its spec requests.
     if pipeline.meta.is_deleting:
         return _DELETION
     return _UNREADABLE if pipeline.spec is None else _RUN
 
 
 def _read_spec(view: View) -> PipelineSpec:
-    """Return what the pipeline is held to: the defaults where its spec can't be read any more."""
+    """Return the spec of the pipeline, or the defaults if it is no longer readable."""
     spec = fill_in(view.pipeline, view.defaults)
     if spec is not None:
         return spec
     spec_document = view.pipeline.manifest.get("spec")
-    # The one field that people set in an emergency is read all the same.
+    # Read `suspend` even from an invalid spec, because people set it in an emergency.
     is_suspended = isinstance(spec_document, Mapping) and spec_document.get("suspend") is True
     return evolve(_UNSPECIFIED, suspend=is_suspended)
 

@@ -1,4 +1,4 @@
-"""What deciders are given, frozen: a whole pass, and one attempt with all that belongs to it."""
+"""Immutable inputs of deciders: a whole pass, and one attempt with its objects."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ Result = TypeVar("Result")
 
 
 def find_first(finders: Iterable[Callable[[Entry], Result | None]], entry: Entry) -> Result | None:
-    """Ask one finder after another; the first that finds something wins, and no other is asked."""
+    """Return the first result that is not None; later finders are not called."""
     return next((result for find in finders if (result := find(entry)) is not None), None)
 
 
 def part_pods(view: View) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
-    """Return the pods that may still run, and the last bodies of those that can't."""
+    """Return the pods that may still run, and the last states of lost or deleted pods."""
     lost_pods = tuple(pod for pod in view.pods if _is_lost(pod, view.nodes))
     living = tuple(pod for pod in view.pods if pod not in lost_pods)
     return living, (*view.gone_pods, *(replace(pod, is_gone=True) for pod in lost_pods))
 
 
 def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
-    """Find a node that has taken a pod away, or keeps it; None for a node that is well."""
+    """Return the loss of a node that has, or withholds, a deleted pod; None for a healthy node."""
     node = nodes.get(pod.node)
-    # A pod that is not being deleted may come back with its node.
+    # A pod that is not being deleted may return with its node.
     if node is None or not pod.meta.is_deleting:
         return None
     kind = _LOSSES.get(node.state)
-    # A node that answers has lost none of its pods.
+    # A responding node has not lost its pods.
     if kind is None:
         return None
     node_marks = marks.get(pod.meta.uid, NodeMarks(pod.node, is_known=False))
@@ -64,7 +64,7 @@ def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
     kind = kind if taker is None else taker.kind
     role = pod.meta.labels.get(ROLE_LABEL, "pod")
     message = f"node {pod.node} of {role} pod {pod.meta.name} {node.state}"
-    # A taker explains more than the state of the node does.
+    # A specific disruption explains more than the state of the node.
     if taker is not None and kind is not Disruption.NODE_GONE:
         message = f"{kind.describe(pod.node, taker.what)}: {message}"
     details = {"pod": pod.meta.name, "podUid": pod.meta.uid, "node": pod.node}
@@ -73,12 +73,12 @@ def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
 
 
 def describe_wait(pods: Iterable[Pod], nodes: Nodes) -> str:
-    """Describe what is waited for where a node does not say what became of its pods.
+    """Describe the wait for a node that does not report the fate of its pods.
 
-    Empty: nothing.
+    Return an empty string if there is no wait.
     """
     withheld = [pod for pod in pods if pod.meta.is_deleting and _is_withheld(pod, nodes)]
-    # Pods of a node that answers go by themselves.
+    # Pods of a responding node terminate without help.
     if not withheld:
         return ""
     name = withheld[0].node
@@ -95,16 +95,16 @@ def _is_withheld(pod: Pod, nodes: Nodes) -> bool:
     return node is not None and node.state in _WITHHELD
 
 
-# KubeRay's words for a RayJob that a queue, or a user, has stopped to start it another time.
+# KubeRay's states of a RayJob that a queue or a user has stopped, to be started again later.
 SUSPENDED = frozenset({"Suspending", "Suspended"})
 
 
 @dataclass(frozen=True)
 class Pass:
-    """All that one pass over a pipeline decides from.
+    """Inputs of one pass over a pipeline.
 
     Attributes:
-        spec: what the pipeline is held to; defaults where its own can't be read.
+        spec: the pipeline's spec, or the defaults if it is unreadable.
         now: seconds since the epoch.
         drawn: a random number from [0, 1), for random jitter.
     """
@@ -117,35 +117,35 @@ class Pass:
 
     @property
     def newest(self) -> AttemptObject | None:
-        """The attempt of the highest number, as it was read."""
+        """The attempt with the highest number, as it was read."""
         return self.view.attempts[-1] if self.view.attempts else None
 
     @cached_property
     def scene(self) -> Scene | None:
-        """The newest attempt's scene where that attempt is not over; None: nothing is under way."""
+        """The scene of the newest attempt; None if there is none, or it is frozen."""
         newest = self.newest
         return None if newest is None or newest.status.is_frozen else Scene.of(self, newest)
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """An attempt and its objects, at the moment of a pass.
+    """An attempt and its objects during a pass.
 
     Attributes:
-        attempt: as it was read.
-        status: as it stands after what this pass has found out so far.
-        spec: what the attempt is held to.
-        rayjob: None where there is none of its name that is ours.
-        others: RayJobs, clusters and pods of other attempts that are still there.
-        gone_pods: last bodies of those that are gone, lost with their nodes or deleted.
-        has_kuberay: the absence of a RayJob means that it is gone.
-        marks: of the nodes of its pods, by uid of the pod.
-        former_node: where the head of the attempt before it was; empty: unknown.
-        notices: what others say of any of it, in no order.
-        sizes: of all nodes; None where they were not read.
-        spot: how spot nodes have served the run so far.
-        claims: those of the pipeline's storage that exist.
-        queue: the report of a scheduler about its RayJob; None if it does not wait or is unknown.
+        attempt: the attempt as it was read.
+        status: its status including the findings of this pass.
+        spec: the pipeline's spec.
+        rayjob: the attempt's own RayJob; None if it does not exist.
+        others: names of remaining RayJobs, clusters, and pods of other attempts.
+        gone_pods: last states of pods that were deleted or lost with their nodes.
+        has_kuberay: whether a missing RayJob proves that it was deleted.
+        marks: marks of the pods' nodes, by pod uid.
+        former_node: node of the previous attempt's head; empty if unknown.
+        notices: events about any of these objects, unordered.
+        sizes: sizes of all nodes; None if they were not read.
+        spot: usage of spot nodes in the run so far.
+        claims: existing claims of the pipeline's storage.
+        queue: a scheduler's report on its RayJob; None if the RayJob does not wait, or is unknown.
     """
 
     attempt: AttemptObject
@@ -172,7 +172,7 @@ class Scene:
 
     @classmethod
     def of(cls, facts: Pass, attempt: AttemptObject) -> Scene:
-        """Pick one attempt's objects out of all that a pass has read."""
+        """Select one attempt's objects from the view of a pass."""
         view, number = facts.view, attempt.spec.number
         name = name_rayjob(view.pipeline.meta.name, number)
         rayjob = next((job for job in view.rayjobs if job.meta.name == name), None)
@@ -205,54 +205,54 @@ class Scene:
         )
 
     def with_status(self, status: AttemptStatus) -> Scene:
-        """Return the same scene with another status of the attempt."""
+        """Return the scene with a new status of the attempt."""
         return replace(self, status=status)
 
     def read_pod(self, pod: Pod) -> Iterator[Evidence]:
-        """Yield all that a pod and its node say of a cause."""
+        """Yield all evidence about a cause from a pod and its node."""
         return find_pod_evidence(pod, self.marks.get(pod.meta.uid), self.notices)
 
     def find_taker(self, pod: Pod) -> Taking | None:
-        """Return how a pod's node is being taken, whatever has become of the pod."""
+        """Return the disruption of a pod's node, whatever the state of the pod."""
         return find_mark(pod, self.marks.get(pod.meta.uid), self.notices)
 
     @property
     def all_pods(self) -> tuple[Pod, ...]:
-        """Pods that are there and pods that were."""
+        """Existing and deleted pods."""
         return (*self.pods, *self.gone_pods)
 
     @property
     def is_gone(self) -> bool:
-        """Nothing is left that could run."""
+        """Return whether no object is left that could run."""
         return self.rayjob is None and not self.clusters and not self.pods
 
     @property
     def wait(self) -> str:
-        """Return which node's pods are waited for in vain; empty where none are."""
+        """Description of a wait for a silent node's pods; empty if there is none."""
         return describe_wait(self.pods, self.nodes)
 
     @property
     def is_queued(self) -> bool:
-        """A queue holds it back, or KubeRay has not taken note yet that none does any more."""
+        """Return whether a queue holds the RayJob, or KubeRay has not yet processed the release."""
         rayjob = self.rayjob
-        # A driver that has run is no longer waited for: it is at work until KubeRay stops it.
+        # A started driver does not wait: it runs until KubeRay stops it.
         if rayjob is None or self.status.running_time is not None:
             return False
         return rayjob.is_suspended or rayjob.deployment in SUSPENDED
 
     @property
     def is_running(self) -> bool:
-        """KubeRay says that the driver runs."""
+        """Return whether KubeRay reports that the driver is running."""
         return self.rayjob is not None and self.rayjob.deployment == "Running"
 
 
 def role_of(pod: Pod) -> str:
-    """Return what a pod is for: a word of `Role`, or empty."""
+    """Return a pod's role, a value of `Role`, or an empty string."""
     return pod.meta.labels.get(ROLE_LABEL, "")
 
 
 def is_head(pod: Pod) -> bool:
-    """Return whether the driver lives in it."""
+    """Return whether the pod runs the driver."""
     return role_of(pod) == Role.HEAD
 
 
@@ -261,7 +261,7 @@ def _is_of(meta: Meta, number: int) -> bool:
 
 
 def _list_others(view: View, number: int) -> Iterator[str]:
-    """Yield names of what other attempts have left, by kind."""
+    """Yield kinds and names of the remaining objects of other attempts."""
     for rayjob in view.rayjobs:
         if not _is_of(rayjob.meta, number):
             yield f"RayJob {rayjob.meta.name}"
@@ -274,7 +274,7 @@ def _list_others(view: View, number: int) -> Iterator[str]:
 
 
 def _find_former_node(view: View, number: int) -> str:
-    """Return the node of the last head before an attempt, as far as it is remembered."""
+    """Return the node of the last head before an attempt, or an empty string if unknown."""
     heads = [pod for pod in (*view.pods, *view.gone_pods) if is_head(pod) and pod.node]
     former = [pod for pod in heads if not _is_of(pod.meta, number)]
     newest = max(former, key=lambda pod: pod.meta.created, default=None)

@@ -1,7 +1,7 @@
-"""What deciders say, and how a pass becomes of it: verdicts in a row, folded into one plan.
+"""Verdicts of deciders, and their combination to the plan of a pass.
 
-Nothing here changes: a verdict that follows another makes a new one. This room must not know what
-is decided.
+All values are immutable: combining two verdicts creates a new one. The module must not know the
+contents of decisions.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from strandline_operator.model.plan import (
 )
 from strandline_operator.model.view import AttemptObject, View
 
-# A look at everything, though nothing should have changed.
+# Interval of full passes in case a change was missed.
 _REST_SECONDS = 600.0
 Status = TypeVar("Status", AttemptStatus, PipelineStatus)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one decider says, or several in a row; empty where there is nothing to say.
+    """Result of one or more deciders; empty if they decided nothing.
 
     Attributes:
-        status: the pipeline's, from here on; None: as it was.
-        attempts: statuses of attempts from here on, by name.
-        block: what has to change before anything goes on. The first one is told.
+        status: new status of the pipeline; None if unchanged.
+        attempts: new statuses of attempts, by name.
+        block: the obstacle that needs a change from outside. The first one is reported.
         actions, events, counts, audit, departures: as in `PassPlan`.
-        wakes: times at which to look again, if they are not past.
-        is_at_rest: nothing but the pipeline itself can change anything before the next wake.
+        wakes: times of further passes; past times are ignored.
+        is_at_rest: whether only the pipeline itself can change anything before the next wake.
     """
 
     status: PipelineStatus | None = None
@@ -57,7 +57,7 @@ class Verdict:
     is_at_rest: bool = False
 
     def then(self, later: Verdict) -> Verdict:
-        """Join it with the next one; the next one's statuses replace its own."""
+        """Return this verdict combined with a later one, whose statuses take precedence."""
         return Verdict(
             status=self.status if later.status is None else later.status,
             attempts={**self.attempts, **later.attempts},
@@ -74,20 +74,20 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class PassState:
-    """How things stand for the next decider: what was read, as changed by what was decided."""
+    """State for the next decider: the view, and the changes decided so far."""
 
     view: View
     decided: Verdict = field(default_factory=Verdict)
 
     @property
     def status(self) -> PipelineStatus:
-        """The pipeline's status as it will be."""
+        """The pipeline's status including the changes."""
         decided = self.decided.status
         return self.view.pipeline.status if decided is None else decided
 
     @property
     def attempts(self) -> tuple[AttemptObject, ...]:
-        """The attempts with their statuses as they will be, by number."""
+        """The attempts by number, with their statuses including the changes."""
         changed = self.decided.attempts
         return tuple(
             replace(attempt, status=changed.get(attempt.meta.name, attempt.status))
@@ -96,13 +96,13 @@ class PassState:
 
     @property
     def newest(self) -> AttemptObject | None:
-        """The attempt of the highest number."""
+        """The attempt with the highest number."""
         attempts = self.attempts
         return attempts[-1] if attempts else None
 
     @property
     def active(self) -> AttemptObject | None:
-        """The newest attempt where it is not over."""
+        """The newest attempt, unless it is frozen."""
         newest = self.newest
         return None if newest is None or newest.status.is_frozen else newest
 
@@ -123,7 +123,7 @@ Decider = Callable[[Pass, PassState], Verdict]
 
 
 def fold(facts: Pass, deciders: Iterable[Decider]) -> PassPlan:
-    """Ask the deciders in their order, each with what those before it said, and make the plan."""
+    """Call the deciders in order, each with the results of earlier ones, and return the plan."""
     decided = Verdict()
     for decider in deciders:
         decided = decided.then(decider(facts, PassState(facts.view, decided)))
@@ -131,21 +131,21 @@ def fold(facts: Pass, deciders: Iterable[Decider]) -> PassPlan:
 
 
 def add_event(reason: EventReason, message: str, attempt: str | None = None) -> EventDraft:
-    """Make an event of the pipeline, or of the attempt of that name."""
+    """Return an event of the pipeline, or of the named attempt."""
     return EventDraft(reason.value, message, attempt=attempt)
 
 
 def warn(reason: EventReason, message: str) -> EventDraft:
-    """Make an event of the pipeline that a person should look at."""
+    """Return a warning event of the pipeline that a person should read."""
     return EventDraft(reason.value, message, is_warning=True)
 
 
 def _make_plan(facts: Pass, decided: Verdict) -> PassPlan:
-    """Return the plan; statuses that have not changed are not in it."""
+    """Return the plan; it contains only changed statuses."""
     pipeline = _find_pipeline_change(facts, decided)
     attempts = _find_attempt_changes(facts, decided)
     pause = max(facts.limits.resync, _REST_SECONDS if decided.is_at_rest else 0.0)
-    # The past is not waited for.
+    # Past times need no wake.
     wakes = [time for time in decided.wakes if time is not None and time > facts.now]
     return PassPlan(
         pipeline=pipeline,
@@ -161,9 +161,9 @@ def _make_plan(facts: Pass, decided: Verdict) -> PassPlan:
 
 
 def _rank(action: Action) -> tuple[bool, bool]:
-    """Rank our finalizer first: a pipeline that is deleted meanwhile would leave pods behind.
+    """Rank the finalizer first: without it, a deleted pipeline could leave pods behind.
 
-    A claim that may not grow keeps nothing from being made, so that is asked for last.
+    Enlarging a claim comes last, because its failure must not block other actions.
     """
     return action != SetFinalizer(is_set=True), isinstance(action, Grow)
 
@@ -171,7 +171,7 @@ def _rank(action: Action) -> tuple[bool, bool]:
 def _find_pipeline_change(facts: Pass, decided: Verdict) -> PipelineStatus | None:
     pipeline, interval = facts.view.pipeline, facts.limits.status_interval
     status = pipeline.status if decided.status is None else decided.status
-    # A pipeline without a status looks unseen to users, even where its status is empty.
+    # A pipeline without a status looks unprocessed to users, so write even an empty status.
     if not pipeline.has_status:
         return status
     before = pipeline.status
@@ -191,21 +191,21 @@ def _find_attempt_changes(facts: Pass, decided: Verdict) -> dict[str, AttemptSta
 
 
 def _is_worth_writing(old: Status, new: Status, calm: Status, interval: float) -> bool:
-    """Return whether a status differs by more than progress that was written a moment ago.
+    """Return whether a status has changed by more than a driver's very recent progress.
 
     Args:
-        calm: the new one, with the old one's values where each word of a driver brings another.
-        interval: seconds for which such words alone are not written.
+        calm: the new status, but with the old values of fields that change in each driver report.
+        interval: minimum seconds between writes of changes in such fields.
     """
     before, after = old.progress, new.progress
-    # Without two times of progress there is no interval to wait for.
+    # Without two timestamps of progress there is no interval.
     if before is None or after is None or before.time is None or after.time is None:
         return old != new
-    # An event tells of these once, which the status has to know in the next pass.
+    # The next pass must find this count in the status, or it would repeat the event.
     if before.redone != after.redone:
         return True
-    # After such a pause, or a clock that was set, even a driver's word alone is written.
+    # After the interval, or after a clock change, progress alone is worth a write.
     if not 0.0 <= after.time - before.time < interval:
         return old != new
-    # A write brings about the next pass, so a driver's word alone must not cause one.
+    # Each write triggers another pass, so a driver's progress alone must not cause one.
     return old != calm

@@ -1,4 +1,4 @@
-"""What is decided of one attempt, from its RayJob to the reasons of its end.
+"""Decisions about one attempt, from its RayJob to its final cause.
 
-Pure. It must not know the other attempts of its pipeline.
+Pure. The package must not know the other attempts of the pipeline.
 """

@@ -1,8 +1,7 @@
-"""What becomes of one attempt: launched, watched, ended, torn down, and in the end frozen.
+"""Life of one attempt: launch, watch, end, tear down, and freeze.
 
-An attempt ends for us as soon as a witness reports it: its driver, its RayJob, or we
-ourselves. From then on its cause may still get better while late evidence comes in; it is final
-when nothing is left that could run.
+An attempt ends as soon as its driver, its RayJob, or the operator reports the end. The cause may
+still change while late evidence arrives. It is final once no pod of the attempt can run.
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ from strandline_operator.decide.obstacles.room.shortages import find_worker_shor
 from strandline_operator.decide.scene import Scene, find_first, is_head
 from strandline_operator.model.plan import Action, Delete, Resource
 
-# KubeRay and garbage collection delete a cluster's pods within seconds of its RayJob; where neither
-# is at work any more, the pods would stay and hold back the next attempt.
+# KubeRay and garbage collection usually delete a cluster's pods within seconds of its RayJob. If
+# neither is running, the remaining pods would block the next attempt.
 _SWEEP = 60.0
 _SUCCEEDED, _FROZEN = "Succeeded", "Frozen"
-# Delays of an attempt that goes on; the first that applies is reported.
+# Delays of a running attempt; the first match is reported.
 _DELAYS = (find_queue_obstacle, find_delay, find_silence, find_worker_shortage, find_held_drain)
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptStep:
-    """An attempt's new status, what to do, when to look again at the latest, what is amiss."""
+    """Result of a pass: new status, actions, time of the next pass at the latest, and obstacle."""
 
     status: AttemptStatus
     actions: tuple[Action, ...] = ()
@@ -69,11 +68,11 @@ def follow(
     stop: Evidence | None,
     find_hold: Callable[[AttemptStatus], float | None] = _hold_nothing,
 ) -> AttemptStep:
-    """Decide the next step of an attempt whose RayJob was made, or asked for to no avail.
+    """Decide the next step of an attempt whose RayJob was created or could not be created.
 
     Args:
-        stop: why the pipeline's deciders want it to end; None: it may go on.
-        find_hold: says until when one that has ended so keeps its pods; None: it does not.
+        stop: reason of the pipeline to end the attempt; None if it may continue.
+        find_hold: returns the time until which a failed attempt keeps its pods, or None.
     """
     scene = record_observations(scene)
     if scene.status.end_time is None:
@@ -85,16 +84,16 @@ def follow(
 
 
 def _note_hold(scene: Scene, find_hold: Callable[[AttemptStatus], float | None]) -> Scene:
-    """Note until when the pods are kept, or that this is over before its time."""
+    """Record until when the pods are kept, or that the hold ended early."""
     end_time, held_until = scene.status.end_time, scene.status.held_until
-    # Until then its cause may become one after which another attempt follows.
+    # Wait for late evidence: the cause may still become one that allows a retry.
     if end_time is None or scene.now < end_time + scene.limits.settle:
         return scene
     until = find_hold(scene.status) if _can_be_held(scene) else None
-    # A hold whose time is over already would only write the status.
+    # Skip an expired hold: recording it would only cause a status write.
     if until is not None and until > scene.now:
         return scene.with_status(evolve(scene.status, held_until=until))
-    # The teardown of a held attempt takes its time from now on, or pods would go by force at once.
+    # The teardown period starts now. Otherwise it would already be over, and pods be force-deleted.
     is_cut_short = held_until is not None and held_until > scene.now
     if not is_cut_short:
         return scene
@@ -102,8 +101,8 @@ def _note_hold(scene: Scene, find_hold: Callable[[AttemptStatus], float | None])
 
 
 def _can_be_held(scene: Scene) -> bool:
-    """Return whether there is a pod to look at, and none is taken away."""
-    # A stopped attempt has nothing to look at, and a RayJob that goes takes its pods along.
+    """Return whether the head still runs, so that a person can inspect it."""
+    # A stopped attempt is not a failure to inspect, and a deleted RayJob takes its pods along.
     if was_stopped(scene.status) or scene.rayjob is None or scene.rayjob.meta.is_deleting:
         return False
     heads = filter(is_head, scene.pods)
@@ -116,36 +115,36 @@ def _is_held(scene: Scene) -> bool:
 
 
 def _hold(scene: Scene) -> AttemptStep:
-    """Keep the pods of a failed attempt for people to look at."""
+    """Keep the pods of a failed attempt for inspection."""
     status = _describe(scene.with_status(evolve(scene.status, phase=AttemptPhase.HELD)))
     return AttemptStep(status, wake_at=scene.status.held_until)
 
 
 def _end_if_over(scene: Scene, stop: Evidence | None) -> Scene:
-    """End an attempt on request, where it has failed, or where it is to be given up."""
+    """End an attempt that was stopped, failed, completed, or exceeded a limit."""
     reason = _find_reason(scene, stop)
     if reason is not None:
         return end(scene, [reason])
-    # A loss that ends the attempt is its cause, and no incident that it got over.
+    # Count incidents last: a loss that ends the attempt is its cause, not an incident.
     scene = _count_incidents(scene)
     return end(scene, []) if is_complete(scene) else scene
 
 
 def _find_reason(scene: Scene, stop: Evidence | None) -> Evidence | None:
-    """Return why the attempt ends other than by completion; None if it completed or goes on."""
-    # The work is done, and nothing was stopped yet. Only a deadline may have passed before.
+    """Return the reason for ending the attempt; None if it completed or continues."""
+    # The driver completed before a stop took effect. Only a deadline that passed earlier counts.
     if is_complete(scene):
         limit = stop or find_overrun(scene)
         return limit if limit is not None and has_ended_after(scene, limit) else None
     failure = find_end(scene)
-    # A driver that is stopped dies in ways that look like faults, so the request goes first.
+    # A stopped driver dies in ways that look like faults, so the stop request comes first.
     if stop is not None and not (failure is not None and has_ended_before(scene, stop)):
         return stop
     return failure or find_stop(scene)
 
 
 def _go_on(scene: Scene) -> AttemptStep:
-    """Leave a running attempt alone, and tell what delays it."""
+    """Keep a running attempt as it is, and report its delay."""
     delay = find_first(_DELAYS, scene)
     wakes = (find_next_deadline(scene), find_next_look(scene))
     wake_at = min((time for time in wakes if time is not None), default=None)
@@ -160,19 +159,19 @@ def _count_incidents(scene: Scene) -> Scene:
 
 
 def _tear_down(scene: Scene) -> AttemptStep:
-    """Remove what is left, once the evidence is in; freeze the cause when nothing is."""
+    """Delete the remaining objects once the evidence is in; freeze the cause once all are gone."""
     end_time, now, limits = _find_release(scene.status), scene.now, scene.limits
     assert end_time is not None  # callers tear down ended attempts only
     settled, reported_by = end_time + limits.settle, end_time + limits.outcome
     is_stopped = was_stopped(scene.status)
-    # The teardown would cut off a driver that is about to say why it ended.
+    # The teardown would kill a driver that is about to report the reason for its end.
     waits = not is_stopped and _may_explain(scene)
     due = reported_by if waits else settled
-    # A stopped attempt has its cause, and waiting would bring no other. A queue may start a RayJob
-    # that it has taken back at any moment, beside pods that still go.
+    # The cause of a stopped attempt is already final. A queue can resume a suspended RayJob at any
+    # moment, while old pods still terminate.
     is_urgent = is_stopped or was_suspended(scene.status)
     actions = tuple(_remove(scene, end_time)) if is_urgent or now >= due else ()
-    # A kill for memory can show some seconds after the pods have gone.
+    # A kill for memory may be reported some seconds after the pods are gone.
     if scene.is_gone and now >= settled:
         phase = AttemptPhase.FAILED if scene.status.cause else AttemptPhase.SUCCEEDED
         status = evolve(scene.status, is_frozen=True, phase=phase)
@@ -180,25 +179,25 @@ def _tear_down(scene: Scene) -> AttemptStep:
     is_draining = is_stopped and scene.pods
     phase = AttemptPhase.DRAINING if is_draining else AttemptPhase.TEARING_DOWN
     scene = scene.with_status(evolve(scene.status, phase=phase))
-    # Pods that go are told of by the watch; this is for those that stay.
+    # The watch reports pods that terminate; the timer covers pods that do not.
     pause = min(max(limits.settle, (now - end_time) / 4), limits.resync)
     wake = min((time for time in (settled, due) if time > now), default=now + pause)
     return AttemptStep(_describe(scene), actions, wake, _find_overdue(scene))
 
 
 def _find_release(status: AttemptStatus) -> float | None:
-    """Return since when the pods may go: from the end, or from that of a hold."""
+    """Return the start of the teardown: the end of the attempt, or of its hold."""
     end_time, held_until = status.end_time, status.held_until
     return end_time if end_time is None or held_until is None else max(end_time, held_until)
 
 
 def _find_overdue(scene: Scene) -> Block | None:
-    """Find that an ended attempt's pods do not go, or can't be known to have gone."""
-    # A node that is silent keeps its pods for ever, so it is told of at once.
+    """Report pods of an ended attempt that do not terminate, or that may still run."""
+    # A silent node never deletes its pods, so report the node at once.
     if scene.wait:
         return Block(Reason.NODE_NOT_ANSWERING, f"The attempt {scene.wait}.")
     released = _find_release(scene.status)
-    # Within its time a teardown is under way, and a warning would alarm for nothing.
+    # Within the teardown period this is normal, so do not warn.
     if released is None or scene.now <= released + scene.limits.teardown:
         return None
     remains = [f"pod {pod.meta.name}" for pod in scene.pods[:3]]
@@ -208,46 +207,46 @@ def _find_overdue(scene: Scene) -> Block | None:
 
 
 def _remove(scene: Scene, end_time: float) -> Iterator[Action]:
-    """Delete what is left of an attempt that ended at that time."""
+    """Delete the remaining objects of an attempt that ended at the given time."""
     rayjob, limits = scene.rayjob, scene.limits
-    # KubeRay takes cluster and pods along, in the order that lets a driver save its work.
+    # KubeRay deletes the cluster and pods in the order that lets a driver save its work.
     if rayjob is not None and not rayjob.meta.is_deleting:
         yield Delete(Resource.RAYJOB, rayjob.meta.name, rayjob.meta.uid)
     is_forced = limits.force_teardown and scene.now > end_time + limits.teardown
     is_let_down = (rayjob is None or rayjob.meta.is_deleting) and scene.now > end_time + _SWEEP
     if not (is_forced or is_let_down):
-        return  # KubeRay is at it, and drains the pods on the way
+        return  # KubeRay is still deleting, and drains the pods first
     for cluster in scene.clusters:
         if not cluster.meta.is_deleting:
             yield Delete(Resource.RAYCLUSTER, cluster.meta.name, cluster.meta.uid)
     for pod in scene.pods:
-        # By force is another deletion than the one that a pod has not followed.
+        # A forced deletion is a new request, so send it even if the pod is already being deleted.
         if is_forced or not pod.meta.is_deleting:
             grace = 0 if is_forced else None
             yield Delete(Resource.POD, pod.meta.name, pod.meta.uid, grace=grace)
 
 
 def _may_explain(scene: Scene) -> bool:
-    """Return whether the driver's own word is not there yet and can still be had."""
+    """Return whether the driver has not reported yet but still can."""
     can_speak = any(is_head(pod) and not pod.is_gone for pod in scene.pods)
     return scene.status.outcome is None and can_speak and not _is_cut(scene)
 
 
 def _is_cut(scene: Scene) -> bool:
-    """Return whether only we know that it is over: neither driver nor head was told."""
+    """Return whether only the operator has ended the attempt: driver and head keep running."""
     rayjob, heads = scene.rayjob, [pod for pod in scene.all_pods if is_head(pod)]
-    # Then KubeRay has told it, or it has ended by itself and can speak.
+    # KubeRay has stopped the driver, or the driver has ended and can still report.
     if rayjob is None or rayjob.meta.is_deleting or is_at_end(scene):
         return False
     return not any(pod.is_gone or pod.meta.is_deleting or pod.disruption for pod in heads)
 
 
 def _describe(scene: Scene, delay: Block | None = None) -> AttemptStatus:
-    """Describe the status with phase and conditions that fit the rest of it."""
+    """Return the status with the phase and conditions that match its other fields."""
     status, generation = scene.status, scene.attempt.meta.generation
     phase = status.phase if status.end_time is not None else _name_phase(scene)
     truth, reason, message = _sum_up(status, phase)
-    # A delay explains more than the phase does.
+    # A delay explains more than the phase.
     if delay is not None:
         reason, message = delay.reason, delay.message
     if not status.is_frozen and status.end_time is not None and scene.wait:
@@ -269,10 +268,10 @@ def _describe(scene: Scene, delay: Block | None = None) -> AttemptStatus:
 
 
 def _name_phase(scene: Scene) -> AttemptPhase:
-    # Without a RayJob no pod of the attempt can run.
+    # Without a RayJob, no pod of the attempt can run.
     if scene.rayjob is None:
         return AttemptPhase.PENDING
-    # A wait in a queue is no slow start, and counts for no deadline.
+    # A wait in a queue is not a slow start, and does not count towards a deadline.
     if scene.is_queued:
         return AttemptPhase.QUEUED
     is_begun = scene.status.running_time is not None
@@ -280,10 +279,11 @@ def _name_phase(scene: Scene) -> AttemptPhase:
 
 
 def _sum_up(status: AttemptStatus, phase: AttemptPhase) -> tuple[Truth, str, str]:
-    """Truth, reason and message of `Succeeded`."""
+    """Return status, reason, and message of `Succeeded`."""
     if status.end_time is None:
         return "Unknown", phase.value, f"the attempt is {phase.value.lower()}"
-    # Until its pods are gone the cause may get better, and tools take a truth for final.
+    # Stay `Unknown` until the pods are gone: the cause may still change, and tools treat True and
+    # False as final.
     if status.held_until is not None and phase is AttemptPhase.HELD:
         until = format_time(round(status.held_until))
         return "Unknown", Reason.HELD, f"{status.message}; its pods are kept until {until}"

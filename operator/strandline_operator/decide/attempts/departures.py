@@ -1,7 +1,7 @@
-"""Which nodes of a running attempt are about to go, so that its driver can empty them in time.
+"""Nodes of a running attempt that are about to be removed, for its driver to move data in time.
 
-A pod is told by its own signal, which may come late or not at all; its node is marked before. This
-room must not know how a driver is reached, nor what it does.
+A pod's own termination signal may come late or never, but its node is marked earlier. The module
+must not know how a driver is reached, nor how it reacts.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _OF_KARPENTER = frozenset(
 
 
 def list_departures(scene: Scene) -> Iterator[Departure]:
-    """Yield the pods that are about to go; none where the attempt does not run, or is ended."""
+    """Yield the pods that are about to terminate; empty unless the attempt is running."""
     head = next((pod for pod in scene.pods if is_head(pod) and pod.ip), None)
-    # Only a driver at work can move its data off a node.
+    # Only a running driver can move its data off a node.
     if head is None or not _is_running(scene):
         return
     for pod in scene.pods:
@@ -52,11 +52,11 @@ def list_departures(scene: Scene) -> Iterator[Departure]:
 
 
 def _is_running(scene: Scene) -> bool:
-    """Return whether a driver is at work that has no order to end."""
+    """Return whether a driver is running that has not been stopped."""
     rayjob, status = scene.rayjob, scene.status
     if status.running_time is None or status.end_time is not None or status.outcome is not None:
         return False
-    # A deleted RayJob takes all pods along, and the driver's own signal announces that.
+    # A deleted RayJob deletes all its pods, and the driver receives a signal of its own.
     return rayjob is not None and not rayjob.meta.is_deleting and rayjob.deployment not in TERMINAL
 
 
@@ -65,19 +65,19 @@ def _is_at_work(pod: Pod) -> bool:
 
 
 def _find_departure(scene: Scene, pod: Pod) -> tuple[str, float, str] | None:
-    """Return by what it is known that a pod goes, in how many seconds, and why.
+    """Return the mark that announces a pod's end, the seconds left, and the reason.
 
-    A node that is only cordoned may stay for days, and so do its pods: a driver would leave it
-    empty meanwhile. A drain tells each pod, a second later.
+    A node that is only cordoned may keep its pods for days, and a driver would leave it idle. A
+    drain marks each pod for deletion within a second.
     """
-    # The driver would stop its work for a drain that waits until the work is over.
+    # A held drain waits for the work to finish, so the driver must not stop the work for the drain.
     taker = None if find_hold(scene, pod) is not None else find_firm_taker(scene, pod)
     limit = None if taker is None else taker.seconds
-    # A pod that was told to go has a time of its own.
+    # A pod that is already being deleted has a deadline of its own.
     if pod.meta.is_deleting or pod.disruption:
         gone_by = scene.now + pod.grace if pod.meta.gone_by is None else pod.meta.gone_by
         seconds = gone_by - scene.now
-        # A node may be gone before its pods have had their grace.
+        # A node may be removed before the grace period of its pods is over.
         seconds = seconds if limit is None else min(seconds, limit)
         mark = _DELETION if pod.meta.is_deleting else pod.disruption
         return mark, seconds, _describe(scene, pod, taker)
@@ -92,7 +92,7 @@ def _describe(scene: Scene, pod: Pod, taker: Taking | None) -> str:
 
 
 def _announce(taking: Taking) -> str:
-    """Describe what is about to happen, of which the kind's sentence tells when it has."""
+    """Describe a disruption that is in progress, based on the past-tense sentence of its kind."""
     if taking.kind in _OF_KARPENTER:
         return f"Karpenter is taking node {taking.node} away"
     return taking.kind.describe(taking.node, taking.what).replace(" was ", " is being ", 1)

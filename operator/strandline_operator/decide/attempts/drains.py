@@ -1,6 +1,6 @@
-"""Drains that an attempt holds up: events report what a drain waits for.
+"""Node drains that an attempt blocks; events report why a drain waits.
 
-This room must not know how an attempt has others wait.
+The module must not know how an attempt blocks a drain.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class NodeDrain(NamedTuple):
     """A node that is being drained.
 
     Attributes:
-        words: how that shows, after the node's name.
-        annotation: the one by which a pod makes the drain wait; empty where it reads none.
+        words: description of the drain, to follow the node's name.
+        annotation: pod annotation that blocks the drain; empty if the drainer reads no annotations.
     """
 
     words: str
@@ -40,21 +40,21 @@ class NodeDrain(NamedTuple):
 
     @property
     def heeds_annotations(self) -> bool:
-        """Return whether the drain lets pods stay if their annotations ask for that."""
+        """Return whether the drainer respects pod annotations that block a drain."""
         return bool(self.annotation)
 
 
 class DrainHold(NamedTuple):
-    """A drain that waits for a pod, and what of the pod it waits for."""
+    """A drain that waits for a pod, and the property of the pod that blocks it."""
 
     drain: NodeDrain
     holder: str
 
 
 def read_drain(marks: NodeMarks) -> NodeDrain | None:
-    """Return what a node's marks say of a drain; None where there is none."""
+    """Return the drain that a node's marks show, or None."""
     taints = {key for key, _ in marks.taints}
-    # Karpenter drains a node that is deleted by hand, and each pod as its annotations let it.
+    # Karpenter also drains a manually deleted node, and respects the annotations of its pods.
     if is_unexplained(marks):
         return NodeDrain("is being taken down by Karpenter", KARPENTER_WAIT)
     if marks.is_deleting:
@@ -65,9 +65,9 @@ def read_drain(marks: NodeMarks) -> NodeDrain | None:
 
 
 def find_firm_taker(scene: Scene, pod: Pod) -> Taking | None:
-    """Return what is taking a pod's node and has gone too far to be taken back."""
+    """Return the disruption of a pod's node if it can no longer be revoked."""
     marks = scene.marks.get(pod.meta.uid)
-    # The deletion of the node confirms what a taint has only announced.
+    # A taint only announces the removal; deletion of the node confirms it.
     if marks is not None and not marks.is_deleting:
         firm = tuple(taint for taint in marks.taints if taint[0] not in REVOCABLE)
         marks = replace(marks, taints=firm)
@@ -75,20 +75,20 @@ def find_firm_taker(scene: Scene, pod: Pod) -> Taking | None:
 
 
 def find_hold(scene: Scene, pod: Pod) -> DrainHold | None:
-    """Return the drain that waits for a pod at work; None where none does.
+    """Return the drain that waits for a working pod, or None.
 
-    A pod with such a hold stays, so its driver must not be told that it leaves.
+    The pod stays while the drain is blocked, so its driver must not be warned.
     """
     marks = scene.marks.get(pod.meta.uid)
     drain = None if marks is None else read_drain(marks)
-    # A pod that does no work goes with a drain by itself.
+    # An idle pod terminates with the drain.
     if drain is None or not _is_at_work(pod):
         return None
     taker = find_firm_taker(scene, pod)
-    # A cloud takes its node when the time of its notice is over, whatever holds a drain up.
+    # A cloud removes its node at the end of the notice period, even if a drain is blocked.
     if taker is not None and taker.seconds is not None:
         return None
-    # `kubectl drain` heeds a budget alone.
+    # `kubectl drain` respects only disruption budgets.
     if _is_budgeted(scene.spec.ray, pod):
         return DrainHold(drain, "PodDisruptionBudget")
     name = drain.annotation
@@ -97,7 +97,7 @@ def find_hold(scene: Scene, pod: Pod) -> DrainHold | None:
 
 
 def find_held_drain(scene: Scene) -> Block | None:
-    """Return a node that is being drained and can't be while the attempt goes on."""
+    """Return an event about a node drain that is blocked while the attempt runs."""
     for pod in sorted(scene.pods, key=lambda pod: not is_head(pod)):
         hold = find_hold(scene, pod)
         if hold is not None:

@@ -1,7 +1,7 @@
-"""How an attempt ended: whether it has, what is seen of that, and which cause it comes to.
+"""End of an attempt: whether it has ended, the evidence, and the resulting cause.
 
-An end is judged anew at each pass until nothing is left that could run, since the best evidence may
-come late. This room must not know what follows an end.
+Every pass judges the end again until no pod can run, because the best evidence may arrive late. The
+module must not know what follows an end.
 """
 
 from __future__ import annotations
@@ -43,21 +43,22 @@ from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.objects import SUBMITTER, Pod
 from strandline_operator.render.order import Role
 
-# Ends that a teardown, ours or another's, gives to a driver.
+# Causes of drivers that were stopped by a teardown, by the operator or anyone else.
 _BY_TEARDOWN = frozenset({Cause.INTERRUPTED, Cause.KILLED})
 _DELETED = "Deleted"
 _OWN_LOSSES = DISRUPTIONS | {Cause.OOM_KILLED}
-# The word of evidence that an attempt was ended for want of room, to have the next one elsewhere.
+# Source of evidence that the operator ended an attempt for lack of capacity, to use other nodes
+# next.
 NO_ROOM = "no-room"
-# Ours for an end that says nothing against the attempt.
+# Sources of deliberate ends that do not count as failures of the attempt.
 _ON_PURPOSE = frozenset({"suspend", NO_ROOM})
-# Ends that say enough; what befell a worker on the way did not bring them about.
+# Exit codes that explain the end. Losses of workers did not cause such an end.
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
 _OWN_ENDS = _DELIBERATE - {ExitCode.INTERRUPTED}
 
 
 def end(scene: Scene, evidence: Iterable[Evidence]) -> Scene:
-    """End the attempt now, for those reasons or because it has completed."""
+    """End the attempt now, for the given reasons, or because it completed."""
     status = evolve(
         scene.status,
         end_time=scene.now,
@@ -68,9 +69,9 @@ def end(scene: Scene, evidence: Iterable[Evidence]) -> Scene:
 
 
 def name_obstacle(scene: Scene, stop: Evidence | None) -> Evidence | None:
-    """Return a stop with the obstacle that had kept the driver from starting, if there was one."""
+    """Return a stop that also names the obstacle to the driver's start, if there was one."""
     obstacle = scene.attempt.status.message
-    # Without it, nothing would show afterwards which quota or webhook it was.
+    # Keep the obstacle: afterwards no other record shows which quota or webhook blocked the start.
     if stop is None or not obstacle or scene.status.running_time is not None:
         return stop
     return replace(stop, message=f"{stop.message}; the driver had not started: {obstacle}")
@@ -86,30 +87,30 @@ def _date_driver_end(scene: Scene) -> float | None:
     ]
     reported = [*ends, scene.rayjob.ended if scene.rayjob is not None else None]
     times = [time for time in reported if time is not None and time <= scene.now]
-    # A driver that answered had not stopped, whatever the clock of its node says.
+    # A driver that reported progress was alive then, even if the node's clock disagrees.
     progress = scene.attempt.status.progress
     answered = progress.time if progress is not None else None
     return max(min(times), answered or 0.0) if times else None
 
 
 def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, ...]:
-    """Return the evidence with what is new, the most conclusive first.
+    """Return the evidence including new items, most conclusive first.
 
-    One record for each cause and container of a pod is enough.
+    One record per cause and container of a pod is enough.
     """
     records = list(scene.status.evidence)
     indices = {_identify(record.evidence): index for index, record in enumerate(records)}
     for item in evidence:
         index = indices.get(_identify(item))
-        # The same end is seen at each pass, and the list is bounded.
+        # Every pass observes the same end, and the list is bounded.
         if index is None:
             indices[_identify(item)] = len(records)
             records.append(EvidenceRecord.of(item, scene.now))
-        # A node may name its taker only later, and a queue its reason.
+        # The source of a disruption or the reason of a queue may become clear only later.
         elif is_vaguer(records[index].evidence, item):
             former = records[index].time
             records[index] = evolve(EvidenceRecord.of(item, scene.now), time=former)
-    # Any number of workers may have gone, and none of them explains more than the head does.
+    # Any number of workers may be lost, but the head explains an end at least as well.
     records.sort(key=lambda record: (is_of(record, Role.WORKER), _rank(record)))
     return tuple(sorted(records[:MAX_EVIDENCE], key=_rank))
 
@@ -121,7 +122,7 @@ def _identify(item: Evidence) -> tuple[object, ...]:
 
 
 def judge(scene: Scene) -> Scene:
-    """Take in what pods and RayJob say of an end, and name the cause as it now looks."""
+    """Collect the evidence of pods and RayJob, and update the cause."""
     if _has_completed(scene):
         # The stop came too late, and must not count as one.
         evidence = tuple(each for each in scene.status.evidence if not _is_stop(each))
@@ -140,8 +141,8 @@ def _rank(record: EvidenceRecord) -> int:
 
 
 def _list_records(scene: Scene) -> Iterator[Evidence]:
-    """Yield all that RayJob, driver and pods say of an end by now."""
-    # While a RayJob goes on its words are about something else than the end.
+    """Yield the current evidence of an end from RayJob, driver, and pods."""
+    # Messages of a RayJob that has not ended describe other problems.
     if scene.rayjob is not None and is_at_end(scene):
         yield from find_rayjob_evidence(scene.rayjob)
     yield from explain_suspension(scene)
@@ -152,29 +153,29 @@ def _list_records(scene: Scene) -> Iterator[Evidence]:
 
 
 def _has_completed(scene: Scene) -> bool:
-    """Return whether the driver had done its work before anything stopped it."""
+    """Return whether the driver completed before any stop took effect."""
     before, stops = scene.attempt.status, list(filter(_is_stop, scene.status.evidence))
-    # Once its RayJob is gone, nothing else shows that it had completed.
+    # Trust the status: once the RayJob is gone, no other object shows that the driver completed.
     if not stops:
         return (before.end_time is not None and before.cause is None) or is_complete(scene)
-    # A driver that ends well after a stop may have left out what was still due.
+    # A driver that exits successfully after a stop may have skipped remaining work.
     return is_complete(scene) and all(has_ended_before(scene, each.evidence) for each in stops)
 
 
 def has_ended_before(scene: Scene, stop: Evidence) -> bool:
-    """Return whether the driver is known to have ended by the time of a stop."""
+    """Return whether the driver provably ended by the time of a stop."""
     ended = scene.status.driver_end_time or _date_driver_end(scene)
     return ended is not None and stop.time is not None and ended <= stop.time
 
 
 def has_ended_after(scene: Scene, stop: Evidence) -> bool:
-    """Return whether the driver is known to have ended after the time of a stop."""
+    """Return whether the driver provably ended after the time of a stop."""
     ended = scene.status.driver_end_time or _date_driver_end(scene)
     return ended is not None and stop.time is not None and ended > stop.time
 
 
 def was_stopped(status: AttemptStatus) -> bool:
-    """Return whether a user, or a deadline, has ended it on purpose."""
+    """Return whether a user, a deadline, or the operator ended the attempt on purpose."""
     return any(map(_is_stop, status.evidence))
 
 
@@ -184,12 +185,12 @@ def _is_stop(record: EvidenceRecord) -> bool:
 
 
 def _pick_losses(scene: Scene) -> Iterator[Evidence]:
-    """Yield the losses that can have caused the end."""
+    """Yield the losses that may have caused the end."""
     status = scene.status
     code = None if status.outcome is None else status.outcome.exit_code
     for record in list_losses(scene):
         item = record.evidence
-        # A driver that gives the reason for its end knows better than a worker's pod.
+        # A driver that reports the reason for its end is more reliable than a worker's pod.
         is_explained = code in _DELIBERATE and (
             item.cause is Cause.OOM_KILLED or is_of(record, Role.WORKER)
         )
@@ -199,12 +200,12 @@ def _pick_losses(scene: Scene) -> Iterator[Evidence]:
 
 
 def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
-    """Yield what else a pod shows that can have to do with the end."""
+    """Yield other evidence of a pod that may be related to the end."""
     image = find_image_problem(pod)
-    # Once a driver has run, an image that is missing is that of a worker that came later.
+    # After the driver's start, a missing image can only belong to a later worker.
     if image is not None and scene.status.running_time is None:
         yield image
-    # Later evidence of pods is mostly of our own deletion.
+    # Later evidence of pods mostly results from the operator's own deletion.
     if not is_recent(scene):
         return
     reserved = find_reserved_name(pod) if is_head(pod) else None
@@ -215,24 +216,24 @@ def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
 
 
 def _is_of_submitter(status: AttemptStatus, item: Evidence) -> bool:
-    """Return whether evidence of a submitter may say why the attempt ended."""
-    # A driver that says why it ended was not stopped by the loss of what had submitted it.
+    """Return whether evidence about a submitter may explain the end of the attempt."""
+    # A driver that reported its own end was not stopped by the loss of its submitter.
     return item.cause is Cause.SUBMISSION_FAILED or (
         item.cause in DISRUPTIONS and status.outcome is None
     )
 
 
 def _read_node(scene: Scene, pod: Pod) -> Iterator[Evidence]:
-    """Yield the taker of the head's node, though the head has not gone yet.
+    """Yield the disruption of the head's node, even if the head still exists.
 
-    Its driver's end is told within a second, and what becomes of the pod after half a minute.
+    The driver's end is reported within a second, but the pod's fate only after half a minute.
     """
     status = scene.status
     is_decided = status.outcome is not None and status.outcome.exit_code in _OWN_ENDS
-    # A driver that came to its own end would have come to it on any node.
+    # A driver that ended by itself would have ended the same way on any node.
     if is_decided or not is_head(pod):
         return
-    # The pod's own record of its taker is the most exact.
+    # The pod's own record of the disruption is the most precise.
     if any(item.cause in DISRUPTIONS for item in scene.read_pod(pod)):
         return
     taker = scene.find_taker(pod)
@@ -241,20 +242,20 @@ def _read_node(scene: Scene, pod: Pod) -> Iterator[Evidence]:
 
 
 def find_end(scene: Scene) -> Evidence | None:
-    """Return why an attempt is over that did not complete; None where it goes on or completed."""
+    """Return the reason why an attempt failed; None if it is running or completed."""
     rayjob, outcome = scene.rayjob, read_outcome(scene.status)
     is_deleted = _is_deleted(scene)
-    # A driver that is told to go as its RayJob is deleted says so; that is no reason of its own.
+    # Deleting the RayJob interrupts the driver, so an interruption is not the driver's own reason.
     if outcome is not None and not (is_deleted and outcome.cause in _BY_TEARDOWN):
         return outcome
-    # A completed attempt has no fault, however its RayJob went afterwards.
+    # A completed attempt has not failed, whatever happened to its RayJob afterwards.
     if is_complete(scene):
         return None
-    # Without its RayJob an attempt can't go on, and KubeRay takes its pods along.
+    # Without its RayJob an attempt can't continue: KubeRay deletes the pods too.
     if is_deleted:
         message = "its RayJob was deleted by someone else"
         return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": _DELETED})
-    # While KubeRay is at work its words are of a state that passes.
+    # While KubeRay is still working, its messages describe a temporary state.
     if rayjob is None or not is_at_end(scene):
         return None
     return next(find_rayjob_evidence(rayjob), None) or Evidence(
@@ -263,19 +264,19 @@ def find_end(scene: Scene) -> Evidence | None:
 
 
 def is_complete(scene: Scene) -> bool:
-    """Return whether the driver has done all there was to do, by its own word or KubeRay's."""
+    """Return whether the driver completed, by its own report or by KubeRay's."""
     outcome = scene.status.outcome
-    # The driver's own word goes first: KubeRay may lose sight of a job that has ended well.
+    # The driver's own report comes first: KubeRay may lose track of a job that ended well.
     if outcome is not None and outcome.exit_code is not None:
         return outcome.exit_code == 0
     return scene.rayjob is not None and scene.rayjob.job == "SUCCEEDED" and is_at_end(scene)
 
 
 def is_at_end(scene: Scene) -> bool:
-    """Return whether KubeRay says that a job is over, or would but for what keeps its submitter.
+    """Return whether a job has ended; use Ray's status if a sidecar blocks KubeRay's.
 
-    A container that a cluster puts beside the submitter, for a mesh or for logs, may never end, and
-    then the submitter's Job doesn't; of the job's end Ray has the word, which is the last on it.
+    A sidecar of the submitter (service mesh, logging) may never exit, and then the submitter's Job
+    never finishes. In that case Ray's job status is final.
     """
     rayjob = scene.rayjob
     if rayjob is None:
@@ -285,9 +286,9 @@ def is_at_end(scene: Scene) -> bool:
 
 
 def _is_kept(pod: Pod) -> bool:
-    """Return whether the submitter in a pod of its own has ended, and something beside it has not.
+    """Return whether the submitter has ended while a sidecar in its own pod still runs.
 
-    Those that go before the others in a pod end with them.
+    Init containers, including restartable ones, end with the pod and do not count.
     """
     beside = (each for each in pod.containers if each.name != SUBMITTER and not each.is_init)
     is_ended = role_of(pod) == "submitter" and pod.submitter_end is not None
@@ -295,7 +296,7 @@ def _is_kept(pod: Pod) -> bool:
 
 
 def read_outcome(status: AttemptStatus) -> Evidence | None:
-    """Return what a driver that has ended badly said of it."""
+    """Return the reason that a failed driver reported, or None."""
     outcome = status.outcome
     exit_evidence = read_exit(outcome.exit_code) if outcome and outcome.exit_code else None
     if outcome is None or exit_evidence is None:
@@ -309,50 +310,50 @@ def read_outcome(status: AttemptStatus) -> Evidence | None:
 
 
 def read_late_outcome(scene: Scene) -> Evidence | None:
-    """Return the same where it comes after the end, unless our own teardown brought it about."""
+    """Return the driver's late report, or None if the operator's own teardown caused it."""
     outcome = read_outcome(scene.status)
     return None if outcome is None or is_by_teardown(scene, outcome.cause) else outcome
 
 
 def is_by_teardown(scene: Scene, cause: Cause) -> bool:
-    """Return whether the teardown of an ended attempt brought about its driver's end."""
+    """Return whether the teardown of an ended attempt caused the end of its driver."""
     rayjob = scene.rayjob
     is_before = rayjob is not None and not rayjob.meta.is_deleting
-    # An unexplained end is better explained by the teardown than not at all.
+    # For an unexplained end, the teardown is a better explanation than none.
     is_unexplained = all(record.cause is Cause.UNKNOWN for record in scene.status.evidence)
     return cause in _BY_TEARDOWN and not is_before and not is_unexplained
 
 
 def read_progress(status: AttemptStatus, time: float | None) -> Progress | None:
-    """Return how far an attempt came by its driver's last word; None where that does not say."""
+    """Return the progress in the driver's final report, or None if the report has none."""
     outcome = status.outcome
-    # A driver that was killed says nothing: what was heard of it before stands.
+    # A killed driver does not report, so keep its earlier progress.
     if outcome is None or outcome.sources is None:
         return None
     if outcome.sources.total is None and status.progress is not None:
-        return None  # the driver was cut off, and knew more before
+        return None  # the driver was interrupted, and its earlier progress has more details
     return evolve(Progress.parse({**outcome.sources.to_json()}), time=time)
 
 
 def weigh(status: AttemptStatus) -> tuple[Evidence, ...]:
     """Return the evidence that may name the cause.
 
-    A deleted RayJob explains a stop, not an earlier failure. The head's own loss explains the end
-    of its driver better than a worker's does.
+    A deleted RayJob explains a stop, but not an earlier failure. Loss of the head explains the end
+    of the driver better than loss of a worker.
     """
     records = status.evidence
     if any(is_of(record, Role.HEAD) and record.cause in _OWN_LOSSES for record in records):
         records = tuple(record for record in records if not is_of(record, Role.WORKER))
     outcome = read_outcome(status)
-    # A driver that was only told to go has no cause of its own.
+    # An interrupted driver has no cause of its own, so the deletion remains the cause.
     if outcome is not None and outcome.cause not in _BY_TEARDOWN:
         records = tuple(each for each in records if each.details.get("reason") != _DELETED)
     return tuple(record.evidence for record in records)
 
 
 def _is_deleted(scene: Scene) -> bool:
-    """Return whether its RayJob was deleted, while we had not ended it."""
+    """Return whether the RayJob was deleted while the attempt was running."""
     if scene.rayjob is not None:
         return scene.rayjob.meta.is_deleting
-    # A server that has just started may not know KubeRay's kinds yet.
+    # A freshly started API server may not serve KubeRay's kinds yet.
     return scene.status.ray_job is not None and (scene.has_kuberay or not scene.pods)

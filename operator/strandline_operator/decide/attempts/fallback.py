@@ -1,7 +1,7 @@
-"""When head or groups leave spot nodes for nodes on demand, for the rest of a run.
+"""Fallback of the head and of groups from spot to on-demand nodes, for the rest of a run.
 
-Counted in the pipeline's status, so that an operator that was killed decides the same. This room
-must not know how nodes are told apart.
+The counters are in the pipeline's status, so a restarted operator decides the same way. The module
+must not know how to distinguish the two kinds of nodes.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from strandline_operator.decide.scene import Scene, is_head
 from strandline_operator.model.objects import Pod
 from strandline_operator.render.pods.spot import HEAD, list_fallbacks, list_spot
 
-# A node that goes sooner has hardly brought the run on.
+# A node that is lost earlier has hardly advanced the run.
 WORKED_SECONDS = 300.0
 _TAKEN = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 
 
 def list_on_demand(spot: Iterable[SpotGroup]) -> tuple[str, ...]:
-    """Return the head and groups that use nodes on demand by now."""
+    """Return the head and groups that currently use on-demand nodes."""
     return tuple(group.name for group in spot if group.on_demand_since is not None)
 
 
 def find_fallback(scene: Scene) -> Evidence | None:
-    """Find an attempt whose pods are to use nodes on demand from now on, at no cost."""
+    """Return the reason to end an attempt, without a failure, to move pods to on-demand nodes."""
     due = _list_due(scene)
     if not due:
         return None
     words = "; ".join(f"{name} {_describe_reason(reason)}" for name, reason in sorted(due.items()))
     message = f"{words}, so the next attempt uses on-demand nodes"
-    # The record names the groups, so that it alone decides what the next attempt uses.
+    # The evidence lists the groups: the next attempt needs no other record to choose its nodes.
     return Evidence(Cause.INTERRUPTED, message, NO_ROOM, due)
 
 
 def _list_due(scene: Scene) -> dict[str, str]:
-    """Return the head and groups that have had enough of spot nodes, each with why."""
+    """Return the head and groups that must leave spot nodes, each with its reason."""
     waits: dict[str, tuple[Pod, RoomFinding]] = {}
     for pod, finding in list_shortages(scene):
         if finding is not None and finding.kind is not RoomKind.NEVER_FITS:
@@ -67,7 +67,7 @@ def _list_due(scene: Scene) -> dict[str, str]:
         limit = fallback.after_disruptions
         if name in scene.attempt.spec.on_demand:
             continue
-        # A driver that runs is left alone until its node is taken.
+        # A running driver is not disturbed until its node is taken.
         if limit is not None and count >= limit and scene.status.running_time is None:
             due[name] = _describe_losses(count)
         elif name in waits and _is_over(scene, *waits[name], fallback, group.no_room_since):
@@ -78,11 +78,11 @@ def _list_due(scene: Scene) -> dict[str, str]:
 def _is_over(
     scene: Scene, pod: Pod, finding: RoomFinding, fallback: SpotFallback, clock: float | None
 ) -> bool:
-    """Return whether a pod has waited for a spot node for as long as its pipeline wants it to."""
+    """Return whether a pod has waited for a spot node for the configured time."""
     longest, since = fallback.after_no_room_seconds, find_wait_start(scene, pod)
     if longest is None:
         return False
-    # A node that is on its way is not to find its pod gone, unless none ever comes.
+    # Allow extra time for a node that is starting, so that the node still finds its pod.
     if finding.kind is RoomKind.ON_ITS_WAY:
         longest += ON_ITS_WAY_SECONDS
     return scene.now - min(since, since if clock is None else clock) >= longest
@@ -97,12 +97,12 @@ def _describe_losses(count: int) -> str:
 
 
 def note_lost_heads(scene: Scene) -> Scene:
-    """Count the heads that lose their nodes before the driver runs; KubeRay makes others."""
+    """Count the heads that lost their nodes before the driver started; KubeRay replaces them."""
     status = scene.status
     if status.end_time is not None or status.running_time is not None:
         return scene
-    # In the order in which they went. The last one that was counted is kept in the status, so that
-    # each counts once, whichever operator sees it.
+    # Count in order of disappearance. The status records the last counted head, so that every loss
+    # counts once, even after a restart of the operator.
     heads = filter(is_head, (*scene.gone_pods, *scene.pods))
     lost = [pod.meta.uid for pod in heads if pod.node and _is_taken(scene, pod)]
     new = lost[lost.index(status.lost_head) + 1 :] if status.lost_head in lost else lost
@@ -113,10 +113,7 @@ def note_lost_heads(scene: Scene) -> Scene:
 
 
 def describe_lost_start(scene: Scene, longest: float) -> Evidence | None:
-    """Describe that a driver did not run in time because its heads lost their nodes.
-
-    Return None if no head did.
-    """
+    """Describe a late start that was caused by heads losing their nodes; None if no head did."""
     if not scene.status.start_losses:
         return None
     losses = _describe_losses(scene.status.start_losses)
@@ -131,10 +128,10 @@ def _is_taken(scene: Scene, pod: Pod) -> bool:
 
 
 def time_shortages(scene: Scene, spot: Iterable[SpotGroup]) -> tuple[SpotGroup, ...]:
-    """Return how spot nodes serve a run, with since when pods find none to work on.
+    """Return the spot usage of a run, updated with the time since which pods lack spot nodes.
 
-    A pod that gets a node and loses it before it has worked leaves that time as it is, and so does
-    an attempt that ends before.
+    The time is reset only once a pod has worked for a while: neither a node that is lost before,
+    nor the end of an attempt resets it.
     """
     groups = {group.name: group for group in spot}
     seeking: dict[str, float] = {}
@@ -154,7 +151,7 @@ def _is_at_work(scene: Scene, name: str) -> bool:
     running_time = scene.status.running_time
     if running_time is None or scene.now - running_time < WORKED_SECONDS:
         return False
-    # Once the driver runs, its head is there.
+    # The driver is running, so its head exists.
     return name == HEAD or any(
         find_group(pod) == name and pod.phase == "Running" and _has_lasted(scene, pod)
         for pod in scene.pods
@@ -173,11 +170,11 @@ def note_spot(
     status: AttemptStatus,
     now: float,
 ) -> tuple[SpotGroup, ...]:
-    """Return how spot nodes have served a run after one more of its attempts.
+    """Return the spot usage of a run, updated with another ended attempt.
 
     Args:
-        spot: how they have before.
-        attempt: the one that has ended, which is counted for the first time.
+        spot: usage before the attempt ended.
+        attempt: the ended attempt, which has not been counted yet.
         now: seconds since the epoch.
     """
     groups = {group.name: group for group in spot}
@@ -198,7 +195,7 @@ def note_spot(
 
 
 def describe_fallback(before: Iterable[SpotGroup], after: Iterable[SpotGroup]) -> list[str]:
-    """Describe each of those that leave spot nodes from now on."""
+    """Describe each group that newly uses on-demand nodes."""
     former = list_on_demand(before)
     return [
         f"{group.name} uses on-demand nodes for the rest of the run: {group.reason}"
@@ -208,16 +205,16 @@ def describe_fallback(before: Iterable[SpotGroup], after: Iterable[SpotGroup]) -
 
 
 def _leave(group: SpotGroup, reason: str, now: float) -> SpotGroup:
-    # The first time and reason stand, so that the change is reported once.
+    # Keep the first time and reason, so that the change is reported once.
     if group.on_demand_since is not None:
         return group
     return evolve(group, on_demand_since=now, reason=reason)
 
 
 def _count_taken(ray: RayCluster, attempt: AttemptSpec, status: AttemptStatus) -> dict[str, int]:
-    """Return how many spot nodes an attempt has lost that held it up or ended it, by group."""
+    """Return how many spot nodes an attempt lost, by group; only losses with consequences count."""
     counts = {} if HEAD in attempt.on_demand else {HEAD: status.start_losses or 0}
-    # The loss that keeps a driver from running is among those of its start.
+    # Avoid counting the loss twice: a loss before the driver's start is already in `start_losses`.
     has_run = status.running_time is not None or not status.start_losses
     group = _find_taken(attempt, status) if has_run else ""
     counts[group] = counts.get(group, 0) + 1
@@ -225,13 +222,14 @@ def _count_taken(ray: RayCluster, attempt: AttemptSpec, status: AttemptStatus) -
 
 
 def _find_taken(attempt: AttemptSpec, status: AttemptStatus) -> str:
-    """Return the group that ended the attempt as a spot node was taken; empty: none."""
+    """Return the group whose lost spot node ended the attempt; empty if none did."""
     records = [record for record in status.evidence if record.cause in _TAKEN]
-    # A driver that had the time to say that it was told to go says no more than that.
+    # An interrupted driver reports only the signal, so look for a lost node in the evidence.
     if status.cause not in _TAKEN and not (status.cause is Cause.INTERRUPTED and records):
         return ""
     group_names = [_name_group(record.details) for record in records]
-    # Workers that went with the head did not end it; and evidence without a group means the head.
+    # Loss of the head explains the end better than loss of workers. Evidence without a group refers
+    # to the head.
     group = HEAD if HEAD in group_names or not any(group_names) else next(filter(None, group_names))
     return "" if group in attempt.on_demand else group
 

@@ -1,4 +1,4 @@
-"""What became of the head, for an end that nothing better explains."""
+"""Fate of the head, for an end without a better explanation."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from strandline_operator.decide.evidence.rayjobs import is_lost
 from strandline_operator.decide.scene import Scene, find_lost_node, is_head
 from strandline_operator.render.order import Role
 
-# Causes without an explanation; a lost node is one.
+# Causes that explain nothing; a lost node does.
 _VAGUE = frozenset({Cause.UNKNOWN, Cause.STALLED, Cause.SUBMISSION_FAILED})
-# The controllers of nodes need some minutes to notice that a machine is gone.
+# Node controllers need some minutes to detect a lost machine.
 _NODE_GONE = 600.0
 
 
 def explain_by_head(scene: Scene) -> Evidence | None:
-    """Explain what became of the head, where nothing better tells why the attempt ended."""
+    """Explain an end by the fate of the head; None if better evidence exists."""
     status = scene.status
-    # A driver's own word explains its end better than the head's fate does.
+    # The driver's own report explains its end better than the head's fate.
     if status.outcome is not None or status.end_time is None:
         return None
     explained = [
@@ -28,8 +28,8 @@ def explain_by_head(scene: Scene) -> Evidence | None:
         for record in status.evidence
         if record.cause not in _VAGUE and not is_of(record, Role.WORKER)
     ]
-    # A named cause explains more than the absence of a pod does, unless it only repeats that the
-    # driver is not there any more.
+    # A named cause explains more than a missing pod, unless the cause only repeats that the driver
+    # is gone.
     if not all(map(_is_echo, explained)):
         return None
     evidence = _find_silent_node(scene, status.end_time) or _find_vanished_node(scene)
@@ -37,21 +37,21 @@ def explain_by_head(scene: Scene) -> Evidence | None:
 
 
 def _is_echo(record: EvidenceRecord) -> bool:
-    """Return whether evidence is what others made of a driver's end: KubeRay, or a kubelet.
+    """Return whether evidence is only a reaction of KubeRay or a kubelet to a driver's end.
 
-    A driver that is killed with its node leaves an exit code too.
+    A driver that is killed together with its node also leaves an exit code.
     """
     is_vague = record.cause in {Cause.APPLICATION_ERROR, Cause.KILLED}
     return is_vague and record.source in {"rayjob", "pod"}
 
 
 def _find_vanished_node(scene: Scene) -> Evidence | None:
-    """Return a head that was not being deleted, while its node is gone or was taken.
+    """Return a head that was not being deleted while its node was lost or taken.
 
-    The loss may show late: our own teardown tells a head to go, and takes no node.
+    The loss may appear late. The operator's own teardown deletes a head, but never its node.
     """
     end_time = scene.status.end_time
-    # A node that goes while a failed attempt is held has ended nothing.
+    # A node that is removed while a failed attempt is on hold did not end the attempt.
     if end_time is None or scene.now > end_time + _NODE_GONE:
         return None
     for pod in filter(is_head, scene.all_pods):
@@ -64,18 +64,18 @@ def _find_vanished_node(scene: Scene) -> Evidence | None:
 def _find_silent_node(scene: Scene, end_time: float) -> Evidence | None:
     for pod in filter(is_head, scene.all_pods):
         evidence, node = find_lost_node(pod, scene.nodes, scene.marks), scene.nodes.get(pod.node)
-        # A node that fell silent during our own teardown has ended nothing.
+        # A node that stopped responding during the operator's own teardown did not end the attempt.
         if evidence and node and (node.since is None or node.since <= end_time):
             return evidence
     return None
 
 
 def _find_taken_head(scene: Scene) -> Evidence | None:
-    """Return a head that went without an end of its containers: no kubelet has taken it away.
+    """Return a head that disappeared before its containers ended: no kubelet deleted it.
 
-    Nor has a teardown, ours or KubeRay's, which leaves pods their grace.
+    A teardown by the operator or KubeRay would have respected the grace period.
     """
-    # A deletion takes the pods along, so that they go says nothing.
+    # Deleting the RayJob deletes its pods, so a missing head proves nothing.
     if scene.rayjob is None or scene.rayjob.meta.is_deleting:
         return None
     losses = (record for record in list_losses(scene) if may_explain(scene, record))
@@ -84,14 +84,14 @@ def _find_taken_head(scene: Scene) -> Evidence | None:
 
 
 def _find_unseen_head(scene: Scene) -> Evidence | None:
-    """Return a head that went while neither KubeRay nor we were there, as when all are evicted.
+    """Return a head that disappeared while neither KubeRay nor the operator was running.
 
-    No driver has said that it failed, and a head that stands on its own does not vanish.
+    No driver reported a failure, and a head does not disappear by itself.
     """
     is_there = any(map(is_head, scene.all_pods)) or any(
         is_of(record, Role.HEAD) for record in scene.status.losses
     )
-    # A cluster that is deleted, after a time or by hand, has taken it along.
+    # Deleting a cluster, by TTL or by hand, also deletes its head.
     has_cluster = any(not cluster.meta.is_deleting for cluster in scene.clusters)
     if is_there or not has_cluster or scene.rayjob is None or not is_lost(scene.rayjob):
         return None

@@ -1,7 +1,7 @@
-"""Losses of pods, recorded while an attempt runs: a restart of the operator changes no verdict.
+"""Pod losses, recorded while an attempt runs: a restarted operator reaches the same verdict.
 
-Each record carries the time of the event, the pod's uid, and whether the run went on afterwards.
-This room must not know which cause an end comes to.
+Each record has the time of the event, the pod's uid, and whether the run continued afterwards. The
+module must not know the final cause.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.objects import Pod
 from strandline_operator.render.order import Role
 
-# Ray notices the loss of a node within a minute, and its callers fail soon afterwards.
+# Ray detects the loss of a node within a minute, and dependent calls fail soon afterwards.
 _WINDOW = 120.0
-# A kubelet that shuts down ends the containers first, and reports the reason afterwards.
+# A kubelet that shuts down first ends the containers, and then reports the reason.
 _HEAD_SLACK = 30.0
-# Reasons of records of a head that went without naming a cause.
+# Reasons in records of a head that disappeared without a known cause.
 BY_FORCE, DELETED, GONE = "PodDeletedByForce", "PodDeleted", "PodGone"
 _NAMELESS = frozenset({BY_FORCE, DELETED, GONE})
 DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 # Losses of workers that are counted and reported.
 _COUNTED = DISRUPTIONS | {Cause.OOM_KILLED}
-# How exactly a disruption names its taker; all others name it best.
+# Precision with which a disruption names its origin; all others are the most precise.
 _RANKS: dict[str, int] = {
     Disruption.POD_EVICTED: 0,
     Disruption.NODE_TAINTED: 0,
@@ -39,20 +39,20 @@ _RANKS: dict[str, int] = {
 
 
 def note_losses(scene: Scene) -> Scene:
-    """Record the losses of an attempt that goes on, and which of the recorded ones it absorbed."""
-    # After the end pods go because of the teardown.
+    """Record the losses of a running attempt, and which recorded losses it absorbed."""
+    # After the end, pods disappear because of the teardown.
     if scene.status.end_time is not None:
         return scene
     stored = len(scene.status.losses)
     records = _merge(scene)
-    # A run has to go on after a loss was seen, so a new record is not settled yet.
+    # New records are not settled yet: absorbing a loss requires progress after it.
     settled = [_settle(scene, record) for record in records[:stored]]
     losses = _bound([*settled, *records[stored:]])
     return scene.with_status(evolve(scene.status, losses=losses))
 
 
 def list_losses(scene: Scene) -> list[EvidenceRecord]:
-    """Return the recorded losses, and those of pods that were seen after the end."""
+    """Return the recorded losses, and losses of pods that were observed after the end."""
     return _merge(scene)
 
 
@@ -68,7 +68,7 @@ def list_new_losses(before: AttemptStatus, after: AttemptStatus) -> list[Evidenc
 
 
 def list_unabsorbed(status: AttemptStatus) -> list[EvidenceRecord]:
-    """Return the recorded losses of workers after which the run has not gone on yet."""
+    """Return the recorded worker losses after which the run has not continued yet."""
     return [
         record
         for record in status.losses
@@ -77,7 +77,7 @@ def list_unabsorbed(status: AttemptStatus) -> list[EvidenceRecord]:
 
 
 def find_lost_heads(status: AttemptStatus) -> list[EvidenceRecord]:
-    """Return the records of heads that went after the driver had begun."""
+    """Return the records of heads that were lost after the driver's start."""
     return [
         record
         for record in status.losses
@@ -91,30 +91,30 @@ def is_of(record: EvidenceRecord, role: Role) -> bool:
 
 
 def is_nameless(record: EvidenceRecord) -> bool:
-    """Return whether a record only says that a head has gone."""
+    """Return whether a record only states that a head is gone."""
     return record.details.get("reason") in _NAMELESS
 
 
 def may_explain(scene: Scene, record: EvidenceRecord) -> bool:
-    """Return whether a loss can have caused the end: close to it, and not absorbed."""
+    """Return whether a loss can have caused the end: close in time, and not absorbed."""
     status, time, settle = scene.status, record.time, scene.limits.settle
     if time is None or status.end_time is None:
         return False
     stopped = find_stop_time(status)
-    # A driver goes on without its submitter until KubeRay notices the loss, and fails the RayJob.
+    # A driver runs without its submitter until KubeRay detects the loss and fails the RayJob.
     if is_of(record, Role.SUBMITTER) and any(map(_blames_submitter, status.evidence)):
         return time <= stopped + settle
     if record.absorbed_time is not None:
         return False
-    # containerd reports a kill for memory late, during the teardown even.
+    # containerd reports a kill for memory late, even during the teardown.
     is_late = record.cause is Cause.OOM_KILLED
     is_close = time >= stopped - _WINDOW
     if is_of(record, Role.HEAD):
         is_before = time <= min(status.end_time + settle, stopped + _HEAD_SLACK)
-        # A driver ends with its head, however late that is noticed.
+        # A driver ends with its head, even if the loss of the head is noticed late.
         is_close = is_close or status.running_time is not None
         return is_close and (is_before or is_late)
-    # The loss of a worker leaves the driver able to answer.
+    # A stalled driver does not answer, and the loss of a worker would not prevent an answer.
     if any(each.cause is Cause.STALLED and each.source == "deadline" for each in status.evidence):
         return False
     return is_close and (time <= stopped + settle or is_late)
@@ -125,7 +125,7 @@ def _blames_submitter(record: EvidenceRecord) -> bool:
 
 
 def is_recent(scene: Scene) -> bool:
-    """Return whether what shows now, without a time of its own, can have to do with the end."""
+    """Return whether undated evidence is recent enough to be related to the end."""
     end_time = scene.status.end_time
     if end_time is None:
         return False
@@ -134,26 +134,26 @@ def is_recent(scene: Scene) -> bool:
 
 
 def find_stop_time(status: AttemptStatus) -> float:
-    """Return when the driver of an ended attempt stopped: as reported, else as observed."""
+    """Return when the driver of an ended attempt stopped, as reported or else as observed."""
     assert status.end_time is not None  # callers judge ended attempts only
     return min(status.end_time, status.driver_end_time or status.end_time)
 
 
 def find_newest_head(scene: Scene) -> Pod | None:
-    """Return the head of the newest incarnation, or the last body of one that has gone."""
+    """Return the newest head, or the last state of a deleted one."""
     heads = [pod for pod in (*scene.gone_pods, *scene.pods) if is_head(pod)]
-    # Several heads may lack a creation time, and the last one is the newest.
+    # If several heads lack a creation time, the last one is the newest.
     return max(reversed(heads), key=lambda pod: (not pod.is_gone, pod.meta.created), default=None)
 
 
 def is_vaguer(former: Evidence, item: Evidence) -> bool:
-    """Return whether kept evidence lacks a taker or a reason that the new evidence has."""
+    """Return whether recorded evidence lacks an origin or a reason that new evidence has."""
     before, after = (_RANKS.get(str(each.details.get("reason")), 2) for each in (former, item))
     return before < after or item.message.startswith(f"{former.message}: ")
 
 
 def _merge(scene: Scene) -> list[EvidenceRecord]:
-    """Return the recorded losses in their order, followed by those that were not recorded yet."""
+    """Return the recorded losses in order, followed by new ones."""
     records = list(scene.status.losses)
     for item in _list_sightings(scene):
         index = next((i for i, each in enumerate(records) if _is_same(each, item)), None)
@@ -168,7 +168,7 @@ def _merge(scene: Scene) -> list[EvidenceRecord]:
 
 
 def _list_sightings(scene: Scene) -> Iterator[Evidence]:
-    """Yield all that pods say of their losses; of heads the newest only."""
+    """Yield the losses that pods report; for heads, only those of the newest head."""
     head = find_newest_head(scene)
     for pod in scene.all_pods:
         if not is_head(pod):
@@ -180,9 +180,9 @@ def _list_sightings(scene: Scene) -> Iterator[Evidence]:
 
 
 def _describe_going(head: Pod) -> Iterator[Evidence]:
-    """Yield that a head is going, or has gone, though nothing names a cause."""
+    """Yield that a head is terminating or gone, even without a known cause."""
     details = {"pod": head.meta.name, "podUid": head.meta.uid, "role": Role.HEAD.value}
-    # A kubelet that ends a pod records how each container ended.
+    # A kubelet that terminates a pod records the end of each container.
     is_cut = head.phase == "Running" and not any(each.ends for each in head.containers)
     if head.is_gone and is_cut:
         message = f"the head pod {head.meta.name} was deleted by force"
@@ -196,19 +196,19 @@ def _describe_going(head: Pod) -> Iterator[Evidence]:
 
 
 def _is_same(record: EvidenceRecord, item: Evidence) -> bool:
-    """Return whether a sighting is of a loss that was recorded; a container may end repeatedly."""
+    """Return whether a loss is already recorded; a container may end repeatedly."""
     former = record.evidence
     if (former.cause, _name_pod(former)) != (item.cause, _name_pod(item)):
         return False
     if former.details.get("container") != item.details.get("container"):
         return False
-    # The time of a record may differ from the container's, whose node may have a wrong clock.
+    # The record's time may differ from the container's, because the node's clock may be wrong.
     ends = {former.details.get("finishedAt"), item.details.get("finishedAt")}
     return len(ends - {None}) <= 1
 
 
 def _is_forgotten(losses: tuple[EvidenceRecord, ...], item: Evidence) -> bool:
-    """Return whether a sighting may be of a loss whose record had to give way to newer ones."""
+    """Return whether a loss may have been recorded earlier and then displaced by newer records."""
     if len(losses) < MAX_EVIDENCE or item.details.get("role") == Role.HEAD:
         return False
     newest = max(record.time or 0.0 for record in losses)
@@ -220,7 +220,7 @@ def _name_pod(item: Evidence) -> str:
 
 
 def _settle(scene: Scene, record: EvidenceRecord) -> EvidenceRecord:
-    """Return a record with whether the run has gone on after the loss."""
+    """Return a record that states whether the run continued after the loss."""
     is_absorbed = _is_absorbed(scene, record)
     if is_absorbed == (record.absorbed_time is not None):
         return record
@@ -238,17 +238,17 @@ def _is_absorbed(scene: Scene, record: EvidenceRecord) -> bool:
 
 
 def _is_head_well(scene: Scene, record: EvidenceRecord) -> bool:
-    """Return whether a head outlived a disruption, or was replaced before its driver began."""
+    """Return whether a head survived a disruption, or was replaced before its driver started."""
     uid, was_absorbed = _name_pod(record.evidence), record.absorbed_time is not None
     heads = [pod for pod in scene.pods if is_head(pod) and _is_up(pod)]
     same = next((pod for pod in heads if pod.meta.uid == uid), None)
     if same is not None:
-        # An eviction that was refused leaves its mark on a pod that goes on.
+        # A refused eviction leaves a mark on a pod that keeps running.
         return was_absorbed or _has_progressed(scene) or _is_spared(scene, same, record)
     begun = scene.status.running_time
     if any(begun is None or pod.meta.created <= begun for pod in heads):
         return True
-    # A head that is going was not spared after all; a former one stays replaced.
+    # A terminating head did not survive after all; a replaced one stays replaced.
     newest = find_newest_head(scene)
     return was_absorbed and (newest is None or newest.meta.uid != uid)
 
@@ -265,7 +265,7 @@ def _is_up(pod: Pod) -> bool:
 
 
 def _has_progressed(scene: Scene) -> bool:
-    """Return whether the driver reports more work than at the previous write of the status."""
+    """Return whether the driver reports more work than in the last written status."""
     before = scene.attempt.status.progress
     after = scene.driver.progress if scene.driver is not None else None
     return after is not None and _count_settled(after) > _count_settled(before)
@@ -278,7 +278,7 @@ def _count_settled(progress: Progress | None) -> int:
 
 
 def _replaces(pod: Pod, record: EvidenceRecord) -> bool:
-    """Return whether a pod of the same group, or its next container, is ready after the loss."""
+    """Return whether a replacement pod or the next container became ready after the loss."""
     if not _is_up(pod) or not pod.is_ready:
         return False
     details, group = record.details, pod.meta.labels.get(GROUP_LABEL, role_of(pod))
@@ -290,7 +290,7 @@ def _replaces(pod: Pod, record: EvidenceRecord) -> bool:
 
 
 def _bound(records: list[EvidenceRecord]) -> tuple[EvidenceRecord, ...]:
-    """Return the records by time; of too many, absorbed losses and old ones of workers go first."""
+    """Return the records by time; if too many, drop absorbed losses and old worker losses first."""
 
     def rank(record: EvidenceRecord) -> tuple[bool, bool, float]:
         return record.absorbed_time is None, is_of(record, Role.HEAD), record.time or 0.0

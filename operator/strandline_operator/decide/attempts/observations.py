@@ -1,6 +1,6 @@
-"""What a pass observes of an attempt, recorded in its status: start, driver, room, and outcome.
+"""Observations of an attempt in a pass: start, driver, capacity, and outcome, kept in its status.
 
-This room must not know whether the attempt has ended by it, nor what follows.
+The module must not know whether an observation ends the attempt, nor what follows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from strandline_operator.model.objects import RayJob
 
 
 def record_observations(scene: Scene) -> Scene:
-    """Record in the status of an attempt what a pass observes, whether it has ended or not."""
+    """Record the observations of a pass in the status of a running or ended attempt."""
     scene = _note_room(_note_driver(_note_rayjob(scene)))
     scene = note_lost_heads(note_losses(scene))
     outcome = _find_outcome(scene)
@@ -45,8 +45,8 @@ def _note_rayjob(scene: Scene) -> Scene:
         return scene
     start_time = status.start_time or _date_rayjob(rayjob, scene.now)
     if status.phase is AttemptPhase.QUEUED and not scene.is_queued:
-        start_time = scene.now  # the time in a queue is free
-    # So is the time for which a volume was held by a node that is lost.
+        start_time = scene.now  # time in a queue does not count
+    # Time does not count either while a lost node held the volume.
     if is_let_go(scene):
         start_time = scene.now
     is_begun = rayjob.deployment == "Running" and rayjob.job
@@ -63,32 +63,32 @@ def _note_rayjob(scene: Scene) -> Scene:
 
 
 def _date_rayjob(rayjob: RayJob, now: float) -> float:
-    """Return when a RayJob that is seen for the first time was made, by our clock.
+    """Return the creation time of a newly observed RayJob, by the operator's clock.
 
-    It is dated by the server's, which may be another; all that counts from there counts by ours.
+    The RayJob itself is dated by the API server's clock, which may differ; all timers use ours.
     """
     created = rayjob.meta.created
     return now if abs(now - created) > LEAST_STEP else created
 
 
 def _note_room(scene: Scene) -> Scene:
-    """Take down since when pods find no room; that time is free, as in a queue."""
+    """Record since when pods lack capacity; like time in a queue, it does not count."""
     status = scene.status
-    # An ended attempt keeps this record of what its pods had waited for.
+    # An ended attempt keeps the record of its pods' wait.
     if status.end_time is not None:
         return scene
     waits = find_waits(scene)
     is_over = bool(status.no_room_since) and not waits and status.running_time is None
-    # A user's bound on the start covers the wait for room as well.
+    # A deadline for the start also covers the wait for capacity.
     is_free = is_over and scene.spec.deadlines.pre_running_seconds is None
     start_time = _skip_wait(status, scene.now) if is_free else status.start_time
     return scene.with_status(evolve(status, no_room_since=waits, start_time=start_time))
 
 
 def _skip_wait(status: AttemptStatus, now: float) -> float:
-    """Return the start of an attempt as if a wait for room that is over had not been.
+    """Return the start time of an attempt, shifted by a finished wait for capacity.
 
-    The time with a node counts, or nodes that come and go would let a start take any time.
+    Time with a node counts. Otherwise a start could take forever if nodes come and go.
     """
     waited = now - min(status.no_room_since.values())
     return min(now, (status.start_time or now) + waited)
@@ -98,7 +98,7 @@ def _note_driver(scene: Scene) -> Scene:
     driver, status = scene.driver, scene.status
     if driver is None:
         return scene
-    # A driver that answers runs, though KubeRay may take its time to report that.
+    # A driver that answers is running, even if KubeRay reports that later.
     is_reported = driver.progress is not None
     return scene.with_status(
         evolve(
@@ -127,22 +127,22 @@ def _note_outcome(scene: Scene, outcome: DriverOutcome) -> Scene:
 
 
 def _is_new(scene: Scene, item: Evidence) -> bool:
-    """Return whether it is to be taken down.
+    """Return whether an item of the driver's outcome is new evidence.
 
-    The pod that it was placed on may be forgotten meanwhile.
+    Compare without the pod's details, because the pod may have been forgotten since.
     """
     status = scene.attempt.status
     outcome = (item.cause, item.source, EvidenceRecord.of(item).message)
     is_known = any(
         (record.cause, record.source, record.message) == outcome for record in status.evidence
     )
-    # Our own deletion stops a driver, which says so: that brought no end about.
+    # The operator's own deletion interrupts the driver; its report then explains no end.
     is_late = status.end_time is not None and is_by_teardown(scene, item.cause)
     return not is_known and not is_late
 
 
 def _find_outcome(scene: Scene) -> DriverOutcome | None:
-    """Return the driver's word, from the first that has it."""
+    """Return the driver's outcome from the first source that has one."""
     driver, rayjob = scene.driver, scene.rayjob
     candidates = (
         driver.outcome if driver else None,

@@ -1,4 +1,4 @@
-"""What a queue does to an attempt: it holds it, stops it with a reason, or can never admit it."""
+"""Effects of a queue on an attempt: a wait, a suspension, or a permanent rejection."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _BARE = "was suspended while its driver ran"
 
 
 def find_suspension(scene: Scene) -> Evidence | None:
-    """Find a suspended driver: it has ended, and KubeRay would start it once more."""
+    """Return the suspension of a running driver: it has ended, and KubeRay would start it again."""
     rayjob = scene.rayjob
-    # A queue may suspend what has not begun as often as it likes.
+    # A queue may suspend a job that has not started as often as necessary.
     if rayjob is None or scene.status.running_time is None:
         return None
     if rayjob.deployment not in SUSPENDED:
@@ -30,7 +30,7 @@ def find_suspension(scene: Scene) -> Evidence | None:
 
 
 def explain_suspension(scene: Scene) -> Iterator[Evidence]:
-    """Yield the suspension that has ended an attempt once more: its event may come after it."""
+    """Yield the suspension that ended an attempt once more, because its event may arrive late."""
     evidence, rayjob = _recall_suspension(scene.status), scene.status.ray_job
     if evidence is not None and rayjob is not None:
         message = _describe(scene, rayjob.name, rayjob.uid or "")
@@ -38,12 +38,12 @@ def explain_suspension(scene: Scene) -> Iterator[Evidence]:
 
 
 def was_suspended(status: AttemptStatus) -> bool:
-    """Return whether its RayJob was suspended in the middle, as a queue does."""
+    """Return whether the RayJob was suspended while running, as a queue does."""
     return _recall_suspension(status) is not None
 
 
 def is_suspension_unexplained(status: AttemptStatus) -> bool:
-    """Return whether it was suspended, for a reason that is not known yet."""
+    """Return whether the attempt was suspended for a reason that is still unknown."""
     evidence = _recall_suspension(status)
     return evidence is not None and evidence.message.endswith(_BARE)
 
@@ -60,7 +60,7 @@ def _describe(scene: Scene, name: str, uid: str) -> str:
 
 
 def find_queue_obstacle(scene: Scene) -> Block | None:
-    """Find that a queue holds the attempt, or can never admit it."""
+    """Report that a queue delays the attempt, or can never admit it."""
     rayjob = scene.rayjob
     if rayjob is None:
         return None

@@ -1,8 +1,8 @@
-"""A driver that does not answer: what is said of it at first, and when that ends the attempt.
+"""Silent drivers: when to report an unreachable driver, and when to end its attempt.
 
-This process alone counts: a driver that was heard before an outage of the operator's has not
-been silent meanwhile. One that answers lives, whatever it says; whether its work goes on is its own
-parent's to judge, which sees the process.
+Only silence observed by this operator process counts: a driver heard before the operator's outage
+was not silent during the outage. Any answer counts as alive. Progress is judged by the driver's
+parent process.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from strandline_operator.model.view import Silence
 
 
 def find_stall(scene: Scene) -> Evidence | None:
-    """Find a driver that is silent for too long; one that never answered is let alone."""
+    """Return a driver that was silent for too long; skip drivers that never answered."""
     silence = _find_silence(scene)
     longest = scene.spec.deadlines.stall_seconds
-    # A driver that never answered may be shut off on purpose, by a network policy perhaps.
+    # A driver that never answered may be isolated on purpose, for example by a network policy.
     if scene.status.progress is None or not silence.is_longer_than(longest):
         return None
     message = f"the driver did not answer for {silence.seconds:.0f} s: {_describe_way(scene)}"
@@ -28,12 +28,12 @@ def find_stall(scene: Scene) -> Evidence | None:
 
 
 def find_silence(scene: Scene) -> Block | None:
-    """Find a driver that can't be reached, while nothing is ended by that yet."""
-    # A lost packet is no silence, and a driver that has ended need not answer.
+    """Report an unreachable driver before its silence ends the attempt."""
+    # A single lost packet does not count as silence, and an ended driver need not answer.
     if scene.status.end_time is not None or not _find_silence(scene).is_lasting:
         return None
     longest = scene.spec.deadlines.stall_seconds
-    # The sentence stays the same during a silence, or each pass would write the status again.
+    # Keep the message constant during a silence: otherwise each pass would write the status.
     then = "the attempt continues"
     if scene.status.progress is not None:
         then = f"after {longest:g} s without an answer the attempt ends as Stalled"
@@ -41,16 +41,16 @@ def find_silence(scene: Scene) -> Block | None:
 
 
 def _find_silence(scene: Scene) -> Silence:
-    """Return the silence that counts: none where KubeRay says that the driver has ended."""
+    """Return the relevant silence; empty if KubeRay reports that the driver ended."""
     return scene.driver.silence if scene.driver and scene.is_running else Silence()
 
 
 def _describe_way(scene: Scene) -> str:
-    """Describe the head's pod: whether it is to be looked at, or the way to it."""
+    """Describe where to look: at the head's pod, or at the network path to it."""
     head = next(filter(is_head, scene.pods), None)
     if head is None:
         return "there is no head pod"
-    # Then it is not the pod that is to be looked at.
+    # The pod is healthy, so the network path is the likely problem.
     if head.phase == "Running" and head.is_ready:
         port = head.driver_port or scene.limits.driver_port
         path = f"the network path to its port {port} may be blocked"

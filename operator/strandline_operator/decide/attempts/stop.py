@@ -1,4 +1,4 @@
-"""Whether a running attempt is to be stopped before its end, and why."""
+"""Reasons to stop a running attempt before it ends by itself."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from strandline_operator.decide.obstacles.volumes.claims import lacks_volume
 from strandline_operator.decide.scene import Scene, find_first, find_lost_node, is_head, role_of
 from strandline_operator.model.objects import Pod
 
-# Pods that use up the quota may just be leaving; by then KubeRay has tried eight times or more.
+# Terminating pods may still use up the quota. By then KubeRay has retried at least eight times.
 _QUOTA_WAIT = 10.0
-PAST = 0.1  # seconds by which a time has passed for sure
+PAST = 0.1  # tolerance in seconds for a time that must have passed
 
 
 def find_stop(scene: Scene) -> Evidence | None:
-    """Find the first reason to end an attempt that has not ended by itself; None: it goes on."""
+    """Return the first reason to end a running attempt; None if it may continue."""
     return find_first(_REASONS, scene)
 
 
 def find_next_deadline(scene: Scene) -> float | None:
-    """Return when an attempt that goes on as it does has gone on for too long; None: never."""
+    """Return when the next deadline of a running attempt passes; None if it has no deadline."""
     start_time = scene.status.start_time
     longest = None if _waits_freely(scene) else _find_longest_start(scene)
-    # Once the driver runs, the time that its start took counts no more.
+    # Once the driver runs, the start deadline no longer applies.
     if scene.status.running_time is not None:
         start_time, longest = scene.status.running_time, scene.spec.deadlines.attempt_seconds
     return None if start_time is None or longest is None else start_time + longest + PAST
@@ -54,14 +54,14 @@ def _find_longest_start(scene: Scene) -> float:
 
 
 def _waits_freely(scene: Scene) -> bool:
-    """Return whether there is no room for an attempt, and no bound to that wait."""
+    """Return whether an attempt lacks capacity and its wait has no limit."""
     return bool(scene.status.no_room_since) and scene.spec.deadlines.pre_running_seconds is None
 
 
 def _find_lost_head(scene: Scene) -> Evidence | None:
-    """Return a head that was told to go and can't, since its node is lost, or one begun once more.
+    """Return a head stuck in deletion on a lost node, or a head that restarted in place.
 
-    KubeRay may wait for ever: for the one to go, for the other to go on.
+    KubeRay may wait forever for the deletion, or for the restarted head.
     """
     heads = list(filter(is_head, scene.all_pods))
     losses = (find_lost_node(pod, scene.nodes, scene.marks) for pod in heads)
@@ -70,13 +70,13 @@ def _find_lost_head(scene: Scene) -> Evidence | None:
 
 
 def _find_second_run(scene: Scene) -> Evidence | None:
-    """Find a head that came back, or a driver started again: KubeRay's doing, not ours."""
+    """Return a head that KubeRay replaced after the start of the driver."""
     running_time, heads = scene.status.running_time, [pod for pod in scene.all_pods if is_head(pod)]
-    # An earlier process of the operator may have seen the former head go.
+    # An earlier process of the operator may have recorded the loss of the previous head.
     visible, records = {pod.meta.uid for pod in heads}, find_lost_heads(scene.status)
     unseen = [each for each in records if each.details.get("podUid") not in visible]
     is_alone = len(visible) + len(unseen) <= 1
-    # Before the driver has begun KubeRay may make another head, and no work is done twice.
+    # Before the driver starts, KubeRay may replace the head: no work is repeated.
     if running_time is None or is_alone or not any(_is_later(pod, running_time) for pod in heads):
         return None
     lost_head = next((pod for pod in heads if pod.is_gone or pod.meta.is_deleting), None)
@@ -92,8 +92,8 @@ def _find_second_run(scene: Scene) -> Evidence | None:
 
 
 def _describe_replaced(name: str, *, is_deleted: bool) -> Evidence:
-    """Describe a head in whose place KubeRay has made another one."""
-    # A deletion by hand, by a person whom no record names.
+    """Describe a head that KubeRay has replaced."""
+    # A user deleted the pod; no record names the user.
     if is_deleted:
         message = f"the head pod {name} was deleted and replaced"
         return Evidence(Cause.INTERRUPTED, message, "pod", {"pod": name})
@@ -101,17 +101,17 @@ def _describe_replaced(name: str, *, is_deleted: bool) -> Evidence:
 
 
 def _is_later(head: Pod, running_time: float) -> bool:
-    """Return whether a head was made after the driver had begun.
+    """Return whether a head was created after the driver's start.
 
-    Before that one may be replaced.
+    An earlier head may be replaced.
     """
     return not head.meta.created or head.meta.created > running_time
 
 
 def _find_second_start(scene: Scene) -> Evidence | None:
-    """Return a driver that was started again under the same head, which no pod would tell of."""
+    """Return a driver that restarted on the same head; pods do not show that."""
     rayjob, first = scene.rayjob, scene.status.job_start_time
-    # KubeRay forgets the time while it starts anew; only another one shows a second start.
+    # KubeRay clears the time during a restart, so only a different time proves a second start.
     if rayjob is None or first is None or rayjob.started in {None, first}:
         return None
     message = f"RayJob {rayjob.meta.name} started its driver a second time"
@@ -119,8 +119,8 @@ def _find_second_start(scene: Scene) -> Evidence | None:
 
 
 def _find_quota(scene: Scene) -> Evidence | None:
-    """Find a quota that is used up, and stays so, for which KubeRay may not make the pods."""
-    # A worker that comes later and finds no room does not end what runs.
+    """Return a quota that stays exhausted, so that KubeRay can't create the pods."""
+    # A worker that lacks capacity later does not end a running driver.
     if scene.status.running_time is not None or not is_starting(scene):
         return None
     refused = find_refusal(scene)
@@ -131,20 +131,20 @@ def _find_quota(scene: Scene) -> Evidence | None:
 
 
 def _find_refused_submitter(scene: Scene) -> Evidence | None:
-    """Find a submitter that may not be made, while its cluster has its nodes and does nothing."""
-    # A driver that runs was submitted, whatever was refused before.
+    """Return a submitter that can't be created although its cluster is ready."""
+    # A running driver was submitted, so earlier rejections no longer matter.
     if scene.status.running_time is not None or not is_starting(scene):
         return None
     refused = find_refusal(scene)
     if refused is None or not refused.is_submitter:
         return None
-    # A user may repair the cause meanwhile, as with an image.
+    # A user may fix the cause within this time, as for a missing image.
     is_late = scene.now - refused.since > scene.limits.image_pull
     return Evidence(Cause.SUBMISSION_FAILED, refused.words, "job") if is_late else None
 
 
 def find_overrun(scene: Scene) -> Evidence | None:
-    """Find an attempt that ran longer than it may."""
+    """Return an attempt that exceeded a deadline."""
     longest, running_time = scene.spec.deadlines.attempt_seconds, scene.status.running_time
     if longest is None or running_time is None or scene.now - running_time <= longest:
         return None
@@ -153,25 +153,25 @@ def find_overrun(scene: Scene) -> Evidence | None:
 
 
 def _find_late_start(scene: Scene) -> Evidence | None:
-    """Find a driver that does not get to run; time in a queue, where suspension is set, is free."""
+    """Return a driver that does not start in time; time in a queue does not count."""
     start_time, is_begun = scene.status.start_time, scene.status.running_time is not None
-    # In a queue it waits for its turn, however long that takes.
+    # Time in a queue does not count towards the deadline.
     if scene.rayjob is None or start_time is None or is_begun or scene.is_queued:
         return None
     waited, longest = scene.now - start_time, _find_longest_start(scene)
     image = next(filter(None, map(find_image_problem, scene.pods)), None)
-    # An image that is missing seldom comes by itself, so it is not waited for as nodes are.
+    # A missing image rarely appears by itself, so its limit is shorter than that of nodes.
     if image is not None and waited > scene.limits.image_pull:
         return image
-    # A pod that fits no node would wait without end, too.
+    # A pod that fits no node would also wait forever.
     misfit = find_misfit(scene)
     if misfit is not None and waited > min(scene.limits.image_pull, longest):
         words = describe_misfit(*misfit)
         return Evidence(Cause.SCHEDULING_TIMEOUT, f"{words[:1].lower()}{words[1:]}", "deadline")
-    # No room is no failure, and may last for hours where nodes are spare ones of a cloud.
+    # Missing capacity is not a failure: spot nodes may be unavailable for hours.
     if waited <= longest or is_kept_by_volume(scene) or _waits_freely(scene):
         return None
-    # A known obstacle explains more than a time that is over.
+    # A known obstacle explains more than an exceeded deadline.
     if image is not None:
         return image
     return describe_lost_start(scene, longest) or _describe_slow_start(scene, longest)
@@ -186,13 +186,14 @@ def _describe_slow_start(scene: Scene, longest: float) -> Evidence:
 
 
 def _find_reserved_name(scene: Scene) -> Evidence | None:
-    """Find a head whose container can't be made since the one before it was never let go."""
+    """Return a head whose container can't be created because the previous one was not released."""
     heads = [pod for pod in scene.pods if is_head(pod) and not pod.meta.is_deleting]
     reserved = next(filter(None, map(find_reserved_name, heads)), None)
     start_time = scene.status.start_time
     if reserved is None or scene.rayjob is None or start_time is None or scene.is_queued:
         return None
-    # The driver that ran there is gone. Before it has begun, a slow disk does the same for a while.
+    # A started driver is lost in this state. Before the start, a slow disk causes the same state
+    # temporarily.
     is_over = scene.status.running_time is not None
     return reserved if is_over or scene.now - start_time > scene.limits.image_pull else None
 
@@ -201,21 +202,21 @@ def _find_worker_loss(scene: Scene) -> Evidence | None:
     policy = scene.spec.on_worker_loss
     for loss in list_unabsorbed(scene.status):
         action = policy.oom if loss.cause is Cause.OOM_KILLED else policy.disruption
-        # A pod that was killed for memory would only be killed again; others are made good for.
+        # A head killed for memory would be killed again; other lost heads are replaced.
         if action == "Recreate":
             return loss.evidence
     return None
 
 
 def _find_lost_submitter(scene: Scene) -> Evidence | None:
-    """Find a submitter that ended a while ago, unnoticed by KubeRay, with a silent driver."""
+    """Return a submitter that ended earlier, unnoticed by KubeRay, while the driver is silent."""
     is_reported = scene.driver is not None and scene.driver.progress is not None
-    # A driver that answers needs no submitter any more.
+    # A driver that answers no longer needs a submitter.
     if is_reported or scene.rayjob is None or any(map(_may_submit, scene.pods)):
         return None
     ends = (pod.submitter_end for pod in scene.pods)
     end_time = max((end.time for end in ends if end and end.time is not None), default=None)
-    # KubeRay notices an end within this time, and then knows more of it.
+    # Within this time KubeRay detects the end, and reports more details.
     if end_time is None or scene.now - end_time <= scene.limits.submitter:
         return None
     message = f"the submitter ended {scene.now - end_time:.0f} s ago, and KubeRay has not noticed"
@@ -223,13 +224,13 @@ def _find_lost_submitter(scene: Scene) -> Evidence | None:
 
 
 def _may_submit(pod: Pod) -> bool:
-    """Return whether a submitter is at work in a pod, or will be."""
+    """Return whether a submitter is running in a pod, or will be."""
     is_own = role_of(pod) == "submitter" and pod.phase in {"Pending", "Running"}
     return is_own and pod.submitter_end is None
 
 
-# The first that holds ends the attempt, and names its cause: what was done to the attempt goes
-# before what it took too long for, or a lost head would be told as a late one.
+# The first match ends the attempt and names its cause. Losses come before deadlines: a lost head
+# must not be reported as a late start.
 _REASONS: tuple[Callable[[Scene], Evidence | None], ...] = (
     _find_lost_head,
     find_lost_code,

@@ -1,1 +1,1 @@
-"""What a pod, its node, and a RayJob report of an end or of a loss to come."""
+"""Evidence of an end, or of a coming loss, from a pod, its node, and a RayJob."""

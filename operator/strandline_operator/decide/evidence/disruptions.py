@@ -1,8 +1,8 @@
-"""What took a pod's node away, or the pod off its node: how a pod's words and its node's are read.
+"""Disruptions: why a pod lost its node, read from the pod and from the marks of its node.
 
-A pod says by which way it went: eviction, shutdown, a taint, garbage collection. Who went that way
-is only written on its node. Both together give a kind of the contract's list. This room must not
-know what follows from it, nor when nodes are read.
+A pod reports how it was removed: eviction, shutdown, a taint, or garbage collection. Only its node
+records who removed it. Together they determine a kind in the contract's list. The module must not
+know what follows from a disruption, nor when nodes are read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHORTAGE = re.compile(r"low on resource: \[?([\w./-]+)|had condition: \[?(\w+)"
 _SHUTTING = re.compile(r"node shutdown|node is shutting", re.IGNORECASE)
 _CRITICAL = re.compile(r"preempted by kubelet|to admit critical pod", re.IGNORECASE)
 _OUT_OF_SERVICE = re.compile(r"out[- ]of[- ]service", re.IGNORECASE)
-# As containerd, CRI-O and Docker have it.
+# Messages of containerd, CRI-O, and Docker.
 _RESERVED = re.compile(
     r"failed to reserve (?:container|sandbox) name|is reserved for|error reserving \w+ name"
     r"|name is reserved|container name \S+ is already in use",
@@ -56,7 +56,7 @@ _RESOURCES = {
 }
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 SHUTDOWN_REASONS = frozenset({"Terminated", "NodeShutdown", "Shutdown"})
-# Reasons of pods that a kubelet does not admit; the first sort ends with the name of a resource.
+# Reasons of pods that a kubelet rejects; reasons of the first kind end with a resource's name.
 REJECTIONS = frozenset(
     {
         "NodeAffinity",
@@ -76,19 +76,19 @@ REJECTIONS = frozenset(
 )
 _OUT_OF = "OutOf"
 _BY_API = "EvictionByEvictionAPI"
-_BY_SCHEDULER = "Preemption"  # `PreemptionByScheduler`, and `PreemptionByKubeScheduler` before
+_BY_SCHEDULER = "Preemption"  # `PreemptionByScheduler`, formerly `PreemptionByKubeScheduler`
 _BY_TAINT, _BY_GC, _BY_KUBELET = (
     "DeletionByTaintManager",
     "DeletionByPodGC",
     "TerminationByKubelet",
 )
-# containerd's own word where it has lost one over a restart, and the kubelet's.
+# Written by containerd and the kubelet for a container that was lost in a restart.
 LOST_CONTAINER = "ContainerStatusUnknown"
 _LOST_BY_RUNTIME, _LOST_CODE = "Unknown", 255
 _AGAIN = "Failed, then again Pending"
-# Marks of a node that is not there, or silent; none of them means that it was taken.
+# Marks of a missing or silent node; they don't prove that somebody took the node.
 _ABSENCES = frozenset({GONE.name, DELETION.name, DIED.name})
-# Karpenter's words for why, in events about a pod that it evicts or a node that it ends.
+# Reasons in Karpenter's events about a pod that it evicts or a node that it terminates.
 _KARPENTER_WHY = (
     (re.compile(r"underutilized|empty|consolidat", re.IGNORECASE), Disruption.NODE_CONSOLIDATED),
     (re.compile(r"drift", re.IGNORECASE), Disruption.NODE_DRIFTED),
@@ -103,15 +103,16 @@ _OF_KARPENTER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """What has befallen a pod.
+    """Disruption of a pod.
 
     Attributes:
-        node: name of its node; empty: it had none.
+        kind: the kind in the contract's list.
+        node: name of the pod's node; empty if it had none.
         what: details for the kind's sentence.
-        words: what the pod itself said; empty: nothing.
-        mark: the word by which it is known: a taint, a condition, a reason.
-        seconds: from the mark to the node's end; None: the pod gets its own grace.
-        is_spot: the node is known to be spot, by whichever taker.
+        words: the pod's own message; empty if it has none.
+        mark: the taint, condition, or reason that proves the disruption.
+        seconds: time from the mark to the node's end; None if the pod gets its full grace period.
+        is_spot: whether the node is known to be a spot node, whatever the disruption.
     """
 
     kind: Disruption
@@ -124,7 +125,7 @@ class Taking:
 
     @property
     def sentence(self) -> str:
-        """The kind's sentence about this node, and what the pod said."""
+        """The kind's sentence about this node, followed by the pod's own message."""
         outcome = self.kind.describe(self.node, self.what)
         words = self.words.strip().rstrip(".")
         return f"{outcome} ({words})" if words and words != self.what else outcome
@@ -132,7 +133,7 @@ class Taking:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A pod with what is known of its node, and warnings of any of both."""
+    """A pod with the marks of its node, and the warnings about both."""
 
     pod: Pod
     marks: NodeMarks
@@ -148,7 +149,7 @@ class _Case:
 
     @property
     def is_spot(self) -> bool:
-        """The node's kind, spot or not; of one that was never read, the pod's request counts."""
+        """Return whether the node is a spot node, or, if it was never read, requested as one."""
         return self.marks.is_spot or (not self.marks.is_known and self.pod.asks_spot)
 
     def take(self, kind: Disruption, mark: str = "", what: str = "") -> Taking:
@@ -159,15 +160,16 @@ class _Case:
 def find_taking(
     pod: Pod, marks: NodeMarks | None = None, notices: Iterable[Notice] = ()
 ) -> Taking | None:
-    """Return what befell a pod, by its own words and those of its node; None: nothing did.
+    """Return the disruption of a pod, read from the pod and its node; None if there is none.
 
-    A pod that says nothing was taken with its node where that is marked and the pod is going.
+    A terminating pod without a message of its own lost its node if the node has a mark.
     """
     case = _read_case(pod, marks, notices)
     taking = next(filter(None, (reader(case) for reader in _READERS)), None)
     if taking is None and _is_going(pod):
         taking = _name_taker(case) or _find_death(case)
-        # A node that goes later has not ended what the kernel had killed for memory before.
+        # The kernel killed the pod for memory earlier, so the later loss of its node did not end
+        # it.
         if taking is not None and taking.mark in _ABSENCES and _was_killed_for_memory(pod):
             taking = None
     return None if taking is None else replace(taking, is_spot=case.is_spot)
@@ -178,21 +180,21 @@ def _was_killed_for_memory(pod: Pod) -> bool:
 
 
 def find_mark(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice] = ()) -> Taking | None:
-    """Return how a pod's node is being taken, whatever has become of the pod; None: it isn't."""
+    """Return the disruption of a pod's node, whatever the pod's own state, or None."""
     case = _read_case(pod, marks, notices)
     taker = None if marks is None else _name_taker(case)
     return None if taker is None else replace(taker, is_spot=case.is_spot)
 
 
 def is_unexplained(marks: NodeMarks | None) -> bool:
-    """Return whether a node has a taker that gives its reason only in events."""
+    """Return whether Karpenter disrupts a node: it gives its reasons only in events."""
     taints = () if marks is None else marks.taints
     karpenters = {mark.name for mark in TAINTS if mark.kind is Disruption.NODE_DISRUPTED}
     return any(name in karpenters for name, _ in taints)
 
 
 def is_reserved(words: str) -> bool:
-    """Return whether a container can't be made since one of its name has never been let go."""
+    """Return whether a container can't be created because its name was never released."""
     return _RESERVED.search(words) is not None
 
 
@@ -207,8 +209,8 @@ def _read_case(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice]) -> 
 
 
 def _is_going(pod: Pod) -> bool:
-    """Return whether a pod has gone, or was told to, or something in it has ended."""
-    # A pod that goes has been taken, whatever its node shows.
+    """Return whether a pod is gone, is being deleted, or has an ended container."""
+    # The pod itself shows the loss, whatever the state of its node.
     if pod.is_gone or pod.meta.is_deleting or pod.phase == "Failed":
         return True
     return any(
@@ -242,7 +244,7 @@ def _find_preemption(case: _Case) -> Taking | None:
 def _find_shutdown(case: _Case) -> Taking | None:
     if case.pod.reason not in SHUTDOWN_REASONS and not _SHUTTING.search(case.text):
         return None
-    # A node is shut down in the end by any taker, so a named taker explains more.
+    # Every removal ends in a shutdown, so a more specific mark explains more.
     return _with_words(case, _name_taker(case) or _apply(case, SHUTDOWN))
 
 
@@ -254,11 +256,11 @@ def _find_rejection(case: _Case) -> Taking | None:
 
 
 def _find_eviction(case: _Case) -> Taking | None:
-    """Return the taker of an evicted pod: the node's marks name it, or its cordon."""
+    """Return the origin of an eviction, by the node's marks or its cordon."""
     if case.pod.disruption != _BY_API:
         return None
     taints = {name for name, _ in case.marks.taints}
-    # A mark that names the taker is more exact than a candidate's or a cordon.
+    # A mark that names the origin is more precise than a candidate's mark or a cordon.
     if (taker := _name_taker(case)) is not None:
         return _with_words(case, taker)
     # The cluster autoscaler marks candidates before it evicts their pods.
@@ -278,32 +280,32 @@ def _find_taint(case: _Case) -> Taking | None:
 
 
 def _find_collection(case: _Case) -> Taking | None:
-    """Return why garbage collection took a pod: its node is gone, or out of service."""
+    """Return why garbage collection removed a pod: its node is gone or out of service."""
     if case.pod.disruption != _BY_GC:
         return None
-    # A person declared the node out of service; it need not be gone.
+    # A person declared the node out of service; it may still exist.
     if _OUT_OF_SERVICE.search(case.text):
         return case.take(Disruption.NODE_OUT_OF_SERVICE)
     return _with_words(case, _name_taker(case) or _apply(case, GONE))
 
 
 def _find_kubelets_eviction(case: _Case) -> Taking | None:
-    """Return what a kubelet evicted for, where its words are none that are known."""
+    """Return the reason of a kubelet's eviction with an unknown message."""
     pod = case.pod
     if pod.reason != "Evicted" and pod.disruption != _BY_KUBELET:
         return None
     pressure = next((name for name, _ in case.marks.conditions if name in PRESSURES), None)
-    # The node's pressure is the reason, where the kubelet's words are unknown.
+    # The kubelet's message is unknown, so use the node's pressure as the reason.
     if pressure is not None:
         return case.take(Disruption.NODE_SHORTAGE, pressure, _RESOURCES[pressure.lower()])
-    # The kubelet ends pods for three reasons, and the other two have a word of their own.
+    # The kubelet evicts pods for three reasons, and the other two have specific messages.
     taker = _name_taker(case)
     return _with_words(case, taker) if taker else case.take(Disruption.POD_EVICTED)
 
 
 def _find_other(case: _Case) -> Taking | None:
-    """Return a disruption of a sort that is not known yet, or of before there were conditions."""
-    # Servers before conditions of disruptions wrote this of a silent node.
+    """Return a disruption of an unknown kind, or one reported by an old server."""
+    # Servers without disruption conditions report a silent node as `NodeLost`.
     if case.pod.reason == "NodeLost":
         return _with_words(case, _name_taker(case) or _apply(case, DIED))
     if not case.pod.disruption:
@@ -313,14 +315,14 @@ def _find_other(case: _Case) -> Taking | None:
 
 
 def _find_lost_containers(case: _Case) -> Taking | None:
-    """Return a node that came back and does not know its containers any more."""
+    """Return a node that restarted and lost its containers."""
     pod = case.pod
-    # A failed pod never runs again, unless its node came back without memory of it.
+    # A failed pod never runs again, unless its node restarted and lost the pod's state.
     if pod.is_revived:
         return _name_taker(case) or case.take(
             Disruption.NODE_RESTARTED, "Failed, then again Pending"
         )
-    # The kubelet writes the same of a pod that is deleted before it has looked.
+    # The kubelet writes the same for a deleted pod that it has not inspected yet.
     if pod.meta.is_deleting or pod.is_gone:
         return None
     for container in pod.containers:
@@ -333,7 +335,7 @@ def _find_lost_containers(case: _Case) -> Taking | None:
     return None
 
 
-# A pod's exact word goes first; then its way off the node, which several takers share.
+# The pod's own precise reasons come first, then removals that several programs can cause.
 _READERS: tuple[Callable[[_Case], Taking | None], ...] = (
     _find_over_limit,
     _find_shortage,
@@ -350,7 +352,7 @@ _READERS: tuple[Callable[[_Case], Taking | None], ...] = (
 
 
 def _name_taker(case: _Case) -> Taking | None:
-    """Return the taker of a node by its marks; None: there is none, or it is unknown."""
+    """Return the disruption that the node's marks name; None if there is none or it is unknown."""
     marks = case.marks
     taints = dict(marks.taints)
     for mark in TAINTS:
@@ -361,7 +363,7 @@ def _name_taker(case: _Case) -> Taking | None:
     for mark in CONDITIONS:
         if mark.name in conditions:
             return _apply(case, mark)
-    # A shutdown may be by any taker, so marks that name one go first.
+    # Any removal may involve a shutdown, so more specific marks come first.
     if marks.is_shutting_down:
         return _apply(case, SHUTDOWN)
     if marks.is_gone:
@@ -370,7 +372,7 @@ def _name_taker(case: _Case) -> Taking | None:
 
 
 def _find_death(case: _Case) -> Taking | None:
-    """Return a node that is not heard of; one that answers, and is only not ready, has not died."""
+    """Return the loss of a silent node. A responding node that is just not ready has not died."""
     taints = {name for name, _ in case.marks.taints}
     is_tainted = case.pod.disruption == _BY_TAINT and (
         case.marks.is_unready or bool(taints & {_NOT_READY, _UNREACHABLE})
@@ -386,13 +388,13 @@ def _apply(case: _Case, mark: TakerMark) -> Taking:
     seconds = mark.seconds
     if kind is Disruption.NODE_DISRUPTED:
         kind = _find_karpenters_reason(case) or kind
-        # Karpenter passes the notice of EC2 on, which waits for no drain.
+        # Karpenter forwards EC2's spot notice, which does not wait for a drain.
         seconds = EC2_NOTICE if kind is Disruption.SPOT_RECLAIMED else None
     return Taking(kind, case.pod.node, mark.what, "", mark.name, seconds)
 
 
 def _find_karpenters_reason(case: _Case) -> Disruption | None:
-    """Return why Karpenter does it, as the newest of its events has it; the taint does not say."""
+    """Return Karpenter's reason from its newest event, because its taint gives none."""
     events = [
         notice
         for notice in case.notices

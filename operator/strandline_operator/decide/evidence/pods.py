@@ -1,8 +1,8 @@
-"""Why an attempt ended, from its pods and its driver's own word.
+"""Evidence from pods and from the driver's own report.
 
-KubeRay deletes a pod within seconds of its end, so pods are seen on their way out, and an ordinary
-teardown looks like a failure: exit code 1 or 137 on a pod that is being deleted says nothing. What
-can be trusted is a reason that a program gave: OOMKilled, a disruption, the driver's exit code.
+KubeRay deletes a pod within seconds of its end, so an ordinary teardown looks like a failure: exit
+code 1 or 137 of a pod that is being deleted proves nothing. Reliable are only reasons that a
+program gave: OOMKilled, a disruption, or the driver's exit code.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ _RAY_ADDRESS = re.compile(r"\bIP: ([0-9a-fA-F.:]+)")
 def find_pod_evidence(
     pod: Pod, marks: NodeMarks | None = None, notices: Iterable[Notice] = ()
 ) -> Iterator[Evidence]:
-    """Yield all that a pod's last body says of a cause.
+    """Yield all evidence about a cause in a pod's last state.
 
     Args:
-        marks: of its node, as it was when the pod went; None: nothing is known of it.
+        marks: marks of its node when the pod disappeared; None if unknown.
         notices: events that may be about the pod or its node.
     """
     taking = find_taking(pod, marks, notices)
-    # A disruption says why its containers ended, so it is told first.
+    # A disruption explains the ends of the pod's containers, so it comes first.
     if taking is not None:
         yield blame_taking(pod, taking)
     for container in pod.containers:
-        # Containers before Ray or beside it may end while Ray goes on, or is tried once more.
+        # Ignore init containers and sidecars: they may end while Ray continues, or restart.
         if container.name in CONTAINERS:
             for end in container.ends:
                 yield from _read_end(pod, container, end, is_explained=taking is not None)
 
 
 def find_foreign_kills(pod: Pod) -> Iterator[Evidence]:
-    """Yield kills for memory of what runs before Ray or beside it; they are no end of a driver's.
+    """Yield kills for memory of init containers and sidecars; they do not end a driver.
 
-    Ray can do without them, and more memory for Ray's own would be in vain.
+    Ray runs without them, and more memory for Ray would not help.
     """
     for container in pod.containers:
         killed = (end for end in container.ends if end.reason == OOM_KILLED)
@@ -66,10 +66,10 @@ def find_foreign_kills(pod: Pod) -> Iterator[Evidence]:
 
 
 def blame_taking(pod: Pod, taking: Taking) -> Evidence:
-    """Return the evidence that a pod was taken off its node, or with it."""
+    """Return the evidence of a disruption of a pod."""
     role = pod.meta.labels.get(ROLE_LABEL, "")
     message = f"{role or 'pod'} {pod.meta.name}: {taking.sentence}"
-    # A submitter that was taken has failed at nothing, and so has its attempt.
+    # A disrupted submitter is not a failed submission, so keep the disruption's cause.
     evidence = replace(
         _blame(pod, taking.kind.cause, message, reason=taking.kind.value), cause=taking.kind.cause
     )
@@ -80,7 +80,7 @@ def blame_taking(pod: Pod, taking: Taking) -> Evidence:
 
 
 def _date_taking(pod: Pod) -> float | None:
-    """Return when a pod was taken: by its condition, else by the end of its containers."""
+    """Return when a pod was disrupted: by its condition, or by the end of its containers."""
     if pod.disrupted is not None:
         return pod.disrupted
     stopped = (each for each in pod.containers if each.name in CONTAINERS and not each.is_running)
@@ -89,7 +89,7 @@ def _date_taking(pod: Pod) -> float | None:
 
 
 def find_image_problem(pod: Pod) -> Evidence | None:
-    """Find an image that can't be pulled, where a container waits for one."""
+    """Return an image that can't be pulled while a container waits for it."""
     for container in pod.containers:
         if container.waiting in IMAGE_REASONS:
             words = container.waiting_message or container.waiting
@@ -101,9 +101,9 @@ def find_image_problem(pod: Pod) -> Evidence | None:
 
 
 def find_reserved_name(pod: Pod) -> Evidence | None:
-    """Find a container that can't be made, since its runtime has not let go of one before it.
+    """Return a container that can't be created because its predecessor was not released.
 
-    That is left behind where a node or its runtime has gone down and come back.
+    A crash of the node or of its container runtime leaves this state behind.
     """
     for container in pod.containers:
         if container.waiting and is_reserved(container.waiting_message):
@@ -118,16 +118,16 @@ def find_reserved_name(pod: Pod) -> Evidence | None:
 
 
 def find_last_line(end: Termination) -> str:
-    """Return the last line of what a container wrote before it ended; of a traceback it says why.
+    """Return the last line of a container's output, which in a traceback has the reason.
 
-    Empty: it wrote nothing.
+    Return an empty string if there is no output.
     """
     return next(reversed(end.message.strip().splitlines()), "")
 
 
 def find_outcome(pod: Pod) -> DriverOutcome | None:
-    """Return the driver's outcome, where a container of the head left it as its last message."""
-    # A worker runs code of the user, which may print anything.
+    """Return the driver's outcome if a container of the head left it as its last message."""
+    # A worker runs user code, which may print anything.
     if pod.meta.labels.get(ROLE_LABEL) != Role.HEAD:
         return None
     ends = (end for container in pod.containers for end in container.ends)
@@ -135,13 +135,13 @@ def find_outcome(pod: Pod) -> DriverOutcome | None:
 
 
 def locate_kill(kill: Evidence, pods: Iterable[Pod]) -> Evidence:
-    """Return what Ray said of a kill for memory, with the pod it names by its address."""
+    """Return a kill for memory with details of the pod at the address that Ray reported."""
     match = _RAY_ADDRESS.search(kill.message)
-    # Only Ray tells of a kill without naming the pod.
+    # Only Ray reports a kill without naming the pod.
     if kill.source != RAY or kill.cause is not Cause.OOM_KILLED or match is None:
         return kill
     pod_of_address = next((pod for pod in pods if pod.ip == match[1]), None)
-    # The pod may have been forgotten; the kill is true all the same.
+    # The pod may have been forgotten, but the kill is still true.
     if pod_of_address is None:
         return kill
     return replace(kill, details={**kill.details, **_blame(pod_of_address, kill.cause, "").details})
@@ -150,18 +150,19 @@ def locate_kill(kill: Evidence, pods: Iterable[Pod]) -> Evidence:
 def _read_end(
     pod: Pod, container: Container, end: Termination, *, is_explained: bool
 ) -> Iterator[Evidence]:
-    # True of a pod that is being deleted too: no deletion gives that reason.
+    # Also true for a pod that is being deleted: a deletion never sets this reason.
     if end.reason == OOM_KILLED:
         message = f"container {container.name} of pod {pod.meta.name} was killed for memory"
         yield _blame(pod, Cause.OOM_KILLED, message, container.name, end)
-    # A pod that outlives its grace is killed so, or goes with its node: that is no end of its own.
+    # A deletion kills a pod after its grace period, and the loss of a node its pods: no end of
+    # their own.
     elif end.exit_code == SIGKILLED and not (is_explained or pod.meta.is_deleting or pod.is_gone):
         message = f"container {container.name} of pod {pod.meta.name} was killed by signal 9"
         yield _blame(pod, Cause.KILLED, message, container.name, end)
 
 
 def _format_end(end: Termination) -> str:
-    """Format when a container ended; empty if that is unknown, or no year of RFC 3339."""
+    """Format a container's end time; empty if unknown or outside the range of RFC 3339."""
     with suppress(ValueError):
         return "" if end.time is None else format_time(end.time)
     return ""
@@ -177,7 +178,7 @@ def _blame(
     reason: str = "",
 ) -> Evidence:
     role = pod.meta.labels.get(ROLE_LABEL, "")
-    # In the head pod too it is not Ray's, and no driver lives in it.
+    # Even in the head pod, a submitter's container belongs neither to Ray nor to the driver.
     is_submitter = role == Role.SUBMITTER or container == SUBMITTER_CONTAINER
     details: dict[str, str | int] = {"pod": pod.meta.name, "podUid": pod.meta.uid}
     details |= {"node": pod.node, "role": role}

@@ -1,9 +1,8 @@
-"""Why an attempt ended, by its RayJob: what Ray says of the job, and what KubeRay says of itself.
+"""Evidence from an attempt's RayJob: Ray's report on the job, and KubeRay's own report.
 
-Both stand in the same fields. KubeRay gives reasons of its own and sets `FAILED` by itself where it
-has lost a job from sight, and then the driver's end is unknown; of all that, only what Ray
-said of it is the driver's. The cases are those of KubeRay's source, release 1.7.0, and this room
-must not know what pods or the driver itself say.
+Both use the same fields. KubeRay sets its own reasons, and sets `FAILED` for a job that it has
+lost; the driver's end is then unknown. Only Ray's messages describe the driver. The cases come from
+KubeRay's source, release 1.7.0. The module must not know reports of pods or of the driver.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence, read_exit
 from strandline_operator.model.objects import RayJob
 
-# A RayJob that KubeRay starts again would run the driver a second time; to us its first has ended.
+# `Retrying` would run the driver a second time; the operator treats the first run as ended.
 TERMINAL = frozenset({"Complete", "Failed", "ValidationFailed", "Retrying"})
-# Ray's words for a job that is over; KubeRay sets `FAILED` by itself too, but none of the others.
+# Ray's states of an ended job. KubeRay itself sets only `FAILED` among them.
 ENDED_JOBS = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 _SUBMISSION_FAILED, _CHECKS_FAILED = "SubmissionFailed", "JobStatusCheckTimeoutExceeded"
 _TRANSITION = "JobDeploymentStatusTransitionGracePeriodExceeded"
-# KubeRay's own decisions, whatever Ray reports of the job.
+# KubeRay's own decisions, whatever Ray reports about the job.
 _OWN_REASONS = {
     "DeadlineExceeded": Cause.DEADLINE_EXCEEDED,
     "PreRunningDeadlineExceeded": Cause.SCHEDULING_TIMEOUT,
@@ -29,12 +28,11 @@ _OWN_REASONS = {
     _SUBMISSION_FAILED: Cause.SUBMISSION_FAILED,
     _CHECKS_FAILED: Cause.STALLED,
 }
-# KubeRay's sentences under a reason that is otherwise the driver's.
+# KubeRay's own messages under a reason that otherwise comes from the driver.
 _OWN_SENTENCES = ("Ray head pod not found", "Submitter completed but Ray job not found")
-# KubeRay has one reason for two ends: a job that it saw end while its submitter did not, and a job
-# that it lost.
+# KubeRay uses one reason in two cases: a job ended but its submitter did not, and a lost job.
 _SAW_END = "after JobStatus reaches a terminal state"
-# Ray's words where it has not brought the driver about, or has lost it.
+# Ray's messages for a driver that was not started, or was lost.
 _NOT_STARTED = (
     "runtime_env setup failed",
     "Failed to start supervisor actor",
@@ -42,15 +40,15 @@ _NOT_STARTED = (
     "Job supervisor actor could not be scheduled",
     "Unexpected error occurred",
 )
-# Ray's own process was killed, and the program with it: no error of the program.
+# Ray's supervisor was killed together with the program; the program itself did not fail.
 _SUPERVISOR_DIED = "Job supervisor actor died"
-# Further on in a message stands whatever the driver has printed.
+# Match only the start of a message: the rest may contain arbitrary output of the driver.
 _EXIT_CODE = re.compile(r"(?:Job entrypoint command failed with )?exit code (-?\d{1,3})\b")
 
 
 def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:
-    """Yield what a RayJob that has ended badly says of a cause, where it can be trusted."""
-    # A stop at Ray itself leaves the driver no time to report why; its submitter fails.
+    """Yield the trustworthy evidence of a RayJob that ended badly."""
+    # Stopping the job in Ray gives the driver no time to report a reason, and its submitter fails.
     if rayjob.job == "STOPPED" and rayjob.reason in {"", _TRANSITION, _SUBMISSION_FAILED}:
         yield Evidence(Cause.INTERRUPTED, "the Ray job was stopped", "rayjob", {})
     elif is_lost(rayjob) and rayjob.reason not in _OWN_REASONS:
@@ -59,16 +57,16 @@ def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:
         yield _quote(rayjob, Cause.INVALID_SPEC)
     elif rayjob.reason in _OWN_REASONS:
         yield _quote(rayjob, _OWN_REASONS[rayjob.reason])
-    # Newer releases give reasons that are not known here: those are KubeRay's own for all we know.
+    # Treat unknown reasons as KubeRay's own: newer releases may add some.
     elif rayjob.job == "FAILED" and rayjob.reason in {"", "AppFailed", _TRANSITION}:
         yield _read_failure(rayjob)
 
 
 def is_lost(rayjob: RayJob) -> bool:
-    """Return whether KubeRay gives up a job without a known end."""
+    """Return whether KubeRay gave up on a job without seeing its end."""
     if rayjob.deployment not in TERMINAL or rayjob.job in {"SUCCEEDED", "STOPPED"}:
         return False
-    # KubeRay has one reason for two cases, and only its words part them.
+    # KubeRay uses one reason in two cases, and only the message distinguishes them.
     if rayjob.reason == _TRANSITION:
         return _SAW_END not in rayjob.message
     is_own = rayjob.message.startswith(_OWN_SENTENCES)
@@ -76,10 +74,10 @@ def is_lost(rayjob: RayJob) -> bool:
 
 
 def _read_failure(rayjob: RayJob) -> Evidence:
-    """Return what Ray says of a job that has failed."""
+    """Return Ray's evidence about a failed job."""
     match = _EXIT_CODE.match(rayjob.message)
     evidence = read_exit(int(match[1])) if match else None
-    # An exit code is the driver's own reason; Ray's words around it are none.
+    # The exit code is the driver's own reason; Ray's message around it is not.
     if evidence is not None:
         return Evidence(evidence.cause, evidence.message, "rayjob", evidence.details)
     message, cause = rayjob.message or "the driver failed", Cause.APPLICATION_ERROR
@@ -95,6 +93,6 @@ def _read_failure(rayjob: RayJob) -> Evidence:
 
 
 def _quote(rayjob: RayJob, cause: Cause) -> Evidence:
-    """Return a cause with KubeRay's words for it."""
+    """Return a cause with KubeRay's message."""
     message = f"RayJob {rayjob.reason or rayjob.deployment}: {rayjob.message or 'no message'}"
     return Evidence(cause, message, "rayjob", {"reason": rayjob.reason})

@@ -1,7 +1,8 @@
-"""Marks that takers of a node write on it: the table, as data.
+"""Marks that announce or explain the loss of a node: the table, as data.
 
-Names are those of the present releases of termination handlers, clouds, Karpenter and the cluster
-autoscaler, and of those before that are still about. This room must not know how a mark is read.
+Names come from current releases of termination handlers, clouds, Karpenter, and the cluster
+autoscaler, and from older releases that are still in use. The module must not know how to read a
+mark.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from dataclasses import dataclass
 from strandline_api.outcome.disruptions import Disruption
 from strandline_operator.model.nodes.marks import OUT_OF_SERVICE_TAINT
 
-# Seconds. GCE and Azure give the short one; a kubelet keeps half of it for critical pods.
+# In seconds. GCE and Azure give the short notice, of which a kubelet keeps half for critical pods.
 EC2_NOTICE, SHORT_NOTICE, SHUTDOWN_NOTICE = 120.0, 30.0, 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class TakerMark:
-    """A mark that a taker writes on a node.
+    """A mark on a node that announces or explains its loss.
 
     Attributes:
-        name: of the taint or condition.
-        kind: what it means on a node that is not known to be spot.
-        spot_kind: what it means on one that is; None: the same.
-        what: the taker's name, where the kind's sentence has one.
-        value: of the taint; empty: any.
-        seconds: from the mark to the node's end; None: its pods get their own grace.
+        name: name of the taint or condition.
+        kind: kind of disruption on a node that is not known to be a spot node.
+        spot_kind: kind of disruption on a spot node; None for the same kind.
+        what: name of the program, if the kind's sentence contains one.
+        value: value of the taint; empty for any value.
+        seconds: time from the mark to the node's end; None if pods get their full grace period.
     """
 
     name: str
@@ -40,11 +41,11 @@ _SPOT, _MAINTENANCE = Disruption.SPOT_RECLAIMED, Disruption.NODE_MAINTENANCE
 _AWS, _AZURE = "aws-node-termination-handler/", "remediator.kubernetes.azure.com/"
 _REBALANCE = f"{_AWS}rebalance-recommendation"
 _KARPENTERS = ("karpenter.sh/disrupted", "karpenter.sh/disruption")
-# Karpenter takes its taint back when a replacement does not come, and a recommendation says only
-# that a loss is likely. The deletion of the node, or of the pod, confirms either.
+# Karpenter removes its taint if a replacement fails, and a rebalance recommendation only predicts a
+# likely loss. Deletion of the node or the pod confirms either.
 REVOCABLE = frozenset({*_KARPENTERS, _REBALANCE})
-# The first of several marks counts: the most exact reason goes before the program that
-# carries it out, and both before their effects.
+# The first matching mark counts. Precise reasons come before the programs that act on them, and
+# both before their effects.
 TAINTS = (
     TakerMark(f"{_AWS}spot-itn", _SPOT, seconds=EC2_NOTICE),
     TakerMark("cloudprovider.azure.microsoft.com/draining", _SPOT, seconds=SHORT_NOTICE),
@@ -84,12 +85,12 @@ SHUTDOWN = TakerMark("NodeShutdown", Disruption.NODE_SHUTDOWN, _SPOT, seconds=SH
 DELETION = TakerMark("deletionTimestamp", Disruption.NODE_GONE)
 GONE = TakerMark("NodeGone", Disruption.NODE_GONE, _SPOT, seconds=0.0)
 DIED = TakerMark("NodeDied", Disruption.NODE_DIED)
-# The mark takes nothing away by itself, and names the taker where a pod was evicted.
+# The mark does not remove a node by itself; it only names the origin of an eviction.
 CANDIDATE = TakerMark(
     "DeletionCandidateOfClusterAutoscaler",
     Disruption.NODE_SCALED_DOWN,
     what="the cluster autoscaler",
 )
 DRAINED = TakerMark("unschedulable", Disruption.NODE_DRAINED)
-# Azure's detector sums its events up in one condition, and names them in the reason.
+# Azure's detector combines its events in one condition and lists them in the reason.
 SUMMARY = "VMEventScheduled"

@@ -1,4 +1,4 @@
-"""What keeps an attempt from starting or going on, each by the sights that show it.
+"""Obstacles that keep an attempt from starting or continuing, and how to detect them.
 
-Pure: a scene in, an obstacle or nothing out. It must not know what is done about one.
+Pure: a scene in, an obstacle or None out. The package must not know how an obstacle is handled.
 """

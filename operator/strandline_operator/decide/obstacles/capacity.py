@@ -1,8 +1,8 @@
-"""How much memory the largest node has for a pod of each group.
+"""Memory that the largest node can offer to a pod of each group.
 
-Only what surely keeps a pod away from a node is looked at: selectors, affinity, taints, cores and
-GPUs. So the answer is rather too much than too little, but for what every node keeps for others.
-This room must not know when memory grows.
+Only hard constraints count: selectors, affinity, taints, cores, and GPUs. The result is thus too
+high rather than too low, apart from the reserve for other pods. The module must not know when
+memory is raised.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from strandline_operator.model.pod_requests import GPU, PodRequest
 from strandline_operator.render.pods.overlay import lay_over
 from strandline_operator.render.pods.spot import HEAD, apply_choice, choose_nodes
 
-# Every node has pods of the cluster's own, which its allocatable sizes still count as free.
+# Every node runs system pods, but its allocatable memory includes their share.
 _TENTHS_FOR_US = 9
 _GPU_TOLERATION = {"key": GPU, "operator": "Exists"}
 
 
 class FreeCapacity(NamedTuple):
-    """What the largest node has for a pod: bytes, and the node's name."""
+    """Capacity of the largest node for a pod: bytes, and the node's name."""
 
     memory: int
     node: str
@@ -35,13 +35,13 @@ class FreeCapacity(NamedTuple):
 def find_rooms(
     nodes: Iterable[NodeSize], spec: PipelineSpec, on_demand: Collection[str] = ()
 ) -> dict[str, FreeCapacity]:
-    """Return the largest room for a pod of `head` and of each worker group.
+    """Return the largest capacity for a pod of `head` and of each worker group.
 
-    A group that no node is there for is left out: a cluster that makes nodes as they are needed may
-    have none of its kind at the moment.
+    Groups without a matching node are omitted: an autoscaled cluster may have no such node right
+    now.
 
     Args:
-        on_demand: head and groups that use nodes on demand instead of spot nodes.
+        on_demand: head and groups that use on-demand nodes instead of spot nodes.
     """
     groups: dict[str, RayNode] = {HEAD: spec.ray.head}
     groups |= {group.name: group for group in spec.ray.worker_groups}
@@ -49,7 +49,7 @@ def find_rooms(
     for name, group in groups.items():
         request = _request(spec.ray, group, name, on_demand)
         fitting = [node for node in sizes if can_hold(node, request)]
-        # No node of that kind may mean that one is made when a pod asks for it.
+        # Without a matching node the limit is unknown: an autoscaler may create one on request.
         if fitting:
             largest = max(fitting, key=lambda node: (node.memory, node.name))
             ours = largest.memory * _TENTHS_FOR_US // 10
@@ -58,7 +58,7 @@ def find_rooms(
 
 
 def _request(ray: RayCluster, group: RayNode, name: str, on_demand: Collection[str]) -> PodRequest:
-    """Return what a pod of a group asks of its node, whatever memory it gets."""
+    """Return the node requirements of a group's pod, regardless of memory."""
     template = lay_over(dict(ray.pod_template), dict(group.pod_template))
     pod = read_mapping(template.get("spec"))
     apply_choice(pod, choose_nodes(ray, on_demand, None if name == HEAD else name))

@@ -1,4 +1,4 @@
-"""The code that a pipeline brings: not there to be brought, or not to be had in a pod."""
+"""Code that a pipeline brings: a missing ConfigMap, or a failure to fetch it in a pod."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from strandline_operator.render.code import CONTAINER
 
 
 def find_missing_code(facts: Pass) -> Block | None:
-    """Find a ConfigMap with code that is not there, so that no attempt can be made.
+    """Report a missing ConfigMap with code, without which no attempt can be created.
 
-    Unknown in the pass in which an attempt has become final: it began with one that had its copy.
+    The code is unknown in the pass that freezes an attempt: that attempt started with its own copy.
     """
     view, name = facts.view, facts.spec.code.config_map
-    # Code is read only where an attempt may be made, so elsewhere its absence means nothing.
+    # Code is read only if an attempt may be created; otherwise a missing one means nothing.
     if name is None or not may_launch(view.pipeline, facts.newest):
         return None
-    # A pod that mounts an absent ConfigMap would never start.
+    # A pod that mounts a missing ConfigMap would never start.
     if view.code is None:
         return Block(Reason.CODE_MISSING, f"ConfigMap {name}")
     # The pods would start, and fail at their first import.
@@ -33,10 +33,10 @@ def find_missing_code(facts: Pass) -> Block | None:
 
 
 def find_lost_code(scene: Scene) -> Evidence | None:
-    """Return why the code can't be fetched, where another try would not help.
+    """Return why fetching the code failed, if a retry would not help.
 
-    A head that can't fetch it never runs a driver. A worker's pod is made again by KubeRay, which
-    mends what may pass; what its spec says wrong stays wrong.
+    A head that can't fetch its code never runs a driver. KubeRay replaces a worker's pod, which
+    solves temporary problems, but not an invalid spec.
     """
     for pod in scene.all_pods:
         for container in pod.containers:
@@ -49,12 +49,12 @@ def find_lost_code(scene: Scene) -> Evidence | None:
 
 
 def _read_end(pod: Pod, container: Container, end: Termination) -> Evidence | None:
-    """Return what an end of the container that fetches says; a signal has another reason."""
+    """Return the failure of the fetching container; None for a kill by a signal."""
     evidence = None if find_signal(end.exit_code) else read_exit(end.exit_code)
     if evidence is None:
         return None
     outcome = find_outcome_line(end.message)
-    # An image without the command says so itself, and its last line is the sentence.
+    # If the image lacks the command, the last line of the output is the error message.
     lines = end.message.strip().splitlines() or [evidence.message]
     message = (
         outcome.message if outcome else f"pod {pod.meta.name} can't fetch its code: {lines[-1]}"

@@ -1,7 +1,7 @@
-"""What keeps an attempt that was launched from running, in a reason and a sentence.
+"""Delays of a launched attempt that does not run yet, as a reason and a sentence.
 
-A delay may pass by itself, so it ends nothing; a decider that gives up waiting asks here for the
-words. This room must not know how long is too long.
+A delay may pass by itself, so it ends no attempt; a decider that gives up waiting uses its
+sentence. The module must not know how long is too long.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from strandline_operator.model.objects import (
 from strandline_operator.render.order import Role
 from strandline_operator.render.pods.templates import RAY_CONTAINERS
 
-SILENCE = 60.0  # seconds; KubeRay looks at a new RayJob at once
-SLOW = 60.0  # seconds; a Ray node that is well is ready in half of that
-# A kubelet tries a mount again every two minutes at the latest, and warns each time.
+SILENCE = 60.0  # seconds; KubeRay normally processes a new RayJob immediately
+SLOW = 60.0  # seconds; a healthy Ray node is ready in half that time
+# A kubelet retries a mount at least every two minutes, and warns each time.
 _FRESH = 180.0
 _FIRST_LOOK = 5.0
-# Waits of every container before it is made.
+# Waiting reasons of every container before its creation.
 USUAL_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
 _VOLUME_WARNINGS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 _SANDBOX_WARNINGS = ("FailedCreatePodSandBox",)
@@ -61,20 +61,20 @@ _REFUSED_WARNINGS = (
     "FailedCreate",
 )
 _NOT_STARTED = frozenset({"StartError", "ContainerCannotRun", OOM_KILLED})
-_TERMINATED = 143  # by the signal that a deletion sends
-# How the last line of a traceback begins, or of a command that refuses an option.
+_TERMINATED = 143  # exit code after SIGTERM, which a deletion sends
+# Start of the last line of a traceback, or of an error about a command-line option.
 _RAISED = re.compile(r"[\w.]*(?:Error|Exception)\b")
-# KubeRay draws a new name for each try.
+# KubeRay generates a new name for each retry.
 _DRAWN_NAME = re.compile(r'(pods "[^"]*-)[a-z0-9]{5}"')
 
 
 class Refused(NamedTuple):
-    """What the API server does not let KubeRay make.
+    """An object that the API server does not allow KubeRay to create.
 
     Attributes:
-        words: the server's sentence, after what it is about.
-        since: since when (epoch).
-        is_submitter: it is what submits the driver, and the cluster is there already.
+        words: the object, followed by the server's message.
+        since: time of the first refusal, in seconds since the epoch.
+        is_submitter: whether it is the driver's submitter; the cluster then exists already.
     """
 
     words: str
@@ -83,38 +83,38 @@ class Refused(NamedTuple):
 
     @property
     def is_by_quota(self) -> bool:
-        """Return whether a quota has no room for it, or demands what it has not."""
+        """Return whether a quota is exhausted, or demands settings that the object lacks."""
         return is_by_quota(self.words)
 
 
 def is_starting(scene: Scene) -> bool:
-    """Return whether KubeRay is to bring the driver about and has not yet.
+    """Return whether KubeRay still has to start the driver.
 
-    Time in a queue is free.
+    Time in a queue does not count.
     """
     rayjob = scene.rayjob
     # A suspended RayJob waits for its queue, not for KubeRay.
     if rayjob is None or rayjob.is_suspended:
         return False
-    # KubeRay says Running as soon as it has made the submitter's Job, which may get no pod.
+    # KubeRay reports Running once the submitter's Job exists, even if the Job gets no pod.
     is_submitted = bool(rayjob.job) or scene.status.running_time is not None
     return rayjob.deployment != "Running" or not is_submitted
 
 
 def find_delay(scene: Scene) -> Block | None:
-    """Find what keeps an attempt from running that has been launched; it may pass by itself."""
-    # A pod's trouble after the driver has begun is a loss, and no delay.
+    """Return the delay of a launched attempt that does not run yet; it may pass by itself."""
+    # Problems of pods after the driver's start are losses, not delays.
     return find_first(_OBSTACLES, scene) if is_starting(scene) else None
 
 
 def explain_delay(scene: Scene) -> str:
-    """Explain why the driver does not run yet: the worst of it, or the slowest pod.
+    """Explain why the driver is not running: the worst delay, or the slowest pod.
 
-    Empty where nothing tells.
+    Return an empty string if no cause is visible.
     """
     unready = _find_unready(scene)
     block = find_delay(scene)
-    # A pod that is slow is told with the time that it took so far.
+    # A slow pod is described below instead, together with its waiting time.
     if block is not None and (unready is None or block.reason is not Reason.POD_NOT_READY):
         return f"{block.detail[:1].lower()}{block.detail[1:]}".rstrip(".")
     if unready is not None:
@@ -125,12 +125,12 @@ def explain_delay(scene: Scene) -> str:
 
 
 def find_refusal(scene: Scene) -> Refused | None:
-    """Return what KubeRay may not make for the attempt, which it tries again and again."""
+    """Return the object that the API server refuses; KubeRay keeps retrying."""
     rayjob = scene.rayjob
     if rayjob is None:
         return None
     for cluster in scene.clusters:
-        # KubeRay's other failures pass by themselves.
+        # KubeRay's other failures are temporary.
         if cluster.failure.startswith("FailedCreate"):
             since = rayjob.meta.created if cluster.failed is None else cluster.failed
             return Refused(_quote(cluster), since)
@@ -140,12 +140,12 @@ def find_refusal(scene: Scene) -> Refused | None:
 
 
 def _find_refused_submitter(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> Refused | None:
-    """Return the Job that submits the driver, or its pod, as what may not be made.
+    """Return the submitter's Job or pod if the API server refuses it.
 
-    Whatever becomes of workers meanwhile says nothing of it.
+    Refusals of workers are irrelevant here.
     """
     pods = [pod.meta for pod in scene.all_pods if role_of(pod) == Role.SUBMITTER]
-    # The Job has been made by then.
+    # Once the RayJob runs, its Job exists.
     reasons = {_REFUSED_JOB} if rayjob.deployment != "Running" else set()
     about = [notice for notice in notices if notice.kind == "Job" or notice.reason in reasons]
     warning = _find_standing(about, rayjob, pods)
@@ -153,9 +153,9 @@ def _find_refused_submitter(scene: Scene, rayjob: RayJob, notices: list[Notice])
 
 
 def _find_refused_part(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> Refused | None:
-    """Return what of the cluster may not be made."""
+    """Return the refused part of the cluster."""
     if any(not pod.is_ready for pod in scene.pods):
-        return None  # a RayCluster was made, and its pods are on their way
+        return None  # the RayCluster exists, and its pods are being created
     metas = [*(child.meta for child in scene.clusters), *(pod.meta for pod in scene.pods)]
     about = [item for item in notices if item.kind != "Job" and item.reason != _REFUSED_JOB]
     return _find_standing(about, rayjob, metas)
@@ -164,8 +164,8 @@ def _find_refused_part(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> R
 def _find_standing(
     notices: Iterable[Notice], rayjob: RayJob, metas: Iterable[Meta]
 ) -> Refused | None:
-    """Return the newest refusal after which nothing was made of what was refused."""
-    # An object that was made after a warning shows that the refusal is past.
+    """Return the newest refusal that was not followed by a successful creation."""
+    # An object created after a warning shows that the refusal is over.
     last_created = max((meta.created for meta in metas), default=0.0)
     standing = [
         item for item in notices if item.time > last_created and item.reason in _REFUSED_WARNINGS
@@ -178,12 +178,12 @@ def _find_standing(
 
 
 def find_next_look(scene: Scene) -> float | None:
-    """Return when to look again at what starts, since absence makes no event; None: never.
+    """Return when to check a starting attempt again, because absence causes no event.
 
-    Soon at first, then in ever longer steps.
+    The intervals grow over time. Return None if no check is necessary.
     """
     rayjob = scene.rayjob
-    # Schedulers write their reasons into objects that no watch follows.
+    # Schedulers write their reasons into objects that the operator does not watch.
     if rayjob is None or not (is_starting(scene) or scene.is_queued):
         return None
     now = scene.now
@@ -195,7 +195,7 @@ def find_next_look(scene: Scene) -> float | None:
 
 
 def _find_kuberay_silence(scene: Scene) -> Block | None:
-    """Find that KubeRay has not looked at the RayJob."""
+    """Report that KubeRay has not processed the RayJob."""
     rayjob = scene.rayjob
     if rayjob is None or rayjob.deployment or scene.now - rayjob.meta.created <= SILENCE:
         return None
@@ -209,7 +209,7 @@ def _find_unpulled(scene: Scene) -> Block | None:
 
 
 def _find_refused(scene: Scene) -> Block | None:
-    """Return an object that the API server does not let KubeRay make."""
+    """Return an object that the API server does not allow KubeRay to create."""
     refused = find_refusal(scene)
     if refused is None:
         return None
@@ -218,10 +218,10 @@ def _find_refused(scene: Scene) -> Block | None:
 
 
 def _find_waiting(scene: Scene) -> Block | None:
-    """Return a container that waits for something else than its turn."""
+    """Return a container that waits for an unusual reason."""
     for pod in scene.pods:
         for container in pod.containers:
-            # An image is told by a reason of its own, and a turn comes.
+            # Image problems have a reason of their own, and usual waits pass.
             if container.waiting and container.waiting not in USUAL_WAITS | IMAGE_REASONS:
                 words = container.waiting_message or "no message"
                 detail = f"{_name(pod)}: {_name_container(container)}: {container.waiting}: {words}"
@@ -246,9 +246,9 @@ def _find_sandbox(scene: Scene) -> Block | None:
 
 
 def _find_failed_start(scene: Scene) -> Block | None:
-    """Return a container that can't be run, a Ray that ends, or what goes before it and fails.
+    """Return a container that can't run: a failing init container, or Ray ending at its start.
 
-    KubeRay removes such a pod within a second and makes another, so those that went count too.
+    KubeRay replaces a failed pod within a second, so deleted pods count too.
     """
     ready = {role_of(pod) for pod in scene.pods if pod.is_ready}
     failures = [
@@ -270,15 +270,15 @@ def _find_failed_start(scene: Scene) -> Block | None:
 
 
 def _has_failed(container: Container, end: Termination) -> bool:
-    """Return whether what goes before the others, or Ray as it starts, has ended for a fault."""
+    """Return whether an init container, or Ray during its start, ended because of an error."""
     if container.is_init:
         return end.exit_code not in {0, SIGKILLED, _TERMINATED}
-    # A Ray that was stopped ends with 1 too, but raises nothing.
+    # A stopped Ray also exits with 1, but prints no exception.
     return container.name in RAY_CONTAINERS and bool(_RAISED.match(find_last_line(end)))
 
 
 def _find_unplaced(scene: Scene) -> Block | None:
-    # A claim that lacks its volume keeps a pod from every node, so new nodes would not help.
+    # A claim without a volume keeps a pod off every node, so new nodes would not help.
     waiting = sorted(
         (pod for pod in scene.pods if pod.unschedulable),
         key=lambda pod: (not is_unbound(pod), not is_held(pod), not is_head(pod)),
@@ -299,20 +299,20 @@ def _find_slow(scene: Scene) -> Block | None:
     if unready is None:
         return None
     pod, start = unready
-    # A moment and no duration: a message that changed with time would be written without end.
+    # Give a time instead of a duration: a changing message would cause endless status writes.
     since = f"since {format_time(int(start))[11:19]}"
     return Block(Reason.POD_NOT_READY, _describe_unready(scene, pod, since))
 
 
 def _find_unready(scene: Scene) -> tuple[Pod, float] | None:
-    """Return the pod that has run for the longest without being ready, a head before workers."""
+    """Return the pod that has been running longest without being ready, a head before workers."""
     starts = ((pod, _find_start(pod)) for pod in scene.pods if not pod.is_ready and pod.unready)
     slow = [(pod, start) for pod, start in starts if start is not None and scene.now - start > SLOW]
     return min(slow, key=lambda each: (not is_head(each[0]), each[1]), default=None)
 
 
 def _find_start(pod: Pod) -> float | None:
-    """Return since when all containers of a pod that stay run; None where they do not."""
+    """Return since when all regular containers of a pod have been running, or None."""
     staying = [container for container in pod.containers if not container.is_init]
     starts = [
         container.started
@@ -323,9 +323,9 @@ def _find_start(pod: Pod) -> float | None:
 
 
 def _find_warned(scene: Scene, reasons: tuple[str, ...]) -> tuple[Pod, Notice] | None:
-    """Return a pod whose containers are not made, with the newest warning that says why."""
+    """Return a pod without containers, and the newest warning that explains it."""
     for pod in scene.pods:
-        # A warning of a pod that has started has passed.
+        # A warning about a pod that has started is outdated.
         if not is_unmade(pod):
             continue
         notice = find_newest(scene.notices, reasons, uid=pod.meta.uid)
@@ -337,7 +337,7 @@ def _find_warned(scene: Scene, reasons: tuple[str, ...]) -> tuple[Pod, Notice] |
 # The first obstacle is reported. Faults for a user to repair go before waits, and causes before
 # their effects.
 _OBSTACLES: tuple[Callable[[Scene], Block | None], ...] = (
-    _find_kuberay_silence,  # without KubeRay all the rest is missing too
+    _find_kuberay_silence,  # without KubeRay, all other objects are missing too
     _find_unpulled,
     _find_refused,
     _find_waiting,
@@ -365,7 +365,7 @@ def _describe_unready(scene: Scene, pod: Pod, time: str) -> str:
 
 
 def _rank(pod: Pod) -> tuple[bool, bool, bool, float]:
-    """Rank pods: first the one that has come the least far, the head, the older one."""
+    """Rank pods: least progress first, then the head, then older pods."""
     is_made = bool(pod.node) and not is_unmade(pod)
     return pod.phase == "Running", is_made, not is_head(pod), pod.meta.created
 
@@ -380,7 +380,7 @@ def _describe_state(pod: Pod) -> str:
 
 
 def _describe_missing_submitter(scene: Scene) -> str:
-    """Describe that the Job which submits the driver has no pod; empty where it has, or none is."""
+    """Describe a submitter's Job without a pod; empty if the pod or the Job does not apply."""
     has_job = scene.is_running and scene.spec.ray.submission_mode == "K8sJobMode"
     is_missing = has_job and all(role_of(pod) != Role.SUBMITTER for pod in scene.all_pods)
     return f"Job {scene.rayjob_name} has no pod to submit the driver" if is_missing else ""

@@ -1,8 +1,8 @@
-"""What a pipeline of the same name has left behind that may still run.
+"""Leftovers of a deleted pipeline of the same name that may still run.
 
-A pipeline that was deleted without its finalizer, or whose objects were orphaned, leaves pods under
-its own uid. One that is made anew under the name has the same volume, so it waits for them. This
-room must not know how they were found.
+If a pipeline was deleted without its finalizer, or its objects were orphaned, its pods remain under
+the old uid. A new pipeline of the same name uses the same volume, so it waits for those pods. The
+module must not know how they were found.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _MOST_NAMED = 3
 
 
 def may_launch(pipeline: PipelineView, current: AttemptObject | None) -> bool:
-    """Return whether this pass may make an attempt or its RayJob, so must know what hinders.
+    """Return whether this pass may create an attempt or its RayJob, so that obstacles matter.
 
-    That is namesakes, and code that is not there.
+    The obstacles are namesakes and missing code.
     """
     spec, status = pipeline.spec, pipeline.status
-    # A look costs requests, and no attempt is made in these states.
+    # The check costs requests, and no attempt is created in these states.
     if spec is None or pipeline.meta.is_deleting or spec.suspend:
         return False
-    # A launched attempt has the volume to itself already.
+    # A launched attempt already has exclusive use of the volume.
     if current is not None and not current.status.is_frozen:
         return current.status.ray_job is None and current.status.end_time is None
     is_over = status.answered_run == spec.run_id and status.next_attempt_time is None
@@ -40,7 +40,7 @@ def may_launch(pipeline: PipelineView, current: AttemptObject | None) -> bool:
 def list_living(
     rayjobs: Iterable[RayJob], clusters: Iterable[RayClusterState], pods: Iterable[Pod]
 ) -> tuple[str, ...]:
-    """Name what may still run, pods first: they are what has the volume."""
+    """Return the names of objects that may still run, pods first: pods use the volume."""
     return (
         *(f"pod {pod.meta.name}" for pod in pods if pod.phase not in _OVER),
         *(f"RayCluster {cluster.meta.name}" for cluster in clusters),
@@ -49,7 +49,7 @@ def list_living(
 
 
 def find_namesakes(facts: Pass) -> Block | None:
-    """Find something of an earlier pipeline of this name that is still there."""
+    """Return remains of an earlier pipeline of this name."""
     namesakes = facts.view.namesakes
     if not namesakes:
         return None

@@ -1,4 +1,4 @@
-"""What has to change outside before anything goes on, in a reason and a sentence."""
+"""Obstacles that need a change from outside, as a reason and a sentence."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from strandline_operator.decide.scene import Pass
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import UNANSWERED_WEBHOOK, Refusal, View
 
-# The API server's words where a quota has no room, demands a request or limit, or is for others.
+# API server messages for a quota that is exhausted, demands a request or limit, or has another
+# scope.
 _QUOTA = ("exceeded quota", "failed quota", "insufficient quota")
 FORBIDDEN, NOT_FOUND, TIMEOUT, TAKEN, TOO_MANY, SERVER_ERROR = 403, 404, 408, 409, 429, 500
 
 
 class Block(NamedTuple):
-    """A reason, and what exactly."""
+    """An obstacle: its reason and details."""
 
     reason: Reason
     detail: str = ""
 
     @property
     def message(self) -> str:
-        """The sentence of the condition."""
+        """The condition's message."""
         return self.reason.explain(self.detail)
 
     @property
     def sentence(self) -> str:
-        """The same without advice."""
+        """The message without advice."""
         return self.reason.describe(self.detail)
 
 
 def read_refusals(refusals: Iterable[Refusal]) -> Block | None:
-    """Return the first thing that the API server refused.
+    """Return the first refusal of the API server.
 
-    Those of the claim, and of the Job of a check, are told by conditions of their own.
+    Refusals of the claim and of the check's Job have conditions of their own.
     """
     for refusal in refusals:
         if refusal.what not in {Resource.CLAIM, Resource.JOB}:
@@ -47,22 +48,22 @@ def read_refusals(refusals: Iterable[Refusal]) -> Block | None:
 
 
 def find_unread(view: View) -> Block | None:
-    """Return what may not be read, of all that attempts are judged by.
+    """Return the first unreadable object among those that attempts are judged by.
 
-    The claim is no part of that.
+    The claim is not among them.
     """
     unread = [refusal for refusal in view.unread if refusal.what != Resource.CLAIM]
     if not unread:
         return None
-    # Several streams of one resource meet the same refusal.
+    # Several watches of one resource fail with the same refusal.
     outcome = "; ".join(dict.fromkeys(map(describe_refusal, unread)))
     return Block(Reason.PERMISSION_DENIED, f"{outcome}. Until then the operator decides nothing.")
 
 
 def find_unusable_defaults(facts: Pass) -> Block | None:
-    """Find that the namespace's defaults can't be read, or are missing for a short time.
+    """Report defaults of the namespace that are unreadable, or have just disappeared.
 
-    An attempt made without them has another image, other nodes, or writes elsewhere.
+    Without them, an attempt would use another image or other nodes, or write to another location.
     """
     view = facts.view
     if view.defaults_problem:
@@ -77,30 +78,31 @@ def find_unusable_defaults(facts: Pass) -> Block | None:
 
 
 def find_defaults_record(view: View, status: PipelineStatus) -> DefaultsRecord:
-    """Return what is recorded of the namespace's defaults: by the pipeline, or by another one.
+    """Return the record of the namespace's defaults, from this pipeline or another one.
 
-    A pipeline that is made while the defaults are missing has no record of its own yet.
+    A pipeline that is created while the defaults are missing has no record of its own yet.
     """
     return status.defaults or view.defaults_before or DefaultsRecord()
 
 
 def find_reserved_account(facts: Pass) -> Block | None:
-    """Find that pods of the pipeline would have the operator's own account.
+    """Report that pods of the pipeline would use the operator's own account.
 
-    A user with pipelines beside the operator would be the operator in all other namespaces.
+    Otherwise, a user who can create pipelines next to the operator would gain its permissions in
+    all namespaces.
     """
     namespace, _, name = facts.limits.account.partition("/")
     if not name or facts.view.pipeline.meta.namespace != namespace:
         return None
     ray = facts.spec.ray
     accounts = set(_list_accounts(ray.model_dump(mode="json", by_alias=True)))
-    # Pods that name none have the namespace's default one.
+    # Pods without a service account use the namespace's `default` account.
     accounts |= set() if ray.service_account_name else {"default"}
     return Block(Reason.ACCOUNT_RESERVED, name) if name in accounts else None
 
 
 def _list_accounts(value: object) -> Iterator[str]:
-    """Yield the service accounts that are named at any depth."""
+    """Yield the service accounts named at any depth."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if key in {"serviceAccountName", "serviceAccount"} and isinstance(inner, str):
@@ -113,37 +115,37 @@ def _list_accounts(value: object) -> Iterator[str]:
 
 
 def is_by_quota(message: str) -> bool:
-    """Return whether the API server refuses something for a quota of the namespace."""
+    """Return whether the API server refuses an object because of a quota of the namespace."""
     return any(words in message for words in _QUOTA)
 
 
 def describe_refusal(refusal: Refusal) -> str:
-    """Describe what was refused, in the server's words; of a read also by verb and kind."""
+    """Describe a refusal in the server's words; for a read, add verb and kind."""
     if refusal.verb:
         return f"its role lacks '{refusal.verb}' on {refusal.what}: {refusal.message}"
     return f"{refusal.what} {refusal.name}: {refusal.message}"
 
 
 def _find_reason(refusal: Refusal) -> Reason:
-    # An admission webhook is away: its owners have to repair it, and the server's words name it.
+    # An admission webhook does not respond: its owners must repair it, and the message names it.
     if refusal.status >= SERVER_ERROR and UNANSWERED_WEBHOOK in refusal.message:
         return Reason.OBJECT_REFUSED
-    # A server that is too busy, or away, has refused nothing.
+    # A busy or unreachable API server has not refused the request.
     is_passing = refusal.status in {0, TIMEOUT, TOO_MANY}
     if is_passing or refusal.status >= SERVER_ERROR:
         return Reason.API_UNAVAILABLE
-    # Where its kind is not served, KubeRay is not installed.
+    # If the RayJob kind is not served, KubeRay is not installed.
     if refusal.status == NOT_FOUND and refusal.what == Resource.RAYJOB:
         return Reason.KUBERAY_MISSING
-    # An object of another owner has the name: no retry makes ours.
+    # An object of another owner has the name, so retrying can't help.
     if refusal.status == TAKEN:
         return Reason.NAME_TAKEN
     return _find_denial(refusal) if refusal.status == FORBIDDEN else Reason.OBJECT_REFUSED
 
 
 def _find_denial(refusal: Refusal) -> Reason:
-    """Return which of what comes as 403 it is; each needs another person's help."""
-    # A quota answers as a missing right does, and its remedy is another.
+    """Return the specific reason behind a 403; each needs the help of another person."""
+    # A quota responds like a missing permission, but the remedy differs.
     if is_by_quota(refusal.message):
         return Reason.QUOTA_USED_UP
     if "being terminated" in refusal.message:

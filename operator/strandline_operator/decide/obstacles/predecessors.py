@@ -1,8 +1,8 @@
-"""Other pipelines that a run waits for, and what pods of this one see of what they have made.
+"""Predecessors of a run: the pipelines it waits for, and the inputs its pods read from them.
 
-The first attempt of a run waits until all that `after` names, and all that is read, have succeeded;
-retries don't, and read what the run began with. This room must not know how other pipelines were
-read.
+The first attempt of a run waits until all pipelines in `after`, and all inputs, have succeeded.
+Retries do not wait, and read the same inputs as the first attempt. The module must not know how
+other pipelines were read.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from strandline_operator.model.view import AttemptObject, PipelineView
 from strandline_operator.render.inputs import locate_input, record_input
 from strandline_operator.render.order import Input
 
-# Edits of one commit reach the server one by one, and within that time.
+# Objects of one commit are applied one by one within this time.
 _COMMIT_SECONDS = 60.0
 
 
 def needs_others(pipeline: PipelineView, current: AttemptObject | None) -> bool:
-    """Return whether this pass may begin something that other pipelines have a say in."""
+    """Return whether this pass may start an attempt that depends on other pipelines."""
     spec = pipeline.spec
     return spec is not None and bool(spec.predecessors) and may_launch(pipeline, current)
 
 
 def is_beginning(pipeline: PipelineView) -> bool:
-    """Return whether the attempt that may be made is the first of its run, and not by hand."""
+    """Return whether the next attempt is the first of its run, and not a manual one."""
     spec, status = pipeline.spec, pipeline.status
     if spec is None:
         return False
@@ -43,14 +43,14 @@ def is_beginning(pipeline: PipelineView) -> bool:
 
 
 def _is_first_due(status: PipelineStatus) -> bool:
-    # An attempt by hand has another trigger, and waits for no other pipeline.
+    # A manual attempt has another trigger, and waits for no other pipeline.
     return status.next_attempt_time is not None and status.retry_trigger is Trigger.RUN
 
 
 def find_predecessors(facts: Pass) -> Block | None:
-    """Find pipelines that have to succeed before the run begins."""
+    """Return pipelines that must succeed before the run starts."""
     view, others = facts.view, facts.view.others
-    # Predecessors that were not read hold nothing back here; `dispatch` makes no attempt meanwhile.
+    # Unread predecessors do not block here; `dispatch` creates no attempt until they are read.
     if others is None or not is_beginning(view.pipeline):
         return None
     name = view.pipeline.meta.name
@@ -60,7 +60,7 @@ def find_predecessors(facts: Pass) -> Block | None:
         if predecessor is not None and predecessor.spec is not None
     }
     circle = find_circle(name, before | {name: tuple(facts.spec.predecessors)})
-    # Pipelines in a circle would wait for each other without end.
+    # Pipelines in a cycle would wait for each other forever.
     if circle:
         return Block(Reason.COMES_AFTER_ITSELF, " comes after ".join(circle))
     waits = (
@@ -72,26 +72,26 @@ def find_predecessors(facts: Pass) -> Block | None:
 
 
 def find_commit_end(facts: Pass) -> float | None:
-    """Return until when others may still get the `runId` of this run's commit; None: none will."""
+    """Return until when other pipelines may still receive this commit's `runId`, or None."""
     spec, status = facts.spec, facts.view.pipeline.status
     if status.answered_run != spec.run_id:
         return facts.now + _COMMIT_SECONDS
     start_time = status.run_start_time
-    # A run by the clock has no commit.
+    # A scheduled run has no commit.
     if start_time is None or status.requested_run or not _is_first_due(status):
         return None
     return start_time + _COMMIT_SECONDS
 
 
 def _list_unchanged(facts: Pass) -> Iterator[str]:
-    """Yield what was read before and has nothing newer, for as long as that may still come."""
+    """Yield inputs that the previous run already read, while newer ones may still arrive."""
     until = find_commit_end(facts)
     if until is None or facts.now >= until:
         return
-    # The status may tell already of the attempt that is about to be made.
+    # The status may already describe the next attempt, so use the spec of the newest one.
     records = facts.newest.spec.inputs if facts.newest else ()
     former = {record.pipeline: record for record in records}
-    # A run that is named is meant, however old it is.
+    # A named run is intentional, however old it is.
     latest = [name for name, run in facts.spec.predecessors.items() if run is None]
     for record in _record_others(facts, latest):
         former_record = former.get(record.pipeline)
@@ -102,7 +102,7 @@ def _list_unchanged(facts: Pass) -> Iterator[str]:
 
 
 def record_inputs(facts: Pass, status: PipelineStatus) -> tuple[InputRecord, ...]:
-    """Record what an attempt reads that is made now: what its run began with, and what is new."""
+    """Return the inputs of a new attempt: those its run started with, and new ones."""
     names = sorted(facts.spec.predecessors)
     records = _find_kept(facts, status)
     by_pipeline = {record.pipeline: record for record in _record_others(facts, names)} | records
@@ -110,12 +110,12 @@ def record_inputs(facts: Pass, status: PipelineStatus) -> tuple[InputRecord, ...
 
 
 def _find_kept(facts: Pass, status: PipelineStatus) -> dict[str, InputRecord]:
-    """Return what the current run began with; nothing where its first launch is still to come."""
+    """Return the inputs that the current run started with; empty before its first launch."""
     newest = facts.newest
-    # A new run reads its inputs fresh, or it would process old data again.
+    # A new run reads its inputs again; otherwise it would process old data.
     if newest is None or newest.spec.run != status.run or _is_first_due(status):
         return {}
-    # The run's first attempt begins with what is new at its launch.
+    # The run's first attempt uses the newest inputs at its launch.
     if newest.spec.trigger is Trigger.RUN and not newest.status.is_frozen:
         return {}
     return {record.pipeline: record for record in status.inputs}
@@ -127,7 +127,7 @@ def _record_others(facts: Pass, names: Iterable[str]) -> list[InputRecord]:
 
 
 def find_absent_inputs(facts: Pass) -> Block | None:
-    """Find what is read of other pipelines and can't be reached from pods of this one."""
+    """Report inputs from other pipelines that this pipeline's pods can't reach."""
     others = facts.view.others
     if others is None:
         return None
@@ -147,9 +147,9 @@ def find_absent_inputs(facts: Pass) -> Block | None:
 
 
 def list_inputs(facts: Pass, attempt: AttemptSpec) -> dict[Reference, Input]:
-    """Return what each reference stands for in pods of an attempt."""
+    """Return the input for each reference in the pods of an attempt."""
     by_pipeline = {record.pipeline: record for record in attempt.inputs}
-    # An attempt of an operator before this one does not say.
+    # Attempts of earlier operators did not record their inputs.
     absent = [
         each.pipeline for _, each in facts.spec.references if each.pipeline not in by_pipeline
     ]
@@ -163,7 +163,7 @@ def list_inputs(facts: Pass, attempt: AttemptSpec) -> dict[Reference, Input]:
 
 
 def _describe_wait(facts: Pass, name: str, run: str | None, other: PipelineView | None) -> str:
-    """Describe what is still to come of a pipeline; empty where nothing is."""
+    """Describe the pending part of a predecessor; empty if there is none."""
     if other is None:
         return f"{name} (does not exist)"
     if other.meta.is_deleting:
@@ -178,18 +178,18 @@ def _describe_wait(facts: Pass, name: str, run: str | None, other: PipelineView 
 
 
 def _find_next_run(facts: Pass, other: PipelineView) -> str:
-    """Describe the run that is about to take the place of the latest one; empty: none is."""
+    """Describe the next run that is about to replace the latest one; empty if there is none."""
     status = other.status
-    # An edit without a pass since may begin another run.
+    # An edit that no pass has processed may start another run.
     if status.observed_generation != other.meta.generation:
         return "its next run has not started"
     requests, answered = HandledTokens.of(other.meta.annotations), status.handled or HandledTokens()
     retries = (requests.retry, answered.retry), (requests.repair, answered.repair)
-    # An unanswered request is about to start another attempt.
+    # An unhandled request is about to start another attempt.
     if any(token and token != handled for token, handled in retries):
         return "an attempt is requested"
     due = status.schedule.next_time if status.schedule else None
-    # Two pipelines can be due at the same moment, and the later one be looked at first.
+    # If two pipelines are due at the same time, the later one may be processed first.
     return "its next run is due" if due is not None and due <= facts.now else ""
 
 
@@ -211,7 +211,7 @@ def _find_end(other: PipelineView) -> str:
 
 
 def _describe_open_run(status: PipelineStatus) -> str:
-    """Describe a run that has no result yet: without an attempt it has not started."""
+    """Describe a run without a result; without an attempt it has not started."""
     has_attempt = status.attempt > (status.retries.through if status.retries else 0)
     has_started = has_attempt or any(past.run == status.run for past in status.attempts)
     is_suspended = status.find_condition(ConditionType.SUSPENDED) is not None

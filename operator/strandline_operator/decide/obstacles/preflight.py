@@ -1,7 +1,7 @@
-"""The check of stages and parameters before an attempt is made: whether it is made, and its word.
+"""Preflight check of stages and parameters before an attempt: when to run it, and its verdict.
 
-Only what the check itself has found wrong keeps an attempt from being made. Whatever keeps the
-check from being made is waited for a bounded time and then told: the attempt will tell more.
+Only errors found by the check itself block an attempt. If the check can't run, the operator waits
+for a limited time, reports the problem, and starts the attempt, which will reveal more.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class PreflightFinding(NamedTuple):
 
 
 class PreflightStep(NamedTuple):
-    """What a pass has of the check.
+    """Result of a pass for the check.
 
     Attributes:
-        record: how it stands.
-        actions: what to make, or to take away.
+        record: the state of the check.
+        actions: objects to create or delete.
     """
 
     record: Preflight
@@ -47,19 +47,19 @@ class PreflightStep(NamedTuple):
 
     @property
     def block(self) -> Block | None:
-        """The block for as long as the verdict is awaited."""
+        """The obstacle while the verdict is pending."""
         return Block(Reason.PREFLIGHT) if self.record.verdict is PreflightVerdict.PENDING else None
 
 
 def is_checked(spec: PipelineSpec, *, by_default: bool) -> bool:
-    """Return whether a pipeline is to be checked before it runs."""
+    """Return whether a pipeline is checked before it runs."""
     return by_default if spec.preflight is None else spec.preflight
 
 
 def needs_preflight(
     pipeline: PipelineView, current: AttemptObject | None, *, by_default: bool
 ) -> bool:
-    """Return whether this pass has to look at the Job of a check."""
+    """Return whether this pass has to read the Job of a check."""
     if pipeline.spec is None or not is_checked(pipeline.spec, by_default=by_default):
         return False
     is_due = pipeline.status.next_attempt_time is not None
@@ -68,16 +68,17 @@ def needs_preflight(
 
 
 def check(facts: Pass, status: PipelineStatus, order: PreflightOrder, due: float) -> PreflightStep:
-    """Return how the check stands of an attempt that is due, and what to do about it.
+    """Return the state of the check of a due attempt, and the next actions.
 
     Args:
         facts: the pass.
-        status: the pipeline's, as it stands.
-        order: what is to be checked.
-        due: when the attempt is, which tells this check from an earlier one of the same.
+        status: current status of the pipeline.
+        order: subject of the check.
+        due: due time of the attempt; distinguishes this check from an earlier one of the same
+            subject.
     """
     record = status.preflight
-    # The same spec and image would give the same verdict, for another Job.
+    # The same spec and image would lead to the same verdict.
     if record is not None and record.key == order.key and _is_lasting(record, status, due):
         return PreflightStep(record)
     token, job = f"{order.key}-{round(due * 1000)}", facts.view.preflight
@@ -85,12 +86,12 @@ def check(facts: Pass, status: PipelineStatus, order: PreflightOrder, due: float
     finding = find_first(_FINDERS, _Check(facts, order, token, job, start_time))
     if finding is not None:
         return PreflightStep(_record(facts, order.key, finding), _remove(job, facts))
-    # The beginning of a check is durable, so the check has an end whatever becomes of Jobs.
+    # Record the start first: the check then times out even if its Job never appears.
     pending = _record(facts, token, PreflightFinding(PreflightVerdict.PENDING), start_time)
     if job is None:
         longest = facts.limits.preflight_longest
         manifest = render_preflight(facts.view.pipeline, order, token, longest)
-        # A Job that runs before its policy stands could send data away.
+        # The policy must exist first: otherwise the Job could send data out.
         policy = order.network
         before = () if policy is None else (Create(Resource.NETWORK_POLICY, policy),)
         return PreflightStep(pending, (*before, Create(Resource.JOB, manifest)))
@@ -107,19 +108,18 @@ class _Check(NamedTuple):
 
     @property
     def own(self) -> PreflightJob | None:
-        """The Job, where it is the one of this very check."""
+        """The Job, if it belongs to this check and not to an earlier one."""
         return self.job if self.job is not None and _is_of(self.job, self.token) else None
 
 
 def _is_lasting(record: Preflight, status: PipelineStatus, due: float) -> bool:
-    """Return whether a verdict still holds for the same pipeline in the same image.
+    """Return whether a verdict is still valid for the same pipeline in the same image.
 
-    A new request after a bad one means a repair that is not seen here: an image of the same name.
+    A new request after a bad verdict suggests an invisible fix: a changed image of the same name.
     """
     if record.verdict is not PreflightVerdict.UNKNOWN:
         return record.verdict is PreflightVerdict.PASSED
-    # A check that came to no verdict would be repeated for as long as an obstacle holds the attempt
-    # back.
+    # Keep a missing verdict: otherwise the check would repeat while an obstacle blocks the attempt.
     is_of_this = record.time is not None and record.time >= due
     return is_of_this or status.retry_trigger in {Trigger.RETRY, Trigger.RESUME}
 
@@ -156,7 +156,7 @@ def _find_too_long(case: _Check) -> PreflightFinding | None:
 
 
 def _find_refusal(case: _Check) -> PreflightFinding | None:
-    """Find that the Job, or its policy, may not be read, made or deleted."""
+    """Return a refusal to read, create, or delete the Job or its policy."""
     if case.job is not None and case.job.unread:
         return PreflightFinding(PreflightVerdict.UNKNOWN, case.job.unread)
     kinds = {Resource.JOB} | ({Resource.NETWORK_POLICY} if case.order.network else set())
@@ -170,7 +170,7 @@ def _find_refusal(case: _Check) -> PreflightFinding | None:
 
 
 def _find_taken_name(case: _Check) -> PreflightFinding | None:
-    # A Job of this pipeline is its check, of this spec or of an earlier one.
+    # A Job of this pipeline is a check of the current spec or of an earlier one.
     if case.job is None or case.job.meta.owner == case.facts.view.pipeline.meta.uid:
         return None
     name = name_preflight(case.facts.view.pipeline.meta.name)
@@ -178,13 +178,14 @@ def _find_taken_name(case: _Check) -> PreflightFinding | None:
 
 
 def _find_end(case: _Check) -> PreflightFinding | None:
-    """Find the word of the check, or of what prepares it: the first container that failed."""
+    """Return the verdict of the check, or of the first preparing container that failed."""
     pod = None if case.own is None else case.own.pod
     if pod is None:
         return None
-    # A sidecar of the cluster's may fail, or never end, and is no fault of the pipeline.
+    # A sidecar that the cluster injects may fail or never end, but does not concern the pipeline.
     checks = [each for each in pod.containers if each.name == CONTAINER]
-    # An init container decides only where the check was not let begin: a proxy ends after it.
+    # An init container decides only if the check never started: a restartable sidecar ends after
+    # it.
     own = checks if any(each.ends for each in checks) else [*pod.containers]
     own = [each for each in own if each.is_init or each.name == CONTAINER]
     failure = next((end for each in own for end in each.ends[:1] if end.exit_code), None)
@@ -193,7 +194,7 @@ def _find_end(case: _Check) -> PreflightFinding | None:
         is_passed = is_over or pod.phase == "Succeeded"
         return PreflightFinding(PreflightVerdict.PASSED) if is_passed else None
     outcome = find_outcome_line(failure.message)
-    # An image without the command, or without a shell, says nothing of the pipeline.
+    # A missing command or shell in the image proves no error in the pipeline.
     if outcome is not None and failure.exit_code == outcome.exit_code == ExitCode.BAD_SPEC:
         return PreflightFinding(PreflightVerdict.FAILED, outcome.message)
     lines = failure.message.strip().splitlines() or [failure.reason]
@@ -207,7 +208,7 @@ def _find_failure(case: _Check) -> PreflightFinding | None:
     job = case.own
     if job is None:
         return None
-    # A failed Job has no more pods that could answer.
+    # A failed Job has no pods left that could still report.
     if job.failure:
         return PreflightFinding(PreflightVerdict.UNKNOWN, job.failure)
     is_over = job.pod is not None and job.pod.phase == "Failed"
@@ -225,9 +226,9 @@ def _find_unpulled(case: _Check) -> PreflightFinding | None:
 
 
 def _find_late(case: _Check) -> PreflightFinding | None:
-    """Find that the wait is over, for the check or for an earlier one to be gone."""
+    """Report a timeout of the check, or of the wait for an earlier check's deletion."""
     longest = case.facts.limits.preflight_longest
-    # A check in its time may still answer.
+    # The check may still report within its time limit.
     if case.start_time is None or case.facts.now <= case.start_time + longest:
         return None
     return PreflightFinding(
@@ -236,7 +237,7 @@ def _find_late(case: _Check) -> PreflightFinding | None:
 
 
 def _explain(job: PreflightJob | None) -> str:
-    """Return what keeps the pod of a check."""
+    """Return the reason why the check's pod does not run."""
     if job is None:
         return "its Job is gone"
     if job.meta.is_deleting:
@@ -249,7 +250,7 @@ def _explain(job: PreflightJob | None) -> str:
     return why or f"pod {pod.meta.name} is {pod.phase or 'new'}"
 
 
-# The check's own words go before those of pods and Jobs about it.
+# The check's own report comes before the state of pods and Jobs.
 _FINDERS: tuple[Callable[[_Check], PreflightFinding | None], ...] = (
     _find_too_long,
     _find_end,

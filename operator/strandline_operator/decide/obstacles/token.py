@@ -1,4 +1,4 @@
-"""A Ray that lets clients in by its cluster's token alone, and that has none."""
+"""Ray clusters with token authentication, but without a token."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ADVICE = (
 
 
 def find_missing_token(scene: Scene) -> Evidence | None:
-    """Find a head that ends as it starts for want of a token: none would come at another try.
+    """Return a head that fails at its start because of a missing token; retrying can't help.
 
-    KubeRay makes one head after another until the driver runs.
+    KubeRay keeps replacing the head until the driver runs.
     """
-    # A driver that runs was let in, so the token is right.
+    # The driver was admitted, so the token is right.
     if scene.status.running_time is not None:
         return None
     return next((_describe(pod) for pod in scene.all_pods if is_head(pod) and _lacks(pod)), None)

@@ -1,4 +1,4 @@
-"""What is decided of a run: which attempt follows, when, with how much memory, and what is told.
+"""Decisions about a run: next attempt, start time, memory, and reports.
 
-Pure. Each decider is given a pass and what the ones before have decided, and gives a verdict.
+Pure. Each decider receives a pass and the decisions of earlier deciders, and returns a verdict.
 """

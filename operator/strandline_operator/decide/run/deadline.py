@@ -1,8 +1,8 @@
-"""The deadline of a run: what counts towards it, and its end where no attempt is under way.
+"""Deadline of a run: time that counts towards it, and the end of a run between attempts.
 
-Time in which the run is held back, by `suspend`, in a queue or by a pipeline that has to
-succeed before, does not count, nor does time in which no node has room for an attempt. Waits for a
-retry, a quota or a volume do. This room must not know what ends an attempt.
+Paused time does not count: `suspend`, a queue, an unfinished predecessor, or missing capacity for
+an attempt. Waits for a retry, a quota, or a volume do count. The module must not know what ends an
+attempt.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from strandline_operator.decide.verdict import PassState, Verdict, warn
 
 
 def keep_time(facts: Pass, standing: PassState) -> Verdict:
-    """Note whether the run stands still."""
+    """Record whether the run's clock is paused."""
     status, scene = standing.status, facts.scene
-    # A run that is over has no time to count, and its status would change without end.
+    # A finished run has no clock; counting on would change its status forever.
     if scene is None and status.next_attempt_time is None:
         return Verdict()
     is_queued = scene is not None and scene.is_queued
     is_waiting = scene is None and find_predecessors(facts) is not None
     is_paused = facts.spec.suspend or is_queued or is_waiting or _is_dry(scene)
-    # The clock begins with the first pause: most runs have none, and need no field for it.
+    # The clock starts with the first pause: most runs have none and need no field for it.
     if status.run_clock is None and not is_paused:
         return Verdict()
     clock = (status.run_clock or RunClock()).tick(facts.now, is_paused=is_paused)
@@ -37,7 +37,7 @@ def keep_time(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _is_dry(scene: Scene | None) -> bool:
-    """Return whether an attempt can't begin for want of room; one that runs is no pause."""
+    """Return whether an attempt can't start for lack of capacity; a running one is not paused."""
     if scene is None or scene.status.end_time is not None:
         return False
     return bool(scene.status.no_room_since) and scene.status.running_time is None
@@ -46,10 +46,10 @@ def _is_dry(scene: Scene | None) -> bool:
 def find_run_end(facts: Pass, status: PipelineStatus) -> float | None:
     """Return when the run must be over, in seconds since the epoch.
 
-    None: never, as far as we know.
+    Return None if it has no deadline, or if its start is unknown.
     """
     longest, start_time = facts.spec.deadlines.run_seconds, status.run_start_time
-    # A lost status has no beginning, so how long the run took is unknown.
+    # A lost status has no start time, so the run's duration is unknown.
     if longest is None or start_time is None:
         return None
     clock = status.run_clock
@@ -57,18 +57,18 @@ def find_run_end(facts: Pass, status: PipelineStatus) -> float | None:
 
 
 def describe_run_deadline(spec: PipelineSpec) -> str:
-    """Describe the sentence of a run that took too long."""
+    """Return the message of a run that exceeded its deadline."""
     return f"the run took longer than deadlines.run allows: {spec.deadlines.run_seconds:g} s"
 
 
 def expire(facts: Pass, standing: PassState) -> Verdict:
-    """End a run whose time is over while it waits, so that nothing is waited for without end."""
+    """End a waiting run after its deadline, so that it does not wait forever."""
     status = standing.status
     ends_at = find_run_end(facts, status)
-    # A suspended run's time stands still: the run must not end while a user holds it back.
+    # Suspension stops the clock: the run must not end while a user holds it.
     if status.next_attempt_time is None or facts.spec.suspend or ends_at is None:
         return Verdict()
-    # The run's end brings about a pass of its own.
+    # The deadline needs a pass of its own.
     if facts.now <= ends_at:
         return Verdict(wakes=(ends_at,))
     message, obstacle = describe_run_deadline(facts.spec), find_hindrance(facts)

@@ -1,4 +1,4 @@
-"""Making the next attempt, and its RayJob: when it is due, and nothing of another one is left."""
+"""Creation of the next attempt and its RayJob: once it is due, and nothing else is left to run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from strandline_operator.render.rayjob import (
 )
 
 _Rendered = tuple[Resource, Manifest]
-# How events describe the reason for an attempt. The first attempt of a run needs none.
+# Event texts for the reason of an attempt. The first attempt of a run needs none.
 _ORIGINS = {
     Trigger.RUN: "",
     Trigger.RETRY: ", retry",
@@ -67,9 +67,9 @@ _ORIGINS = {
     Trigger.RESUME: ", resumed",
     Trigger.REPAIR: ", repair requested by annotation",
 }
-_LONGEST_CONFIG = 240  # characters of an attempt's name that its ConfigMap's begins with
+_LONGEST_CONFIG = 240  # characters of the attempt's name in the ConfigMap's name
 Obstacle = Callable[[Pass], Block | None]
-# No attempt is made while one of these stands; the first is told.
+# Obstacles to creating an attempt; the first match is reported.
 _BEFORE_ATTEMPT: tuple[Obstacle, ...] = (
     find_unusable_defaults,
     find_reserved_account,
@@ -79,20 +79,21 @@ _BEFORE_ATTEMPT: tuple[Obstacle, ...] = (
     find_predecessors,
     find_absent_inputs,
 )
-# No watch tells that these have gone.
+# No watch reports the end of these obstacles.
 _UNWATCHED = frozenset({Reason.NAMESAKE_RUNS, Reason.DEFAULTS_UNUSABLE})
-# An attempt that has become final leaves to the next look what others say of a new run.
+# In the pass that freezes an attempt, predecessors are unread; the next pass reads them.
 _NEXT_LOOK = 0.1
 
 
 def keep_defaults(facts: Pass, standing: PassState) -> Verdict:
-    """Record which defaults the namespace has, and since when they are missing.
+    """Record the namespace's defaults, and since when they are missing.
 
-    The record of an earlier operator's attempts gets the output location of the current defaults.
+    If attempts of an earlier operator lack the output location, use the one of the current
+    defaults.
     """
     view, before = facts.view, standing.status.defaults
     record = find_defaults_record(view, standing.status)
-    # A ConfigMap that can't be read may still exist, so it is not missing.
+    # An unreadable ConfigMap may still exist, so it does not count as missing.
     is_read = bool(view.defaults_digest) or not view.defaults_problem
     after = record.note(view.defaults_digest, facts.now) if is_read else record
     has_attempts = bool(standing.status.attempt or view.attempts)
@@ -111,20 +112,20 @@ def _report_gone(facts: Pass) -> EventDraft:
 
 
 def make_claim(facts: Pass, standing: PassState) -> Verdict:
-    """Make the ledger's claim where there is none, and make it larger where that is asked for."""
+    """Create the ledger's claim if it is missing, and enlarge it on request."""
     del standing
     action = examine_storage(facts).action
     return Verdict() if action is None else Verdict(actions=(action,))
 
 
 def note_dispatched(facts: Pass, standing: PassState) -> Verdict:
-    """Note that the attempt that was due exists: it is due no more."""
+    """Record that the due attempt exists, so that it is no longer due."""
     status, newest = standing.status, facts.newest
-    # A counted attempt is over: the due one is its successor.
+    # A counted attempt has ended, so its successor is the due one.
     if newest is None or newest.spec.number <= standing.through:
         return Verdict()
     after = evolve(status, next_attempt_time=None, retry_trigger=None)
-    # An earlier pass has told of it, and it is told once.
+    # An earlier pass has already reported this attempt.
     if status.attempt == newest.spec.number:
         return Verdict(after)
     created = newest.meta.created or facts.now
@@ -141,8 +142,8 @@ def find_hindrance(facts: Pass) -> Block | None:
 
 
 def dispatch(facts: Pass, standing: PassState) -> Verdict:
-    """Make the attempt that is due, if nothing hinders that."""
-    # Two attempts would write one ledger, and a suspended pipeline makes none.
+    """Create the due attempt, unless an obstacle prevents it."""
+    # Two attempts would write to the same ledger, and a suspended pipeline must not start one.
     if standing.active is not None or facts.spec.suspend:
         return Verdict()
     due, hindrance = standing.status.next_attempt_time, find_hindrance(facts)
@@ -151,7 +152,7 @@ def dispatch(facts: Pass, standing: PassState) -> Verdict:
         is_unwatched = hindrance.reason in _UNWATCHED and due is not None
         wake = facts.now + facts.limits.pull_interval if is_unwatched else None
         return Verdict(block=hindrance, wakes=(wake, find_commit_end(facts)))
-    # Without our finalizer the pipeline could be gone before what is made for it.
+    # Set the finalizer first: otherwise the pipeline could be deleted before its objects.
     if due is None or FINALIZER not in facts.view.pipeline.meta.finalizers:
         return Verdict()
     wait = _find_wait(facts, standing.status, due)
@@ -159,30 +160,30 @@ def dispatch(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _find_wait(facts: Pass, status: PipelineStatus, due: float) -> Verdict | None:
-    """Return when to look again where an attempt that is due is not made now."""
+    """Return a wait with its next check, if the due attempt must not be created now."""
     is_first = status.retry_trigger is Trigger.RUN
-    # The run is due since this very pass, which has not read its predecessors.
+    # The run became due in this pass, which has not read its predecessors.
     if is_first and facts.spec.predecessors and facts.view.others is None:
         return Verdict(wakes=(facts.now + _NEXT_LOOK,))
-    # A wait is a time in the status and no sleep: it outlives the operator.
+    # Store the wait as a time in the status: unlike a sleep, it survives a restart.
     if due > facts.now:
         return Verdict(wakes=(due,))
-    # Many runs that end at once would come back at once, and end again.
+    # Many runs that end together would otherwise restart together, and fail again.
     return None if facts.view.turn.is_open else Verdict(wakes=(_find_turn(facts),))
 
 
 def _check_first(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
-    """Make the attempt once its stages and parameters are known to fit, or can't be known."""
+    """Create the attempt after its preflight check has passed, or could not reach a verdict."""
     if not is_checked(facts.spec, by_default=facts.limits.preflight):
         return _make_attempt(facts, status, due)
     planned = _foresee_attempt(facts, status)
     step = check(facts, status, order_preflight(_make_order(facts, planned)), due)
     after = evolve(status, preflight=step.record)
     checked = Verdict(after, block=step.block, actions=step.actions)
-    # No watch follows the check's Job, so the next pass has to look.
+    # No watch covers the check's Job, so poll it.
     if step.block is not None:
         return checked.then(Verdict(wakes=(facts.now + facts.limits.settle,)))
-    # A check without a verdict must not keep a good pipeline from running.
+    # A check without a verdict must not block a valid pipeline.
     if step.record.verdict is not PreflightVerdict.FAILED:
         return checked.then(_make_attempt(facts, after, due))
     message = step.record.message
@@ -191,14 +192,14 @@ def _check_first(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
 
 
 def _foresee_attempt(facts: Pass, status: PipelineStatus) -> AttemptObject:
-    """Return the attempt that is due, of which there is no object yet."""
+    """Return the due attempt, which does not exist as an object yet."""
     spec, meta = _plan_attempt(facts, status), facts.view.pipeline.meta
     name = name_attempt(meta.name, spec.number)
     return AttemptObject(Meta(name, meta.namespace, ""), spec, AttemptStatus())
 
 
 def withdraw_attempt(status: PipelineStatus, cause: Cause, message: str) -> PipelineStatus:
-    """Take back the attempt that is due: the run is over for that cause."""
+    """Withdraw the due attempt: the run ends with that cause."""
     return evolve(
         status, next_attempt_time=None, retry_trigger=None, retry_cause=cause, state=message
     )
@@ -211,25 +212,25 @@ def _make_attempt(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
     audit = f"dispatch {attempt}: {_describe(spec)}, due {facts.now - due:.1f} s ago"
     create = Create(Resource.ATTEMPT, render_attempt(pipeline, spec))
     output = find_default_output(pipeline, facts.view.defaults)
-    # Before it is made: the retries of a run are to read what its first attempt has read, and all
-    # later attempts write where the first one does.
+    # Record both first: retries must read the same inputs as the first attempt of the run, and all
+    # later attempts must write to the same location.
     after = evolve(status, inputs=spec.inputs, defaults=record_output(status.defaults, output))
     return Verdict(after, actions=(create,), audit=(audit,))
 
 
 def launch(facts: Pass, scene: Scene) -> Verdict:
-    """Make an attempt's RayJob, or tell what stands in its way."""
+    """Create the RayJob of an attempt, or report the obstacle."""
     block = find_first(_BEFORE_LAUNCH, facts)
-    # A refusal or a former pipeline's pod mostly stays for a while.
+    # Refusals and pods of a former pipeline usually last for a while.
     is_long = facts.view.refusals or facts.view.namesakes
     pause = facts.limits.pull_interval if is_long else facts.limits.settle
-    # A RayJob that is made against an obstacle would fail, and cost a retry.
+    # A RayJob created despite an obstacle would fail, and use up a retry.
     if block is not None:
         return Verdict(block=block, wakes=(facts.now + pause,))
     try:
         attempt, manifests = _settle_config(facts, scene.attempt)
     except (TypeError, ValueError, LookupError, AttributeError) as error:
-        # A user's pod template may have any shape, and must not end the pass.
+        # A user's pod template may have any shape, and must not abort the pass.
         block = Block(Reason.OBJECT_REFUSED, f"the pod templates are invalid: {error!r}")
         return Verdict(block=block, wakes=(facts.now + facts.limits.pull_interval,))
     is_noted = attempt.status == scene.attempt.status
@@ -239,10 +240,10 @@ def launch(facts: Pass, scene: Scene) -> Verdict:
 
 
 def _settle_config(facts: Pass, attempt: AttemptObject) -> tuple[AttemptObject, list[_Rendered]]:
-    """Return the attempt with its ConfigMap noted, and all that it is made of.
+    """Return the attempt with its ConfigMap recorded, and the manifests of its objects.
 
-    After an edit, such as one that mends a RayJob which was refused, it is another ConfigMap: what
-    is made can't be changed, and the driver must not read what the spec was before.
+    An edit (for example to fix a refused RayJob) needs a ConfigMap with a new name: an existing one
+    is immutable, and the driver must not read the old spec.
     """
     manifests = list_manifests(facts, attempt)
     config, former = _read_config(manifests), attempt.status.config
@@ -275,7 +276,7 @@ def _find_missing_kuberay(facts: Pass) -> Block | None:
 
 
 def _find_remains(facts: Pass) -> Block | None:
-    """Return what could still run of another attempt, or of this one: two must never have pods."""
+    """Return remains of this or another attempt: two attempts must never have pods."""
     scene = facts.scene
     if scene is None or not (scene.others or scene.pods or scene.clusters):
         return None
@@ -290,7 +291,7 @@ def _describe_remains(facts: Pass, reason: Reason) -> Block | None:
     return Block(reason, detail or scene.rayjob_name)
 
 
-# No RayJob is made while one of these stands; the first is told.
+# Obstacles to creating a RayJob; the first match is reported.
 _BEFORE_LAUNCH: tuple[Obstacle, ...] = (
     find_unusable_defaults,
     find_reserved_account,
@@ -303,18 +304,18 @@ _BEFORE_LAUNCH: tuple[Obstacle, ...] = (
 
 
 def _list_objects(manifests: Iterable[_Rendered]) -> tuple[Action, ...]:
-    """Return an attempt's objects, the RayJob last: its pods mount the others.
+    """Return actions to create an attempt's objects, the RayJob last: its pods mount the others.
 
-    The policy stands before there is a pod, so no port is open for a moment.
+    The network policy exists before any pod, so no port is ever open.
     """
-    # A KubeRay that does not know an option would run the attempt with open doors.
+    # Strict creation: a KubeRay that ignored an unknown option would leave the cluster unprotected.
     return tuple(
         Create(
             kind,
             manifest,
             is_strict=kind is Resource.RAYJOB and has_options(manifest),
             is_exact=kind is Resource.CONFIG_MAP and MANIFEST in manifest["data"],
-            # Only its name could be another's: the head takes no other token from it.
+            # Its contents need no check: the head accepts a token only from the right attempt.
             is_unread=kind is Resource.SECRET,
         )
         for kind, manifest in manifests
@@ -322,7 +323,7 @@ def _list_objects(manifests: Iterable[_Rendered]) -> tuple[Action, ...]:
 
 
 def list_manifests(facts: Pass, attempt: AttemptObject) -> list[_Rendered]:
-    """Return what an attempt is made of, with its kinds, in the order in which it is made."""
+    """Return the manifests of an attempt's objects with their kinds, in order of creation."""
     order = _make_order(facts, attempt)
     documents = (
         (Resource.CONFIG_MAP, render_config(order)),
@@ -337,7 +338,7 @@ def list_manifests(facts: Pass, attempt: AttemptObject) -> list[_Rendered]:
 
 
 def _make_order(facts: Pass, attempt: AttemptObject) -> Order:
-    """Return all that the manifests of an attempt are rendered from."""
+    """Return the inputs for rendering an attempt's manifests."""
     pipeline, spec = facts.view.pipeline, facts.spec
     return Order(
         name=attempt.meta.name,
@@ -364,10 +365,10 @@ def _make_order(facts: Pass, attempt: AttemptObject) -> Order:
 
 
 def _find_former_cause(attempt: AttemptObject) -> str:
-    """Return the former driver's cause of its end, for the next one; empty: none.
+    """Return the cause of the previous attempt's end for the next driver; empty if it has none.
 
-    An attempt that was refused the ledger never had it: its own end says nothing of that. The
-    others its driver has written down itself, and an older one knows no such causes.
+    Not passed on are ends without a ledger (it was refused), ends that the driver recorded in the
+    ledger itself, and causes that older drivers do not recognize.
     """
     cause = attempt.spec.retry_cause
     return "" if cause is None or cause in _UNSPOKEN else str(cause.value)
@@ -386,9 +387,9 @@ _UNSPOKEN = frozenset(
 
 
 def _find_turn(facts: Pass) -> float | None:
-    """Return when to ask again, each waiting pipeline at a moment of its own.
+    """Return the time of the next try, spread out across waiting pipelines.
 
-    None: at the next look.
+    Return None for the next regular pass.
     """
     turn = facts.view.turn
     if turn.opens_at is None:

@@ -1,8 +1,8 @@
-"""Whether the pods of an attempt that has failed are kept for somebody to look, and until when.
+"""Holds on failed attempts: whether their pods are kept for inspection, and until when.
 
-Only where no attempt follows: no start waits for a hold, and each ends it. The next
-attempt waits for held pods as it waits for any, so a hold that ends late costs time and is no
-danger. This room must not know how pods are removed.
+An attempt is held only if none follows, and any new start ends the hold. The next attempt waits for
+held pods like for others, so a hold that ends late costs time but is safe. The module must not know
+how pods are removed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from strandline_operator.decide.run.sequence import foresee
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState
 
-# Pods go within the grace of their drivers; a run that is due by the clock must find none.
+# Pods take up to their grace period to terminate, and a scheduled run should find none.
 BEFORE_START = 120.0
 
 
 def find_hold(facts: Pass, standing: PassState) -> Callable[[AttemptStatus], float | None]:
-    """Return what tells until when an attempt that ended so is held; None: it is not."""
+    """Return a function from an ended attempt's status to the end of its hold, or None."""
     longest = facts.spec.hold_on_failure_seconds
 
     def find(attempt: AttemptStatus) -> float | None:
-        # Only a failed attempt has pods worth a look, and only on request.
+        # Only a failed attempt has pods worth inspecting, and only if the spec requests it.
         if longest is None or attempt.cause is None or attempt.end_time is None:
             return None
         if _is_over(facts, standing.status) or _is_followed(facts, standing, attempt):
@@ -39,7 +39,7 @@ def find_hold(facts: Pass, standing: PassState) -> Callable[[AttemptStatus], flo
 
 
 def _is_over(facts: Pass, status: PipelineStatus) -> bool:
-    """Return whether the pods are to go, or something else is to start."""
+    """Return whether a cancellation, suspension, retry, or new run ends the hold."""
     requests = find_requests(facts, status)
     is_asked = bool(requests.cancel or requests.retry)
     return is_asked or facts.spec.suspend or status.answered_run != facts.spec.run_id
@@ -47,7 +47,7 @@ def _is_over(facts: Pass, status: PipelineStatus) -> bool:
 
 def _is_followed(facts: Pass, standing: PassState, attempt: AttemptStatus) -> bool:
     newest = standing.newest
-    # A counted attempt has decided its successor already.
+    # The successor of a counted attempt is already decided.
     if newest is None or newest.spec.number <= standing.through:
         return True
     return not isinstance(foresee(facts, standing.status, newest, attempt), GiveUp)

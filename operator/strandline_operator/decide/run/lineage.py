@@ -1,13 +1,12 @@
-"""Which ends of attempts the operator reports to a lineage system: those without another reporter.
+"""Ends of attempts that the operator reports to a lineage system: those without another reporter.
 
-A driver reports its own end, with rows and stages that it alone knows, and says so in its outcome;
-of such an end nothing is said here, since a second one could only know less. That there is an
-outcome shows nothing: the parent of a driver that was killed leaves one too.
+A driver reports its own end, with rows and stages, and records that in its outcome. The operator
+does not repeat such an end, because it has less detail. An outcome alone proves nothing: the parent
+of a killed driver also writes one.
 
-The record of an ended attempt in the pipeline's status is the outbox: the write that counts the
-attempt marks its report as pending, and each pass hands the end over until the report was sent or
-refused. An operator that is killed in between loses none. This room must not know which system
-listens, if any does.
+The record of an ended attempt in the pipeline's status is the outbox. The write that counts the
+attempt marks its report as pending, and each pass hands over the end until the report was sent or
+refused. A killed operator thus loses none. The module must not know which system receives reports.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ PIPELINE_DELETED = "the pipeline was deleted"
 
 
 def begin_report(limits: Limits, status: AttemptStatus) -> LineageState | None:
-    """Return the state of the report of an attempt that is counted now; None if there is none."""
+    """Return the report state of a newly counted attempt, or None if no report is needed."""
     return LineageState.PENDING if limits.reports_lineage and not _is_reported(status) else None
 
 
 def is_pending(limits: Limits, past: PastAttemptRecord) -> bool:
-    """Return whether an end is still to be sent."""
+    """Return whether an end has not been sent yet."""
     return limits.reports_lineage and past.lineage is LineageState.PENDING
 
 
 def settle_reports(facts: Pass, standing: PassState) -> Verdict:
-    """Record which pending ends were sent or refused since."""
+    """Record which pending ends have been sent or refused."""
     status, states = standing.status, facts.view.lineage
     attempts = tuple(
         evolve(past, lineage=states.get(past.number, past.lineage))
@@ -52,11 +51,11 @@ def settle_reports(facts: Pass, standing: PassState) -> Verdict:
 
 
 def list_ends(view: View, plan: PassPlan, limits: Limits, now: float) -> tuple[AttemptEnd, ...]:
-    """Return the ends that the operator still has to report, as things stand after this pass.
+    """Return the ends that the operator still has to report after this pass.
 
     Args:
-        view: how things stood.
-        plan: the statuses that replace those, and what is done.
+        view: the state before the pass.
+        plan: the new statuses and the actions.
         now: seconds since the epoch.
     """
     if not limits.reports_lineage:
@@ -70,8 +69,8 @@ def list_ends(view: View, plan: PassPlan, limits: Limits, now: float) -> tuple[A
         *_list_frozen(view, plan, uncounted),
         *_list_let_go(view, plan, uncounted, now),
     )
-    # A driver may have reported an end whose outcome was lost with its pod: the same run then ends
-    # twice, which listeners bear, rather than never.
+    # A driver may have reported an end although its outcome was lost with its pod. Receivers accept
+    # two ends of a run, so a duplicate is better than a missing end.
     return tuple(end for end in ends if not _is_reported(end.status))
 
 
@@ -82,7 +81,7 @@ def _is_reported(status: AttemptStatus) -> bool:
 def _list_pending(
     view: View, plan: PassPlan, pending: Iterable[PastAttemptRecord]
 ) -> Iterator[AttemptEnd]:
-    """Yield counted attempts, with all that is known as long as their objects exist."""
+    """Yield counted attempts, with full details while their objects exist."""
     statuses = {attempt.meta.name: attempt.status for attempt in view.attempts}
     statuses.update(plan.attempts)
     for past in pending:
@@ -95,7 +94,7 @@ def _list_pending(
 def _list_frozen(
     view: View, plan: PassPlan, uncounted: Iterable[AttemptObject]
 ) -> Iterator[AttemptEnd]:
-    """Yield attempts beside the run whose cause becomes final: no later pass counts them."""
+    """Yield attempts outside the current run as they freeze: no later pass counts them."""
     for attempt in uncounted:
         status = plan.attempts.get(attempt.meta.name)
         if status is not None and status.is_frozen and not attempt.status.is_frozen:
@@ -106,9 +105,9 @@ def _list_frozen(
 def _list_let_go(
     view: View, plan: PassPlan, uncounted: Iterable[AttemptObject], now: float
 ) -> Iterator[AttemptEnd]:
-    """Yield the attempts that a deleted pipeline takes along when it is let go of."""
+    """Yield the attempts that are deleted together with a released pipeline."""
     is_let_go = SetFinalizer(is_set=False) in plan.actions
-    # A pipeline that is not deleted is released as well, when no attempt is under way.
+    # A pipeline without a running attempt is also released, even if it is not deleted.
     if not (view.pipeline.meta.is_deleting and is_let_go):
         return
     for attempt in uncounted:
@@ -117,11 +116,11 @@ def _list_let_go(
 
 
 def _stop(view: View, attempt: AttemptObject, now: float) -> AttemptStatus:
-    """Return the status of an attempt that no later pass judges."""
+    """Return the final status of an attempt that no later pass judges."""
     driver, status = view.driver, attempt.status
     last = driver.outcome or driver.log_outcome if driver else None
     reported = AttemptOutcome(lineage=last.lineage or None) if last else status.outcome
-    # An end that was seen keeps its own time and cause.
+    # An observed end keeps its time and cause.
     if status.end_time is not None:
         return evolve(status, outcome=reported)
     return evolve(

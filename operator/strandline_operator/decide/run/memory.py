@@ -1,8 +1,8 @@
-"""Memory after kills for memory: how much the next attempt's pods get, and why not more.
+"""Memory after kills for memory: the size for the next attempt's pods, and its limit.
 
-What was raised is kept for the run. It ends with the run, and where a user edits what the
-pipeline asks for: people who write a number want that number. This room must not know how a kill
-was seen.
+Raised memory stays for the run. It is reset at the end of the run, or when a user edits the
+requested memory: an explicit number is intentional. The module must not know how a kill is
+detected.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.view import View
 
-# Growth of what the pipeline requests, where no node shows how much a pod could get. A pod that
-# outgrows all nodes waits for room in vain.
+# Maximum growth relative to the request if no node shows how much memory is available. A pod larger
+# than all nodes would wait in vain.
 _MOST_GROWTH = 8
 
 
 def needs_nodes(view: View) -> bool:
-    """Return whether this pass may raise memory, and has no limit but what the nodes have."""
+    """Return whether this pass may raise memory with only the nodes' sizes as its limit."""
     current = view.attempts[-1] if view.attempts else None
     spec, counts = view.pipeline.spec, view.pipeline.status.retries
-    # A list of all nodes is asked for only where its answer would be used.
+    # Listing all nodes is expensive, so do so only if the result is used.
     if current is None or spec is None or spec.oom.max_memory is not None:
         return False
     is_counted = counts is not None and current.spec.number <= counts.through
-    # Sizes of nodes matter only for the end that is about to be counted.
+    # Node sizes matter only for the end that is about to be counted.
     if is_counted or current.status.end_time is None:
         return False
     pods = (*view.pods, *view.gone_pods)
@@ -47,9 +47,9 @@ def needs_nodes(view: View) -> bool:
 
 
 def settle_memory(facts: Pass, standing: PassState) -> Verdict:
-    """Keep of what was raised what still holds: no edit has replaced it, no limit forbids it."""
+    """Keep raised memory that is still valid after edits of requests and limits."""
     status, spec = standing.status, facts.spec
-    # A running attempt has its memory, and a run that is over needs none.
+    # A running attempt already has its memory, and a finished run needs none.
     if standing.active is not None or status.next_attempt_time is None:
         return Verdict()
     requested = _list_requests(spec)
@@ -60,12 +60,12 @@ def settle_memory(facts: Pass, standing: PassState) -> Verdict:
 def raise_memory(
     facts: Pass, status: PipelineStatus, attempt_status: AttemptStatus
 ) -> tuple[Verdict, str]:
-    """After a kill for memory: more for the group that was killed, kept for all later attempts.
+    """Raise the memory of the killed group for all later attempts.
 
     Returns:
-        The verdict, and why one of them gets less than it should; empty where none does.
+        The verdict, and the reason why a group gets less than planned; empty if none does.
     """
-    # A worker that was killed and made good for needs no more than it had.
+    # A replaced worker does not need more memory.
     if attempt_status.cause is not Cause.OOM_KILLED:
         return Verdict(), ""
     spec = facts.spec
@@ -93,9 +93,9 @@ def raise_memory(
 
 
 def _explain(group: str, memory: int, spec: PipelineSpec, room: FreeCapacity | None) -> str:
-    """Explain why a group gets no more, in a clause."""
+    """Explain in a clause why a group gets no more memory."""
     size = f"memory of {group} is limited to {_format_size(memory)}"
-    # The user's limit binds here, and not the cluster.
+    # The limit is the user's setting, not the cluster.
     if spec.oom.max_memory is not None:
         return f"{size} by oom.maxMemory"
     if room is None:
@@ -112,12 +112,12 @@ def _list_requests(spec: PipelineSpec) -> dict[str, int]:
 
 
 def _find_raised(status: PipelineStatus, requested: Mapping[str, int]) -> dict[str, int]:
-    """Return what kills have raised, for groups with the same request as then."""
+    """Return the raised memory of groups with an unchanged request."""
     former_requests = {name: parse_memory(size) for name, size in status.memory_requested.items()}
     return {
         name: parse_memory(size)
         for name, size in status.memory.items()
-        # Earlier operators did not note what was asked for.
+        # Earlier operators did not record the request.
         if name in requested and former_requests.get(name, requested[name]) == requested[name]
     }
 
@@ -134,18 +134,18 @@ def _keep(
 
 
 def _format_size(size: int) -> str:
-    """Format bytes, in MiB where they are whole, so that sizes can be compared at a glance."""
+    """Format bytes, in MiB if possible, so that sizes can be compared at a glance."""
     return str(size) if size % MIB else f"{size // MIB}Mi"
 
 
 def _list_killed(status: AttemptStatus, groups: Mapping[str, int]) -> list[str]:
-    """Return the groups with a kill for memory: those that evidence names, if any."""
+    """Return the groups with a kill for memory: those named in the evidence, if any."""
     kills = [record for record in status.evidence if record.cause is Cause.OOM_KILLED]
     group_names = {str(kill.details.get("group", "")) for kill in kills} - {""}
-    # More memory for all would take what others need; a group may have been edited away meanwhile.
+    # Raising all groups would waste memory, and an edit may have removed a group since.
     if group_names:
         return sorted(group_names & groups.keys())
-    # Ray reports its workers; any other kill without a pod was beside the driver.
+    # Ray reports kills of workers; a kill without a pod otherwise happened beside the driver.
     workers = sorted(groups.keys() - {"head"})
     is_of_workers = all(kill.source == RAY for kill in kills)
     return workers if workers and is_of_workers else ["head"]

@@ -1,4 +1,4 @@
-"""The attempts of a run taken one step further: the newest goes on, older ones are ended."""
+"""Progress of a run by one step: advance the newest attempt, and end older ones."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ StopRequest = Callable[[Pass, PassState], Evidence | None]
 
 
 def end_others(facts: Pass, standing: PassState) -> Verdict:
-    """End older attempts: they can be open after a restore from a copy, and only one may run."""
+    """End older attempts: a restored backup may contain open ones, and only one may run."""
     del standing
     replaced = Evidence(Cause.INTERRUPTED, "a newer attempt replaced this one", SUSPEND)
     verdict = Verdict()
     for attempt in facts.view.attempts[:-1]:
         if not attempt.status.is_frozen:
             step = follow(Scene.of(facts, attempt), replaced)
-            # An older attempt neither blocks the run nor wakes it, so no block and no time is taken
-            # over.
+            # An older attempt must neither block nor wake the run, so drop its block and its time.
             verdict = verdict.then(
                 Verdict(attempts={attempt.meta.name: step.status}, actions=step.actions)
             )
@@ -38,16 +37,16 @@ def end_others(facts: Pass, standing: PassState) -> Verdict:
 
 
 def launch_newest(facts: Pass, standing: PassState) -> Verdict:
-    """Make the newest attempt's RayJob where it never had one, and is not to end."""
+    """Create the RayJob of the newest attempt, unless it had one or must end."""
     scene = facts.scene
-    # A launch against a stop request would be torn down at once.
+    # A launch despite a stop request would be torn down immediately.
     if scene is None or not is_launchable(scene) or _find_desired(facts, standing) is not None:
         return Verdict()
     return launch(facts, scene)
 
 
 def note_shortages(facts: Pass, standing: PassState) -> Verdict:
-    """Note since when pods find no spot nodes to work on, in this attempt or before it."""
+    """Record since when pods lack spot nodes, in this attempt or before."""
     scene = facts.scene
     if scene is None or scene.status.end_time is not None:
         return Verdict()
@@ -56,17 +55,17 @@ def note_shortages(facts: Pass, standing: PassState) -> Verdict:
 
 
 def follow_newest(facts: Pass, standing: PassState) -> Verdict:
-    """Take the newest attempt one step further: watch it, end it or tear it down."""
+    """Advance the newest attempt: watch it, end it, or tear it down."""
     scene, stop = facts.scene, _find_desired(facts, standing)
     if scene is None:
         return Verdict()
-    # Manifests are made from the spec: an attempt waits as it is while that can't be read.
+    # Manifests come from the spec, so an attempt waits while the spec is unreadable.
     if stop is None and is_launchable(scene) and facts.view.pipeline.spec is None:
         return Verdict()
-    # An attempt that is ended anyway need not be looked at when the run's time is over.
+    # An attempt that is ended anyway needs no pass at the run's deadline.
     ends_at = find_run_end(facts, standing.status) if stop is None else None
     step = follow(scene, stop, find_hold(facts, standing))
-    # The ConfigMap of a launch in this very pass is not in what was read.
+    # A ConfigMap from this same pass is missing in the view, so take its record from the state.
     config = standing.newest.status.config if standing.newest else None
     status = evolve(step.status, config=config or step.status.config)
     return Verdict(
@@ -78,7 +77,7 @@ def follow_newest(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _find_desired(facts: Pass, standing: PassState) -> Evidence | None:
-    """Return why the attempt is to end, where that is not the attempt's own matter."""
+    """Return the pipeline's reason to end the attempt, as opposed to the attempt's own reasons."""
     return next(
         (desired for find in _STOP_REQUESTS if (desired := find(facts, standing)) is not None), None
     )
@@ -104,11 +103,11 @@ def _find_run_deadline(facts: Pass, standing: PassState) -> Evidence | None:
     return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline", time=ends_at)
 
 
-# The first ends the attempt. What people want goes first: a cancelled run must not be resumed.
+# The first match ends the attempt. User requests come first: a cancelled run must not be resumed.
 _STOP_REQUESTS: tuple[StopRequest, ...] = (_find_cancel, _find_suspension, _find_run_deadline)
 
 
 def warn_driver(facts: Pass, _: PassState) -> Verdict:
-    """Have the driver of the running attempt told which of its nodes are about to go."""
+    """Warn the driver of the running attempt about nodes that are about to be removed."""
     scene = facts.scene
     return Verdict() if scene is None else Verdict(departures=tuple(list_departures(scene)))

@@ -1,7 +1,7 @@
-"""What is taken away: old attempts, and with a deleted pipeline all that could still run.
+"""Deletion of old attempts, and of all running objects of a deleted pipeline.
 
-The pipeline itself is held by our finalizer as long as it may have pods. This room must not know
-why an attempt ended.
+The finalizer keeps the pipeline while it may have pods. The module must not know why an attempt
+ended.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from strandline_operator.model.plan import Action, Delete, Resource, SetFinalize
 
 
 def remove(facts: Pass, standing: PassState) -> Verdict:
-    """Delete all that could still run of a deleted pipeline, and let it go when nothing can.
+    """Delete all running objects of a deleted pipeline, and release it once none is left.
 
-    Its claim stays unless the claim is the pipeline's own, in which case the API server's garbage
-    collection takes it. A RayJob that KubeRay does not let go of is not waited for: pods are.
+    A user's claim stays; the API server's garbage collection deletes the pipeline's own claim. The
+    pipeline waits for its pods, but not for a RayJob that KubeRay does not release.
     """
     view = facts.view
-    # Another's finalizer holds the pipeline now.
+    # Only finalizers of other programs keep the pipeline now.
     if FINALIZER not in view.pipeline.meta.finalizers:
         return Verdict()
     pods, _ = part_pods(view)
-    # Where KubeRay is gone its finalizer would hold RayJob and cluster for ever; the cluster's pods
+    # Without KubeRay its finalizer would keep RayJob and cluster forever, and the cluster's pods
     # would never be deleted.
     kinds = (
         (Resource.RAYJOB, view.rayjobs),
@@ -42,7 +42,7 @@ def remove(facts: Pass, standing: PassState) -> Verdict:
         if not leftover.meta.is_deleting
     )
     wake = Verdict(wakes=(facts.now + facts.limits.settle,))
-    # Only then can nothing write to the volume any more.
+    # Only now can no pod write to the volume.
     if not pods:
         freed = Verdict(actions=(*actions, SetFinalizer(is_set=False)))
         return freed.then(report_deletion(facts, standing, "")).then(wake)
@@ -55,7 +55,7 @@ def remove(facts: Pass, standing: PassState) -> Verdict:
 
 
 def trim_history(facts: Pass, standing: PassState) -> Verdict:
-    """Delete old attempts; the newest one always stays, and so does one that is not counted."""
+    """Delete old attempts, except the newest and uncounted ones."""
     past_attempts = [
         attempt
         for attempt in standing.attempts[:-1]
@@ -72,7 +72,7 @@ def trim_history(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _find_time(facts: Pass, status: AttemptStatus) -> float | None:
-    """Return when an ended attempt has been kept for long enough; None: never."""
+    """Return when the retention of an ended attempt expires; None if never."""
     longest, end_time = facts.spec.ttl_after_finished_seconds, status.end_time
     return None if longest is None or end_time is None else end_time + longest
 
@@ -84,8 +84,8 @@ def _delete(attempts: list[Meta]) -> Iterator[Action]:
 
 
 def guard(facts: Pass, standing: PassState) -> Verdict:
-    """Hold the pipeline while it may have pods, and let it go when it has none."""
+    """Set the finalizer while the pipeline may have pods, and remove it afterwards."""
     is_held = FINALIZER in facts.view.pipeline.meta.finalizers
-    # A due attempt will be made, and the finalizer has to stand before it.
+    # A due attempt will be created, and needs the finalizer before.
     is_needed = standing.active is not None or standing.status.next_attempt_time is not None
     return Verdict() if is_held == is_needed else Verdict(actions=(SetFinalizer(is_set=is_needed),))

@@ -1,7 +1,7 @@
-"""What people ask for by annotation: to end the run, or for an attempt now.
+"""User requests by annotation: cancel the run, retry, or repair.
 
-A request stands until it was acted upon, or there is nothing left that it could mean; only then is
-it in the status as handled, so that none is lost while an attempt goes, and none acts twice.
+A request stays open until it was carried out or has become meaningless. Only then does the status
+record it as handled: requests are neither lost while an attempt ends, nor carried out twice.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from strandline_operator.model.view import AttemptObject
 
 
 def note_first_requests(facts: Pass, standing: PassState) -> Verdict:
-    """Take what annotations a new pipeline came with for answered."""
-    # A copy of a manifest has the annotations of its original, which were answered there.
+    """Treat the annotations of a new pipeline as handled."""
+    # A copied manifest carries the annotations of its original, where they were handled.
     if facts.view.pipeline.has_status:
         return Verdict()
     return Verdict(_handle(standing.status, _read_asked(facts)))
 
 
 def forget_withdrawn(facts: Pass, standing: PassState) -> Verdict:
-    """Forget what was handled and is not asked for any more: it may be asked for again."""
+    """Forget handled requests whose annotations were removed, so that they can be repeated."""
     requests, handled = _read_asked(facts), standing.status.handled or HandledTokens()
     remaining = HandledTokens(
         retry=handled.retry if requests.retry else "",
@@ -40,9 +40,9 @@ def forget_withdrawn(facts: Pass, standing: PassState) -> Verdict:
 
 
 def find_requests(facts: Pass, status: PipelineStatus) -> HandledTokens:
-    """Find what is asked for and was not acted upon."""
+    """Return the requests that are not handled yet."""
     requests, handled = _read_asked(facts), status.handled or HandledTokens()
-    # An attempt can be ended whatever the spec says; the next one waits until that can be read.
+    # An attempt can be ended despite an invalid spec, but the next one needs a valid spec.
     is_readable = facts.view.pipeline.spec is not None
     return HandledTokens(
         retry=requests.retry if is_readable and requests.retry != handled.retry else "",
@@ -52,16 +52,16 @@ def find_requests(facts: Pass, status: PipelineStatus) -> HandledTokens:
 
 
 def settle_under_way(facts: Pass, standing: PassState) -> Verdict:
-    """Note what an attempt that was going on has been ended by, and that it needed no retry."""
+    """Record requests that ended the current attempt, or that it makes unnecessary."""
     attempt, requests = facts.newest, find_requests(facts, standing.status)
-    # Then it is for the next decider to answer.
+    # A later decider handles requests between attempts.
     if attempt is None or attempt.status.is_frozen:
         return Verdict()
     if attempt.status.end_time is None:
-        # A running attempt does not look for damage, so a repair waits for the next one.
+        # A running attempt does not search for damage, so a repair waits for the next attempt.
         settled = HandledTokens(retry=requests.retry, cancel=requests.cancel)
         return Verdict(_settle(standing.status, settled))
-    # The operator that ended the attempt was killed before it wrote this.
+    # An earlier operator process ended the attempt but was killed before this write.
     if requests.cancel and _was_ended_by(attempt, requests.cancel):
         return Verdict(_settle(standing.status, HandledTokens(cancel=requests.cancel)))
     return Verdict()
@@ -73,18 +73,18 @@ def describe_cancel(token: str) -> str:
 
 
 def answer(facts: Pass, standing: PassState) -> Verdict:
-    """Act on requests where no attempt is under way."""
+    """Handle requests while no attempt is running."""
     status, requests = standing.status, find_requests(facts, standing.status)
     newest = standing.newest
-    # Requests to a running attempt are settled where it is followed.
+    # Requests during an attempt are handled by `settle_under_way`.
     if standing.active is not None:
         return Verdict()
-    # An attempt that is over and not counted yet decides first what follows.
+    # First decide what follows an ended attempt that is not counted yet.
     if newest is not None and newest.spec.number > standing.through:
         return Verdict()
     if requests.cancel:
         cancelled = _answer_cancel(status, requests)
-        # A cancel that took a due attempt back has answered the retry in the same breath.
+        # A cancellation that withdrew a due attempt also settles a simultaneous retry.
         if cancelled.events or not (requests.retry or requests.repair):
             return cancelled
         status = cancelled.status or status
@@ -94,7 +94,7 @@ def answer(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _answer_retry(facts: Pass, status: PipelineStatus, requests: HandledTokens) -> Verdict:
-    """Make an attempt due at once; one that repairs is a retry, too."""
+    """Make an attempt due now; a repair is a kind of retry."""
     settled = _settle(status, HandledTokens(retry=requests.retry, repair=requests.repair))
     name = REPAIR_ANNOTATION if requests.repair else RETRY_ANNOTATION
     words = f"requested by annotation {name}={requests.repair or requests.retry}"
@@ -109,12 +109,12 @@ def _answer_retry(facts: Pass, status: PipelineStatus, requests: HandledTokens) 
 
 
 def _answer_cancel(status: PipelineStatus, requests: HandledTokens) -> Verdict:
-    """Take back the attempt that is due."""
+    """Withdraw the due attempt."""
     settled = _settle(status, HandledTokens(cancel=requests.cancel))
     if status.next_attempt_time is None:
         return Verdict(settled)
     words = describe_cancel(requests.cancel)
-    # A retry that is asked for in the same breath would start what was ended.
+    # A simultaneous retry request would restart the cancelled run.
     settled = _settle(settled, HandledTokens(retry=requests.retry, repair=requests.repair))
     reported = add_event(EventReason.RUN_CANCELLED, words)
     over = withdraw_attempt(settled, Cause.USER_CANCELLED, words)
@@ -128,12 +128,12 @@ def _read_asked(facts: Pass) -> HandledTokens:
 def _was_ended_by(attempt: AttemptObject, token: str) -> bool:
     outcome = describe_cancel(token)
     records = (each for each in attempt.status.evidence if each.cause is Cause.USER_CANCELLED)
-    # The obstacle to an attempt that had not started follows the request.
+    # The message of an attempt that had not started continues with the obstacle.
     return any(f"{record.message}; ".startswith(f"{outcome}; ") for record in records)
 
 
 def _settle(status: PipelineStatus, requests: HandledTokens) -> PipelineStatus:
-    """Return the status with those requests handled beside what was."""
+    """Return the status with these requests added to the handled ones."""
     before = status.handled or HandledTokens()
     handled = HandledTokens(
         retry=requests.retry or before.retry,

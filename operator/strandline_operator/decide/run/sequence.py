@@ -1,7 +1,7 @@
-"""The run as a sequence of attempts: what has ended is counted, what follows gets its time.
+"""The sequence of attempts in a run: count ended attempts, and schedule the next one.
 
-An attempt is counted once: `retries.through` is the number of the last one that is. The next one's
-number follows from it, so however often a pass is cut short, the same attempt is made.
+An attempt is counted once: `retries.through` is the number of the last counted one. The next number
+follows from it, so repeating an interrupted pass creates the same attempt.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from strandline_operator.integrations.schedulers import has_queue
 from strandline_operator.model.plan import Count
 from strandline_operator.model.view import AttemptObject
 
-SUSPEND = "suspend"  # the word of evidence that an attempt was ended to hold the pipeline back
+SUSPEND = "suspend"  # source of evidence that the operator ended an attempt to suspend the pipeline
 
 
 def begin_first_run(facts: Pass, standing: PassState) -> Verdict:
-    """Begin the first run of a pipeline, whatever its status says of attempts."""
+    """Start the first run of a pipeline, whatever attempts its status contains."""
     return Verdict() if standing.status.run else begin_run(facts, standing, facts.spec.run_id)
 
 
 def begin_next_run(facts: Pass, standing: PassState) -> Verdict:
-    """Begin the run that a user requests by another `runId`, once no attempt is under way."""
+    """Start the run that a user requests with a new `runId`, once no attempt is running."""
     is_asked = standing.status.answered_run != facts.spec.run_id
     if not is_asked or standing.active is not None:
         return Verdict()
@@ -58,7 +58,7 @@ def begin_next_run(facts: Pass, standing: PassState) -> Verdict:
 
 
 def begin_run(facts: Pass, standing: PassState, run: str) -> Verdict:
-    """Start counting anew and make the first attempt of a run due at once."""
+    """Reset the counters and make the first attempt of a run due now."""
     status = evolve(
         standing.status,
         run=run,
@@ -82,21 +82,21 @@ def begin_run(facts: Pass, standing: PassState, run: str) -> Verdict:
 
 
 def _find_through(standing: PassState) -> int:
-    """Return the number of the last attempt that needs no counting any more."""
+    """Return the number of the last attempt that needs no further counting."""
     numbers = (attempt.spec.number for attempt in standing.attempts if attempt.status.is_frozen)
     newest = max((attempt.spec.number for attempt in standing.attempts), default=0)
-    # Where a status was lost, an attempt may still be open: that one is the new run's first.
+    # After a status was lost, an attempt may still be open: it is the new run's first attempt.
     return max(standing.through, *numbers, newest - 1, 0)
 
 
 def count_attempt(facts: Pass, standing: PassState) -> Verdict:
-    """Count the newest attempt where it is frozen, and fix what follows it."""
+    """Count the newest attempt once it is frozen, and decide what follows."""
     attempt, before = standing.newest, standing.status.retries or RetryCounts()
     # An attempt is counted once, and only when its cause is final.
     if attempt is None or not attempt.status.is_frozen or attempt.spec.number <= before.through:
         return Verdict()
     past, attempt_status = _recall(attempt), attempt.status
-    # The namespace may give another budget, so the end waits for its defaults.
+    # The namespace's defaults may set the retry budget, so wait until they are readable.
     if past.cause is not None and not _is_free(attempt_status) and is_policy_unknown(facts):
         return Verdict()
     record = _record(attempt, past, begin_report(facts.limits, attempt_status))
@@ -108,8 +108,8 @@ def count_attempt(facts: Pass, standing: PassState) -> Verdict:
     booked = evolve(booked, incidents=incidents, spot=spot, work=work)
     events = tuple(add_event(EventReason.SPOT_FALLBACK, words) for words in fallbacks)
     counted = Verdict(booked, counts=_measure(attempt, before), events=events)
-    # We ended it ourselves to hold the pipeline back, or for nodes elsewhere: that is no failure
-    # and costs no retry.
+    # The operator ended the attempt to suspend the pipeline or to change nodes. That is not a
+    # failure and uses no retry.
     if _is_free(attempt_status):
         state = "; ".join(fallbacks) or booked.state
         resumed = evolve(
@@ -123,7 +123,7 @@ def count_attempt(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _add_work(before: RunWork | None, status: AttemptStatus) -> RunWork | None:
-    """Return the run's work with an attempt's; one that was killed has told none."""
+    """Return the run's work plus the attempt's; a killed attempt has not reported any."""
     outcome = status.outcome
     if outcome is None or outcome.work_seconds is None:
         return before
@@ -142,31 +142,31 @@ def _report_success(status: PipelineStatus, attempt: AttemptObject) -> Verdict:
 def _follow_failure(
     facts: Pass, status: PipelineStatus, attempt: AttemptObject, past: PastAttempt, since: Spent
 ) -> Verdict:
-    """Give the next attempt its memory and its time, or end the run."""
+    """Schedule the next attempt and its memory, or end the run."""
     raised, limited = raise_memory(facts, status, attempt.status)
     is_taken = _was_taken_back(facts, attempt.status)
     booked, message = raised.status or status, attempt.status.message
     planned = raised.then(_schedule(facts, booked, past, since, message, is_taken=is_taken))
     if not limited or planned.status is None:
         return planned
-    # A retry with too little memory will hardly do better, and its reader should know.
+    # A retry with too little memory will probably fail too, so mention the limit.
     state = f"{planned.status.state}; {limited}"
     return planned.then(Verdict(evolve(planned.status, state=state)))
 
 
 def is_policy_unknown(facts: Pass) -> bool:
-    """Return whether the namespace's part of the retry policy is unknown for now."""
+    """Return whether the namespace's part of the retry policy is currently unknown."""
     return find_unusable_defaults(facts) is not None
 
 
 def count_missing(facts: Pass, standing: PassState) -> Verdict:
-    """Count an attempt that lost its object while it went on: nothing shows how it ended.
+    """Count a running attempt whose object was deleted: its end can't be determined.
 
-    What it has left behind still holds its successor back, until that is gone too.
+    Its remaining objects still block the successor.
     """
     status, number = standing.status, standing.status.attempt
     newest = max((attempt.spec.number for attempt in facts.view.attempts), default=0)
-    # The attempt's object is there, or it was counted when it ended; or its end has to wait.
+    # The attempt's object exists, or the attempt was already counted, or its end must wait.
     if number <= max(standing.through, newest) or is_policy_unknown(facts):
         return Verdict()
     since = status.retries.spent if status.retries else Spent()
@@ -185,12 +185,12 @@ def count_missing(facts: Pass, standing: PassState) -> Verdict:
 
 
 def measure_recovery(facts: Pass, standing: PassState) -> Verdict:
-    """Measure how long it took from one attempt's end until the driver of the next one ran."""
+    """Measure the time from an attempt's end to the start of the next driver."""
     before, after = facts.newest, standing.newest
     if before is None or after is None or before.status.running_time is not None:
         return Verdict()
     running_time = after.status.running_time
-    # A start by hand, or of a new run, waited for a user and not for the operator.
+    # A manual start, or the start of a new run, waited for the user instead of the operator.
     if running_time is None or after.spec.trigger is not Trigger.RETRY:
         return Verdict()
     former = (
@@ -223,12 +223,12 @@ def _record(
 def _book(
     facts: Pass, status: PipelineStatus, past: PastAttempt, record: PastAttemptRecord
 ) -> PipelineStatus:
-    """Add an attempt to the run's counts and history; what follows it is not fixed yet."""
+    """Add an attempt to the run's counters and history; its successor is not decided yet."""
     counts = status.retries or RetryCounts()
     spent = count_spent(facts.view.policy, [past], counts.spent)
     others = [attempt for attempt in status.attempts if attempt.number != past.number]
     attempts, limit = [*others, record], facts.spec.attempt_history_limit
-    # An end that a lineage system has not been sent yet stays until then.
+    # Keep ends that have not been sent to the lineage system yet.
     pending = [each for each in attempts[:-limit] if is_pending(facts.limits, each)]
     dropped = [each for each in attempts[:-limit] if each not in pending]
     return evolve(
@@ -243,7 +243,7 @@ def _book(
 
 
 def _list_runs(status: PipelineStatus, dropped: list[PastAttemptRecord]) -> tuple[str, ...]:
-    """Return the completed runs that no attempt in the history tells of any more."""
+    """Return the completed runs that no attempt in the history mentions anymore."""
     runs = [attempt.run for attempt in dropped if attempt.cause is None and attempt.run]
     return tuple(dict.fromkeys([*status.completed_runs, *runs]))
 
@@ -270,14 +270,14 @@ def _is_free(status: AttemptStatus) -> bool:
 def foresee(
     facts: Pass, status: PipelineStatus, attempt: AttemptObject, attempt_status: AttemptStatus
 ) -> RetryAt | GiveUp:
-    """Return what will follow an attempt that is not counted yet, if its end stays as it looks."""
+    """Return what will follow an uncounted attempt if its apparent end is final."""
     past, since = _recall(replace(attempt, status=attempt_status)), status.retries or RetryCounts()
     is_taken = _was_taken_back(facts, attempt_status)
     return _ask_law(facts, status, past, since.spent, is_taken=is_taken)
 
 
 def _was_taken_back(facts: Pass, status: AttemptStatus) -> bool:
-    """Return whether a queue has suspended an attempt in the middle."""
+    """Return whether a queue has suspended a running attempt."""
     labels = facts.view.pipeline.meta.labels
     return has_queue(facts.spec.ray, labels) and was_suspended(status)
 
@@ -285,14 +285,14 @@ def _was_taken_back(facts: Pass, status: AttemptStatus) -> bool:
 def _ask_law(
     facts: Pass, status: PipelineStatus, past: PastAttempt, since: Spent, *, is_taken: bool
 ) -> RetryAt | GiveUp:
-    """Ask the law of retries what follows."""
+    """Return the decision of the retry policy."""
     policy, uid = facts.view.policy, facts.view.pipeline.meta.uid
     decision = decide(policy, [past], facts.now, uid=uid, drawn=facts.drawn, since=since)
-    # The queue decides the start; a RayJob that joins it later only waits longer.
+    # The queue decides the start, so a later RayJob would only wait longer.
     if isinstance(decision, RetryAt) and is_taken:
         decision = replace(decision, time=facts.now, delay=max(0.0, facts.now - past.ended))
     ends_at = find_run_end(facts, status)
-    # An attempt that is due after the deadline would only be waited for.
+    # An attempt due after the deadline would wait in vain.
     if isinstance(decision, RetryAt) and ends_at is not None and decision.time > ends_at:
         return GiveUp(f"{decision.why}, which is after the run's deadline")
     return decision
@@ -307,7 +307,7 @@ def _schedule(
     *,
     is_taken: bool = False,
 ) -> Verdict:
-    """Give what follows its time, or end the run."""
+    """Schedule the next attempt, or end the run."""
     decision = _ask_law(facts, status, past, since, is_taken=is_taken)
     words = f"attempt {past.number} ended with {past.cause}{message and ': '}{message}"
     reported = Verdict(events=(warn(EventReason.ATTEMPT_FAILED, words),))
@@ -319,7 +319,7 @@ def _schedule(
 def _give_up(facts: Pass, status: PipelineStatus, decision: GiveUp, past: PastAttempt) -> Verdict:
     over = evolve(status, state=decision.why)
     reported = Verdict(over, events=(warn(EventReason.RUN_FAILED, decision.why),))
-    # Where retries are off, or the cause is never retried, nothing was used up.
+    # If retries are disabled, or the cause is never retried, no budget was exhausted.
     if not decision.is_exhausted:
         return reported
     is_reported = facts.view.policy.emit_retry_events
@@ -353,7 +353,7 @@ def _measure(attempt: AttemptObject, before: RetryCounts) -> tuple[Count, ...]:
     work_lost = status.outcome.work_lost if status.outcome else None
     for name, seconds in work_lost.model_dump().items() if work_lost else ():
         counts += [Count("work_lost_seconds", name, seconds)] if seconds else []
-    # A success after a start by hand is not the retries'.
+    # A success after a manual start does not count as a retry's success.
     if status.cause is None and before.cause is not None and trigger is Trigger.RETRY:
         counts.append(Count("retry_succeeded", before.cause.value))
     return tuple(counts)

@@ -1,1 +1,1 @@
-"""Pods without a node: what schedulers and autoscalers report, and what an attempt makes of it."""
+"""Pods without a node: reports of schedulers and autoscalers, and consequences for an attempt."""

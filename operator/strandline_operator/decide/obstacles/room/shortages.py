@@ -1,4 +1,4 @@
-"""What waits for room mean for an attempt: how long they are free, and when they are in vain."""
+"""Waits for capacity in an attempt: how long they do not count, and when they are hopeless."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from strandline_operator.model.view import View
 from strandline_operator.render.pods.spot import HEAD, list_fallbacks
 
 _MOST_ASKED = 16
-# Nearly every pod waits for a moment, and that is no news.
+# Nearly every pod waits for a moment, so short waits are not reported.
 REPORTED_AFTER_SECONDS = 60.0
-# Longest waits if no node is known that could hold the pod. A cluster may be full for a day.
+# Longest waits if no known node could hold the pod. A cluster may be full for a day.
 _LONGEST_GUESS, _LONGEST_IF_RAISED = 86_400.0, 3_600.0
 _UNKNOWN = "no known node can hold it, and no autoscaler reports anything"
 
 
 def needs_sizes(view: View) -> bool:
-    """Return whether it matters how large nodes are, since a pod has found none."""
+    """Return whether node sizes are needed, because a pod has no node."""
     current = view.attempts[-1] if view.attempts else None
     is_over = current is None or current.status.end_time is not None
     return not is_over and any(map(is_unplaced, view.pods))
 
 
 def find_waits(scene: Scene) -> dict[str, float]:
-    """Return since when the head and groups wait for room, by name; empty: nothing does.
+    """Return since when the head and groups wait for capacity, by name.
 
-    So it is too where a pod that has no node may wait for something else, or in vain.
+    Empty if none waits, or if a pod without a node may wait for another reason, or in vain.
     """
     shortages = list_shortages(scene)
-    # A wait for something else, or in vain, is no free time.
+    # A wait for another reason, or in vain, does count.
     if any(finding is None or finding.kind is RoomKind.NEVER_FITS for _, finding in shortages):
         return {}
     since: dict[str, float] = {}
@@ -53,10 +53,10 @@ def find_waits(scene: Scene) -> dict[str, float]:
 
 
 def find_shortage(scene: Scene) -> Block | None:
-    """Return that pods find no room, or that a node is on its way; None where neither is news."""
+    """Return missing capacity, or a node on its way; None if there is nothing to report."""
     findings = [(pod, finding) for pod, finding in list_shortages(scene) if finding is not None]
     never = [each for each in findings if each[1].kind is RoomKind.NEVER_FITS]
-    # Faults that only a user can repair go before waits.
+    # Problems that only a user can fix come before waits.
     if never:
         return Block(Reason.UNSCHEDULABLE, describe_misfit(*never[0]))
     dry = [each for each in findings if each[1].kind is RoomKind.NO_ROOM]
@@ -64,22 +64,22 @@ def find_shortage(scene: Scene) -> Block | None:
     if pod is None or finding is None:
         return None
     since = scene.status.no_room_since.get(find_group(pod), scene.now)
-    # Most pods find room within seconds, and a block each time would be noise.
+    # Most pods get a node within seconds, and a block each time would be noise.
     if dry and scene.now - since < REPORTED_AFTER_SECONDS:
         return None
-    # A moment and no duration: a message that changed with time would be written without end.
+    # Give a time instead of a duration: a changing message would cause endless status writes.
     waits = _describe_wait(pod, format_time(int(since)))
     reason = Reason.NO_ROOM if dry else Reason.NODE_ON_ITS_WAY
     return Block(reason, f"{waits}; {finding.speaker}: {finding.words}")
 
 
 def find_worker_shortage(scene: Scene) -> Block | None:
-    """Return that a driver runs, and a group of which no worker has a node."""
+    """Return a group without any placed worker, while the driver runs."""
     return find_shortage(scene) if scene.status.running_time is not None else None
 
 
 def find_misfit(scene: Scene) -> tuple[Pod, RoomFinding] | None:
-    """Return a pod that no node can hold, by a program that knows all possible nodes."""
+    """Return a pod that fits no node, according to a program that knows all possible nodes."""
     return next(
         (
             (pod, finding)
@@ -91,7 +91,7 @@ def find_misfit(scene: Scene) -> tuple[Pod, RoomFinding] | None:
 
 
 def describe_misfit(pod: Pod, finding: RoomFinding) -> str:
-    """Describe what a pod asks for that no node can hold, and by which program's word."""
+    """Describe a pod's request that no node can satisfy, and the reporting program."""
     speaker = "" if finding.speaker == SCHEDULER else f"{finding.speaker}: "
     asks = pod.request.describe()
     # A pod whose claim has no volume would not fit a larger node either.
@@ -101,9 +101,9 @@ def describe_misfit(pod: Pod, finding: RoomFinding) -> str:
 
 
 def list_shortages(scene: Scene) -> list[tuple[Pod, RoomFinding | None]]:
-    """Return the pods without a node that hold an attempt up, a head first, and how they stand."""
+    """Return the pods without a node that delay an attempt, head first, with their chances."""
     pods = list_unplaced(scene.pods)
-    # Once the driver runs, each group goes on with the workers that it has.
+    # Once the driver runs, each group continues with its existing workers.
     if scene.status.running_time is not None:
         working = list_working(scene)
         pods = [pod for pod in pods if role_of(pod) == "worker" and find_group(pod) not in working]
@@ -111,11 +111,11 @@ def list_shortages(scene: Scene) -> list[tuple[Pod, RoomFinding | None]]:
 
 
 def _judge(scene: Scene, pod: Pod) -> RoomFinding | None:
-    """Return how a pod without a node stands, by what its attempt may still do about it."""
+    """Return the chances of a pod without a node, considering the attempt's fallbacks."""
     finding = find_room(pod, scene.notices, scene.sizes, scene.now)
     if finding is None:
         return None
-    # Nodes on demand may hold what no spot node can, and no node helps a pod without its volume.
+    # On-demand nodes may fit where no spot node does, but no node helps a pod without its volume.
     if may_fall_back(scene, pod) and not CLAIMS.search(finding.words):
         return finding if finding.kind is RoomKind.ON_ITS_WAY else _make_wait(finding)
     if finding.is_guess and scene.now - find_wait_start(scene, pod) > _find_longest(scene, pod):
@@ -130,7 +130,7 @@ def _make_wait(finding: RoomFinding) -> RoomFinding:
 
 
 def may_fall_back(scene: Scene, pod: Pod) -> bool:
-    """Return whether a pod waits for a spot node, and uses other nodes after a while without."""
+    """Return whether a pod waits for a spot node and may use other nodes later."""
     name = find_spot_group(pod)
     fallback = list_fallbacks(scene.spec.ray).get(name)
     is_timed = fallback is not None and fallback.after_no_room is not None
@@ -139,27 +139,27 @@ def may_fall_back(scene: Scene, pod: Pod) -> bool:
 
 def find_wait_start(scene: Scene, pod: Pod) -> float:
     """Return since when a pod waits for a node."""
-    # A pod that was made in place of another waits for the same room.
+    # A replacement pod continues the wait of its predecessor.
     since = scene.status.no_room_since.get(find_group(pod), scene.now)
     return min(since, pod.meta.created or scene.now)
 
 
 def _find_longest(scene: Scene, pod: Pod) -> float:
-    """Return for how many seconds a pod may wait if no node is known that could hold it."""
+    """Return the longest wait in seconds for a pod that no known node could hold."""
     # Memory that the operator has raised may have outgrown all nodes.
     is_raised = find_group(pod) in scene.attempt.spec.memory
     return _LONGEST_IF_RAISED if is_raised else _LONGEST_GUESS
 
 
 def list_working(scene: Scene) -> set[str]:
-    """Return the worker groups, and roles, of which a pod runs."""
+    """Return the worker groups and roles with a running pod."""
     return {find_group(pod) for pod in scene.pods if pod.phase == "Running"}
 
 
 def list_unplaced(pods: Iterable[Pod]) -> list[Pod]:
-    """Return pods without a node, one of the head and of each group, whose pods are alike.
+    """Return pods without a node, one per group and the head, because a group's pods are alike.
 
-    What others say of them is asked for, so there are no more than some.
+    Events are requested for every returned pod, so their number is limited.
     """
     groups: dict[str, Pod] = {}
     unplaced = filter(is_unplaced, pods)
@@ -174,7 +174,7 @@ def find_group(pod: Pod) -> str:
 
 
 def find_spot_group(pod: Pod) -> str:
-    """Return the group whose choice of spot nodes a pod has; the submitter has the head's."""
+    """Return the group whose spot setting applies to a pod; the submitter uses the head's."""
     return pod.meta.labels.get(GROUP_LABEL) or HEAD
 
 

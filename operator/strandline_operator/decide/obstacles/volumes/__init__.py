@@ -1,1 +1,1 @@
-"""Claims and their volumes: made, found wanting, or attached elsewhere."""
+"""Claims and their volumes: creation, problems, and attachment to other nodes."""

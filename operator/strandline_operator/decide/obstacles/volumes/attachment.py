@@ -1,8 +1,8 @@
-"""Volumes for one node that are still attached to another, mostly one that is lost.
+"""Single-node volumes that are still attached to another node, usually a lost one.
 
-Kubernetes lets go of such an attachment some minutes after the pod is gone, or when a person marks
-that the node is out of service. Until then nothing is wrong with the attempt that waits for it.
-This room must not know how long is too long.
+Kubernetes releases the attachment some minutes after the pod is gone, or when a person marks the
+node as out of service. Until then the waiting attempt has no fault. The module must not know how
+long is too long.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from strandline_operator.decide.scene import Scene, role_of
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod
 
-# The controller that attaches tries again every two minutes at the latest, and warns each time.
+# The attach controller retries at least every two minutes, and warns each time.
 FRESH = 180.0
-# The controller reports a volume on another node once for each volume and node.
+# The controller reports a volume on another node only once per volume and node.
 _ONCE = re.compile(r"multi-attach error", re.IGNORECASE)
 _WARNINGS = frozenset({"FailedAttachVolume", "FailedMount"})
 _ATTACHED = "SuccessfulAttachVolume"
-# A kubelet mounts only what is attached.
+# A kubelet mounts a volume only after its attachment.
 _MOUNTS = re.compile(r"\bMountVolume\.")
 _HELD = re.compile(
     r"multi-attach error|already (?:exclusively )?attached|still attached|attached to (?:an)?other"
@@ -37,28 +37,28 @@ _NODE = re.compile(
 
 
 class Attachment(NamedTuple):
-    """A pod that waits, and a clause that describes for what."""
+    """A waiting pod, and a clause that describes the attachment it waits for."""
 
     pod: Pod
     detail: str
 
 
 def find_attachment(scene: Scene) -> Block | None:
-    """Return the volume that a pod of the attempt waits for, and which node has it."""
+    """Return the volume that a pod of the attempt waits for, and the node that has it."""
     attachment = _find_held(scene)
     return None if attachment is None else Block(Reason.VOLUME_STILL_ATTACHED, attachment.detail)
 
 
 def is_kept_by_volume(scene: Scene) -> bool:
-    """Return whether an attempt may wait, since a volume keeps it and nobody has set a limit."""
-    # A user's limit ends every wait, this one too.
+    """Return whether an attempt may wait: a volume blocks it, and no deadline is set."""
+    # A user's deadline limits every wait, including this one.
     if scene.spec.deadlines.pre_running_seconds is not None:
         return False
     return _find_held(scene) is not None
 
 
 def is_let_go(scene: Scene) -> bool:
-    """Return whether an attempt that might wait has its volume since it was last looked at."""
+    """Return whether an attempt that was allowed to wait has obtained its volume."""
     summary = scene.status.find_condition("Succeeded")
     has_waited = summary is not None and summary.reason == Reason.VOLUME_STILL_ATTACHED
     is_bounded = scene.spec.deadlines.pre_running_seconds is not None
@@ -78,10 +78,10 @@ def _find_held(scene: Scene) -> Attachment | None:
 
 
 def _read_events(scene: Scene, pod: Pod) -> str:
-    """Return what a waiting pod's newest event about its volume says of another node, or ''."""
+    """Return another node from the newest volume event of a waiting pod, as a clause, or ''."""
     own = (notice for notice in scene.notices if notice.uid == pod.meta.uid)
     telling = [notice for notice in own if _is_held(notice) or _is_past(notice)]
-    # The API server deletes events after an hour.
+    # The API server deletes events after an hour, so use the status.
     if not telling:
         return _recall(scene, pod)
     newest = max(telling, key=lambda notice: (notice.time, _is_held(notice)))
@@ -94,14 +94,14 @@ def _is_held(notice: Notice) -> bool:
 
 
 def _is_past(notice: Notice) -> bool:
-    """Return whether an event shows that no other node has the volume, or not any more."""
+    """Return whether an event shows that no other node has the volume anymore."""
     if notice.reason in _WARNINGS and _MOUNTS.search(notice.message):
         return True
     return notice.reason in {_ATTACHED, "FailedAttachVolume"}
 
 
 def _recall(scene: Scene, pod: Pod) -> str:
-    """Return what the status says of a pod that waits for a volume on another node, or ''."""
+    """Return the status's clause about a pod that waits for a volume on another node, or ''."""
     summary = scene.status.find_condition("Succeeded")
     if summary is None or summary.reason != Reason.VOLUME_STILL_ATTACHED:
         return ""

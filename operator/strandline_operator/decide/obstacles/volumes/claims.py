@@ -1,4 +1,4 @@
-"""The claim that holds the ledger: made, or found wanting; and claims that pods wait for."""
+"""The ledger's claim: creation, size, and problems; and claims that pods wait for."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from strandline_operator.model.view import View
 from strandline_operator.render.attempt import render_claim
 
 WRITABLE = frozenset({"ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"})
-# Annotation of a claim whose class provides the volume on the node that the scheduler chose.
+# Annotation of a claim whose volume is created on the node that the scheduler chose.
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 class ClaimVerdict(NamedTuple):
-    """How the claim stands.
+    """State of the claim.
 
     Attributes:
-        is_usable: an attempt may be made on it; one that waits for its first pod counts.
-        truth: of the condition, and `message` its sentence.
-        detail: what exactly, besides the reason's own words; empty where nothing waits for it.
-        action: what makes it, or makes it larger; None where there is nothing to do.
+        is_usable: whether an attempt may use it; a claim that binds to its first pod counts.
+        truth: status of the condition; `message` is the condition's message.
+        detail: specifics in addition to the reason; empty if no attempt has to wait.
+        action: creates or enlarges the claim; None if no action is necessary.
     """
 
     is_usable: bool
@@ -43,11 +43,11 @@ class ClaimVerdict(NamedTuple):
 
 
 def examine_claim(view: View, spec: PipelineSpec) -> ClaimVerdict:
-    """Return what the pipeline's claim says."""
+    """Return the state of the pipeline's claim."""
     facts = spec.storage.ledger.claim_name
     name = facts or name_claim(view.pipeline.meta.name)
     unread = next((refusal for refusal in view.unread if refusal.what == Resource.CLAIM), None)
-    # A claim that could not be read does not count as missing, or it would be made a second time.
+    # An unreadable claim is not a missing claim: the operator must not create a second one.
     if unread is not None:
         denied = Reason.PERMISSION_DENIED
         outcome = describe_refusal(unread)
@@ -63,11 +63,11 @@ def examine_claim(view: View, spec: PipelineSpec) -> ClaimVerdict:
         return _find_missing(view, name, is_given=facts is not None)
     is_unusable = view.pipeline.status.retry_cause is Cause.VOLUME_UNUSABLE
     verdict = judge_claim(claim, name)
-    # A retry succeeds once a user has made room, so a full claim is reported and hinders nothing.
+    # A retry succeeds once a user frees space, so report a full claim but do not block.
     if verdict.is_usable and is_unusable and _is_full(view):
         full = describe_problem(Reason.CLAIM_FULL, name, ", ".join(claim.modes))
         verdict = full._replace(is_usable=True)
-    # A user's own claim is the user's to make larger.
+    # Enlarging a user's own claim is up to the user.
     is_ours = claim.meta.labels.get(MANAGED_BY_LABEL) == MANAGER
     return _compare(view, spec, claim, verdict) if is_ours and verdict.is_usable else verdict
 
@@ -75,15 +75,15 @@ def examine_claim(view: View, spec: PipelineSpec) -> ClaimVerdict:
 def _compare(
     view: View, spec: PipelineSpec, claim: VolumeClaim, verdict: ClaimVerdict
 ) -> ClaimVerdict:
-    """Compare the size of a claim with the one that is asked for."""
+    """Compare the size of a claim with the requested size."""
     size, has = spec.storage.ledger.size, claim.requested
-    # Only a bound claim can be resized, and a spec without a size asks for nothing.
+    # Only a bound claim can be resized, and a spec without a size requests no change.
     if size is None or claim.phase != "Bound" or not has:
         return verdict
     difference = _measure(str(size)) - _measure(has)
     if difference > 0:
         return _grow(view, claim, str(size), verdict)
-    # Kubernetes shrinks no claim, so the request would be refused at each pass.
+    # Kubernetes can't shrink a claim, so the request would be refused in each pass.
     if difference < 0:
         return verdict._replace(
             message=f"{verdict.message} of {has}, which cannot shrink to {size}"
@@ -96,7 +96,7 @@ def _compare(
 
 
 def _grow(view: View, claim: VolumeClaim, size: str, verdict: ClaimVerdict) -> ClaimVerdict:
-    """Ask for more room, once for each edit: a server that refuses now does so in a minute, too."""
+    """Request more storage, once per edit: a refused request would fail again a minute later."""
     pipeline, name = view.pipeline, claim.meta.name
     condition = pipeline.status.find_condition(ConditionType.STORAGE_READY)
     is_known = condition is not None and condition.reason == Reason.CLAIM_NOT_GROWN
@@ -123,7 +123,7 @@ def _grow(view: View, claim: VolumeClaim, size: str, verdict: ClaimVerdict) -> C
 
 
 def _measure(size: str) -> int:
-    """Return bytes; 0 for what is no size."""
+    """Return a size in bytes, or 0 if it is invalid."""
     try:
         return parse_memory(size)
     except ValueError:
@@ -131,10 +131,10 @@ def _measure(size: str) -> int:
 
 
 def judge_claim(claim: VolumeClaim, name: str) -> ClaimVerdict:
-    """Return how a claim stands that is there.
+    """Return the state of an existing claim.
 
     Args:
-        name: what sentences call it.
+        name: name of the claim in sentences.
     """
     problem = _find_problem(claim)
     if problem is not None:
@@ -146,7 +146,7 @@ def judge_claim(claim: VolumeClaim, name: str) -> ClaimVerdict:
             reason=Reason.CLAIM_BOUND,
             message=f"claim {name} has a volume",
         )
-    # Many classes bind a claim only when a pod asks for it, so this is no reason to wait.
+    # Many storage classes bind a claim only when a pod uses it, so do not wait for binding.
     pending = Reason.CLAIM_PENDING.explain(f"claim {name}")
     return ClaimVerdict(
         is_usable=True, truth="Unknown", reason=Reason.CLAIM_PENDING, message=pending
@@ -154,7 +154,7 @@ def judge_claim(claim: VolumeClaim, name: str) -> ClaimVerdict:
 
 
 def _find_problem(claim: VolumeClaim) -> Reason | None:
-    # A pod that mounts it now would keep it half gone.
+    # A pod that mounts a claim during its deletion would keep it half-deleted.
     if claim.meta.is_deleting:
         return Reason.CLAIM_DELETED
     if claim.phase == "Lost":
@@ -164,13 +164,13 @@ def _find_problem(claim: VolumeClaim) -> Reason | None:
 
 
 def _is_full(view: View) -> bool:
-    """Return whether the last attempt ended because no space was left."""
+    """Return whether the last attempt ended because the disk was full."""
     messages = [attempt.status.message for attempt in view.attempts[-1:]]
     return any("no space" in message for message in messages)
 
 
 def _find_missing(view: View, name: str, *, is_given: bool) -> ClaimVerdict:
-    # A named claim is its user's to make, with a class and a size that no spec has.
+    # A named claim must be created by its user: the spec has neither its class nor its size.
     if is_given:
         return describe_problem(Reason.CLAIM_MISSING, name)
     refused = next(
@@ -182,7 +182,7 @@ def _find_missing(view: View, name: str, *, is_given: bool) -> ClaimVerdict:
         None,
     )
     create = Create(Resource.CLAIM, render_claim(view.pipeline))
-    # A refused claim is requested again: a quota may have room by then.
+    # Request a refused claim again: the quota may have room by then.
     if refused is not None:
         return describe_problem(Reason.CLAIM_REFUSED, name, refused.message)._replace(action=create)
     return ClaimVerdict(
@@ -196,7 +196,7 @@ def _find_missing(view: View, name: str, *, is_given: bool) -> ClaimVerdict:
 
 
 def describe_problem(reason: Reason, name: str, detail: str = "") -> ClaimVerdict:
-    """Describe a claim on which nothing is made, and why not."""
+    """Describe a claim that blocks attempts, and why."""
     outcome = f"claim {name}: {detail}" if detail else f"claim {name}"
     return ClaimVerdict(
         is_usable=False,
@@ -208,7 +208,7 @@ def describe_problem(reason: Reason, name: str, detail: str = "") -> ClaimVerdic
 
 
 def is_unbound(pod: Pod) -> bool:
-    """Return whether a pod waits for a claim without a volume, which no node provides."""
+    """Return whether a pod waits for a claim without a volume, which no new node can solve."""
     words = pod.unschedulable
     return is_unplaced(pod) and not is_held(pod) and CLAIMS.search(words) is not None
 
@@ -227,14 +227,14 @@ def lacks_volume(scene: Scene) -> bool:
 def describe_unbound(scene: Scene, pod: Pod) -> str:
     """Describe a pod that waits for a volume, with its claims that may lack one."""
     names = _list_lacking(scene, pod)
-    # The scheduler names a claim that is missing, and none that has no volume.
+    # The scheduler names missing claims, but not claims without a volume.
     unnamed = [name for name in names if f'"{name}"' not in pod.unschedulable]
     claims = f"claim{'s' if len(names) > 1 else ''} {', '.join(names)}: " if unnamed else ""
     return f"Pod {pod.meta.name}: {claims}{pod.unschedulable}"
 
 
 def find_awaited_claim(scene: Scene) -> Block | None:
-    """Return a claim that has a node and no volume; the scheduler reports nothing meanwhile."""
+    """Return a claim that has a node but no volume; the scheduler reports nothing in that state."""
     awaited = {
         claim.meta.name: claim.meta.annotations[_SELECTED_NODE]
         for claim in scene.claims
@@ -250,7 +250,7 @@ def find_awaited_claim(scene: Scene) -> Block | None:
 
 
 def _list_lacking(scene: Scene, pod: Pod) -> list[str]:
-    """Return a pod's claims that may lack a volume: the pipeline's own if one does, else others."""
+    """Return a pod's claims that may lack a volume: the pipeline's own, or else the others."""
     own = [claim.meta.name for claim in scene.claims if claim.phase != "Bound"]
     known = {claim.meta.name for claim in scene.claims}
     names = dict.fromkeys([*pod.claims, *_list_template_claims(scene, pod)])

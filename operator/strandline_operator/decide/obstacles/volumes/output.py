@@ -1,6 +1,6 @@
-"""The claim for outputs, which every pod mounts: whether there is one, and whether all can.
+"""Claim for outputs, which every pod mounts: whether it exists, and can be mounted by all pods.
 
-Its owner alone makes it. This room must not know how it was read, nor what is written to it.
+Only its owner creates it. The module must not know how the claim was read, nor its contents.
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ SHARED, ALONE = "ReadWriteMany", "ReadWriteOncePod"
 
 
 def examine_storage(facts: Pass) -> ClaimVerdict:
-    """Return how both claims stand: the ledger's and that for outputs."""
+    """Return the joint state of both claims: the ledger's, and the one for outputs."""
     view, spec = facts.view, facts.spec
     return _join(examine_claim(view, spec), _examine_output(view, spec))
 
 
 def find_unusable_storage(facts: Pass) -> Block | None:
-    """Find that a pod could not mount its claims, or would wait for them without end."""
+    """Report claims that a pod could not mount, or would wait for forever."""
     storage = examine_storage(facts)
     return None if storage.is_usable else Block(storage.reason, storage.detail)
 
 
 def _examine_output(view: View, spec: PipelineSpec) -> ClaimVerdict | None:
-    """Return what the claim for outputs says; None where the pipeline names none.
+    """Return the state of the claim for outputs.
 
-    None as well where claims may not be read, which is said of the ledger's.
+    Return None if the pipeline names no such claim, or if claims are unreadable, which the state of
+    the ledger's claim already reports.
     """
     facts = spec.storage.output.claim_name
     if facts is None or any(refusal.what == Resource.CLAIM for refusal in view.unread):
         return None
     name, claim = f"{facts} of storage.output", view.output
-    # Class and size of a user's claim are the user's to choose, so none is made here.
+    # Class and size of a user's claim are the user's choice, so the operator does not create it.
     if claim is None:
         return describe_problem(Reason.CLAIM_MISSING, name)
-    # A head alone needs no claim that others can mount.
+    # A head without workers does not need a shared claim.
     if _is_shared(spec) and claim.modes and SHARED not in claim.modes:
         unshared = _refuse_unshared(claim, name)
         if unshared is not None:
@@ -56,40 +57,40 @@ def _examine_output(view: View, spec: PipelineSpec) -> ClaimVerdict | None:
 
 
 def _join(ledger: ClaimVerdict, output: ClaimVerdict | None) -> ClaimVerdict:
-    """Return how both claims stand: as the worse of them does, since a pod needs both."""
+    """Return the worse of the two states, because a pod needs both claims."""
     if output is None:
         return ledger
-    # The one that stands in the way is told; the ledger may have to be made all the same.
+    # Report the blocking claim, but keep the action for the ledger's claim.
     if _rank(output) > _rank(ledger):
         return output._replace(action=ledger.action)
-    # With both claims well, users look here for the name of each.
+    # If both claims are usable, the message lists both names.
     if ledger.truth == output.truth == "True":
         return ledger._replace(message=f"{ledger.message}, and {output.message}")
     return ledger
 
 
 def _rank(storage: ClaimVerdict) -> int:
-    """Return the higher, the more it stands in the way."""
+    """Return the rank of a state; blocking states have the highest."""
     truths = ("True", "Unknown", "False")
     return truths.index(storage.truth) + (0 if storage.is_usable else len(truths))
 
 
 def _is_shared(spec: PipelineSpec) -> bool:
-    """Return whether workers mount the claim beside the head."""
+    """Return whether workers mount the claim in addition to the head."""
     return any(max(group.min_replicas, group.max_replicas or 0) for group in spec.ray.worker_groups)
 
 
 def _refuse_unshared(claim: VolumeClaim, name: str) -> ClaimVerdict | None:
-    """Return what to say of a claim that not all pods can mount.
+    """Return the problem of a claim that not all pods can mount.
 
-    None where it has a worse problem.
+    Return None if it has a worse problem.
     """
-    # A claim that can't be used at all is reported by that worse problem.
+    # An unusable claim is already reported with a worse problem.
     if not WRITABLE & set(claim.modes) or claim.meta.is_deleting or claim.phase == "Lost":
         return None
     outcome = describe_problem(Reason.CLAIM_NOT_SHARED, name, ", ".join(claim.modes))
-    # A claim for one pod alone fails with the first worker.
+    # A claim for a single pod fails with the first worker.
     if set(claim.modes) & WRITABLE == {ALONE}:
         return outcome
-    # All pods may come to one node, as where there is but one: then it works.
+    # All pods may be on one node, for example in a single-node cluster; then the claim works.
     return outcome._replace(is_usable=True, truth="Unknown")

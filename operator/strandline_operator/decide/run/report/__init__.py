@@ -1,4 +1,4 @@
-"""What is reported of a pass: the status in summary, its conditions, and events.
+"""Reports of a pass: summary of the status, conditions, and events.
 
-It must not know how an attempt is brought about or ended.
+The package must not know how an attempt is started or ended.
 """

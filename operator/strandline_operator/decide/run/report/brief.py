@@ -1,7 +1,7 @@
-"""Short forms of a state, for a column of a terminal: composed, never cut.
+"""Short forms of a state for a terminal column: composed, never truncated.
 
-A state comes with shorter forms of itself, and the column shows the longest one that fits. This
-room must not know what the state is.
+A state has several shorter forms, and the column shows the longest one that fits. The module must
+not know the meaning of the state.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def _fits(form: str) -> bool:
 
 
 def list_block_forms(block: Block, prefix: str = "") -> tuple[str, ...]:
-    """Return shorter forms of an obstacle's sentence: without advice, without detail, in words."""
+    """Return shorter forms of an obstacle: without advice, without details, and the reason only."""
     meaning = block.reason.meaning.rstrip(".")
-    # Names of products begin with a capital letter anywhere in a sentence.
+    # Product names keep their capital letter inside a sentence.
     if not meaning.startswith(("KubeRay", *list_names())):
         meaning = f"{meaning[:1].lower()}{meaning[1:]}"
     detail = block.detail.rstrip(".")
@@ -39,7 +39,7 @@ def list_block_forms(block: Block, prefix: str = "") -> tuple[str, ...]:
 
 
 def list_queue_forms(block: Block, prefix: str) -> tuple[str, ...]:
-    """Return shorter forms of a wait in a queue: why, else where and since when."""
+    """Return shorter forms of a wait in a queue: the reason, or the queue and start time."""
     queue, _, rest = block.detail.partition(" since ")
     time, _, why = rest.partition(": ")
     name = queue.rpartition(" ")[2]
@@ -61,7 +61,7 @@ def list_failure_forms(message: str, cause: str) -> tuple[str, ...]:
 
 
 def list_problem_forms(problems: tuple[str, ...]) -> tuple[str, ...]:
-    """Return shorter forms of what is wrong with a spec: the first field, or none."""
+    """Return shorter forms of problems in a spec: the first field, or a general text."""
     field = problems[0].partition(": ")[0] if problems else ""
     more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
     named = f"invalid spec: {field}{more}" if field and " " not in field else ""

@@ -1,6 +1,6 @@
-"""Which conditions a pipeline's status has after a pass, and whether anything is left to do.
+"""Conditions in a pipeline's status after a pass, and whether any work is pending.
 
-This room must not know how a summary is worded.
+The module must not know the wording of a summary.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _PREFLIGHTS: dict[PreflightVerdict, tuple[Truth, Reason]] = {
 
 
 def report_refusals(facts: Pass, standing: PassState) -> Verdict:
-    """Describe what the API server refused in the last pass, where nothing worse is the matter."""
+    """Report refusals of the API server in the last pass, unless there is a worse problem."""
     del standing
     return Verdict(block=read_refusals(facts.view.refusals))
 
 
 def report_obstacle(facts: Pass, standing: PassState) -> Verdict:
-    """Show the obstacle of an attempt in its own status, until the attempt ends."""
+    """Show an attempt's obstacle in the attempt's own status until the attempt ends."""
     active, block = standing.active, standing.decided.block
     if active is None or active.status.end_time is not None:
         return Verdict()
     message = "" if block is None else block.sentence
-    # Most passes meet no obstacle, and a status costs a validation.
+    # Most passes meet no obstacle, and parsing a status is expensive.
     if block is None and active.status.message == message:
         return Verdict()
     status = evolve(active.status, message=message)
@@ -70,7 +70,7 @@ def report_obstacle(facts: Pass, standing: PassState) -> Verdict:
 
 
 def report(facts: Pass, standing: PassState) -> Verdict:
-    """Sum up everything that was decided in phase, state and conditions."""
+    """Sum up all decisions in the phase, the state, and the conditions."""
     summary, storage = sum_up(facts, standing), examine_storage(facts)
     claim = facts.view.claim
     claim_name = facts.spec.storage.ledger.claim_name or (claim.meta.name if claim else "")
@@ -94,9 +94,9 @@ def report(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _find_next_start(facts: Pass, standing: PassState, summary: ConditionSummary) -> float | None:
-    """Return when the next attempt starts, or None while something else holds it back."""
+    """Return when the next attempt starts, or None if another obstacle holds it back."""
     due = standing.status.next_attempt_time
-    # A suspended or blocked pipeline keeps the due time of its attempt, which then starts later.
+    # The attempt of a suspended or blocked pipeline keeps its due time but starts later.
     if summary.phase is not PipelinePhase.WAITING or due is None or due <= facts.now:
         return None
     return due
@@ -105,34 +105,34 @@ def _find_next_start(facts: Pass, standing: PassState, summary: ConditionSummary
 def _show_kind(
     facts: Pass, standing: PassState, status: PipelineStatus, summary: ConditionSummary
 ) -> PipelineStatus:
-    """Show the one condition that tools read by its presence, if any fits."""
-    # A run that has given up needs a person: tools read Stalled as that.
+    """Show the one condition that tools recognize by its presence, if any applies."""
+    # A failed run needs a person, which tools recognize by Stalled.
     if summary.truth == "False":
         return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
-    # The run stands still until a user edits one of the pipelines, or has looked at the held pods.
+    # The run waits until a user edits one of the pipelines, or has inspected the held pods.
     if summary.reason in {Reason.COMES_AFTER_ITSELF, Reason.HELD}:
         return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
     is_open = summary.truth == "Unknown"
-    # A suspension explains the standstill, so tools must not wait for progress.
+    # A suspended pipeline makes no progress, so tools must not wait for it.
     if is_open and facts.spec.suspend:
         suspended = Reason.SUSPENDED
         return _show_only(facts, status, ConditionType.SUSPENDED, suspended, suspended.explain())
-    # A later retry is no roll-out of a change, and Flux would wait for its end.
+    # A later retry does not roll out a change, but Flux would wait for its end.
     if is_open and not _has_run(standing):
         return _show_only(facts, status, ConditionType.RECONCILING, summary.reason, summary.message)
     return _show_only(facts, status)
 
 
 def _has_run(standing: PassState) -> bool:
-    """Return whether an attempt of this run has had its driver running, or has ended."""
-    # Retries of a run that has worked before are no news.
+    """Return whether an attempt of this run has started its driver, or has ended."""
+    # Retries of a run that has already started are not news.
     if any(past.run == standing.status.run for past in standing.status.attempts):
         return True
     return standing.active is not None and standing.active.status.running_time is not None
 
 
 def report_invalid(facts: Pass, standing: PassState) -> Verdict:
-    """Describe what is wrong with the spec; an attempt under way still goes on."""
+    """Report problems of the spec; a running attempt still continues."""
     message = "; ".join(facts.view.pipeline.problems) or "the spec is invalid"
     generation, before = facts.view.pipeline.meta.generation, standing.status
     phase = before.phase if standing.active is not None else PipelinePhase.FAILED
@@ -146,12 +146,12 @@ def report_invalid(facts: Pass, standing: PassState) -> Verdict:
         phase=phase,
     )
     status = _show_only(facts, status, ConditionType.STALLED, "InvalidSpec", message)
-    # Not False: an attempt that is under way may still complete the run.
+    # Unknown instead of False: a running attempt may still complete the run.
     status = _set(facts, status, ConditionType.SUCCEEDED, "Unknown", "InvalidSpec", message)
     stalled = status.find_condition(ConditionType.STALLED)
     if standing.active is not None or stalled is None:
         return Verdict(status)
-    # An edit often mends a spec at once.
+    # Users often fix a spec immediately with another edit.
     since = stalled.last_transition_time
     is_lasting = has_lasted(since, facts.now, _EDIT_SECONDS)
     events = (warn(EventReason.RUN_FAILED, message),) if is_lasting else ()
@@ -159,20 +159,20 @@ def report_invalid(facts: Pass, standing: PassState) -> Verdict:
 
 
 def report_unread(facts: Pass, standing: PassState) -> Verdict:
-    """Describe that too little could be read to decide anything."""
+    """Report that too little could be read to decide anything."""
     block, status = find_unread(facts.view), standing.status
     summary = status.find_condition(ConditionType.SUCCEEDED)
-    # A run that is over stays over, whatever can be read of it.
+    # A finished run stays finished, whatever can be read about it.
     if block is None or (summary is not None and summary.status != "Unknown"):
         return Verdict()
-    # Tools take an object without a status for one that is ready.
+    # Tools treat an object without a status as ready.
     if not facts.view.pipeline.has_status:
         generation = facts.view.pipeline.meta.generation
         status = evolve(status, observed_generation=generation)
         status = _show_only(facts, status, ConditionType.RECONCILING, block.reason, block.message)
     brief = choose_form(block.message, *list_block_forms(block))
     status = evolve(status, state=block.message, summary=brief, next_start_time=None)
-    # The pass that met it first has reported it.
+    # An earlier pass has already reported this obstacle.
     is_new = summary is None or summary.reason != block.reason
     return Verdict(
         _set(facts, status, ConditionType.SUCCEEDED, "Unknown", block.reason, block.message),
@@ -181,7 +181,7 @@ def report_unread(facts: Pass, standing: PassState) -> Verdict:
 
 
 def report_deletion(facts: Pass, standing: PassState, waits_for: str) -> Verdict:
-    """Describe what the deletion waits for."""
+    """Report what blocks the deletion."""
     message = Reason.DELETING.explain(waits_for)
     status = evolve(
         standing.status,
@@ -197,17 +197,17 @@ def report_deletion(facts: Pass, standing: PassState, waits_for: str) -> Verdict
 
 
 def rest(facts: Pass, standing: PassState) -> Verdict:
-    """Note that nothing but the pipeline itself can change anything before the next wake."""
+    """Record that only the pipeline itself can change anything before the next wake."""
     summary = standing.status.find_condition(ConditionType.SUCCEEDED)
     is_plain = summary is not None and (summary.status != "Unknown" or summary.reason in _AT_REST)
     is_clear = not (standing.decided.actions or facts.view.refusals or facts.view.unread)
-    # A later pass records that an end was sent.
+    # A pending report needs another pass to record its result.
     is_sent = not any(is_pending(facts.limits, past) for past in standing.status.attempts)
     return Verdict(is_at_rest=standing.active is None and is_plain and is_clear and is_sent)
 
 
 def report_edit(facts: Pass, standing: PassState) -> Verdict:
-    """Return whether what runs is what the spec says; only an edit is reported."""
+    """Report whether the running attempt matches the spec; only edits cause an event."""
     view, status = facts.view.pipeline, standing.status
     generation = view.status.observed_generation
     is_edited = view.has_status and generation is not None and generation != view.meta.generation
@@ -215,7 +215,7 @@ def report_edit(facts: Pass, standing: PassState) -> Verdict:
     is_over = summary is not None and summary.status != "Unknown"
     old = status.find_condition(ConditionType.SPEC_APPLIED)
     waited = old is not None and old.reason == Reason.WAITS_FOR_NEXT_ATTEMPT
-    # The next attempt is made from this spec.
+    # The next attempt uses this spec.
     is_next = standing.active is None and not is_over
     if not is_next and (is_edited or (is_over and waited)):
         reason = Reason.WAITS_FOR_NEXT_RUN if is_over else Reason.WAITS_FOR_NEXT_ATTEMPT
@@ -231,17 +231,17 @@ def report_edit(facts: Pass, standing: PassState) -> Verdict:
 
 
 def report_preflight(facts: Pass, standing: PassState) -> Verdict:
-    """Tell what a check of this very spec has come to, where that is not what one hopes for."""
+    """Report a failed or unfinished check of the current spec."""
     status, record = standing.status, standing.status.preflight
-    # An edit since then is told in another way.
+    # After an edit, the check describes an outdated spec.
     if record is None or record.generation != facts.view.pipeline.meta.generation:
         return Verdict()
     is_awaited = status.next_attempt_time is not None and not facts.spec.suspend
     truth, reason = _PREFLIGHTS.get(record.verdict, ("True", Reason.APPLIED))
-    # A check that no attempt waits for any more has nothing to report.
+    # If no attempt waits for a check, there is nothing to report.
     if record.verdict is PreflightVerdict.PENDING and is_awaited:
         truth, reason = "Unknown", Reason.PREFLIGHT
-    # A passed check is what users expect, so SpecApplied stays as it was.
+    # A passed check is normal, so SpecApplied stays unchanged.
     if record.verdict is PreflightVerdict.PASSED:
         return Verdict()
     message = reason.explain(record.message)
@@ -249,9 +249,9 @@ def report_preflight(facts: Pass, standing: PassState) -> Verdict:
 
 
 def report_published(facts: Pass, standing: PassState) -> Verdict:
-    """Tell whether the last complete run has met what the spec requires before publishing."""
+    """Report whether the last complete run has met the spec's requirements for publishing."""
     status, reported = standing.status, ConditionType.PUBLISHED
-    # Without requirements `latest` follows every publication, and there is nothing to tell.
+    # Without requirements `latest` follows every publication, so omit the condition.
     if facts.spec.publish is None:
         return Verdict(evolve(status, conditions=drop_conditions(status.conditions, [reported])))
     summary = status.find_condition(ConditionType.SUCCEEDED)
@@ -262,7 +262,7 @@ def report_published(facts: Pass, standing: PassState) -> Verdict:
     if summary.status == "False" and cause is Cause.REQUIREMENTS_NOT_MET:
         message = standing.newest.status.message if standing.newest else summary.message
         return Verdict(_set(facts, status, reported, "False", cause.value, message))
-    # Requirements that came after the end of the run were not looked at.
+    # Requirements added after the end of the run were not checked.
     if summary.status == "True" and (former is None or former.status != "True"):
         message = Reason.PUBLISHED.explain(_describe_published(facts, standing))
         return Verdict(_set(facts, status, reported, "True", Reason.PUBLISHED, message))
@@ -273,7 +273,7 @@ def _describe_published(facts: Pass, standing: PassState) -> str:
     status, publish, newest = standing.status, facts.spec.publish, standing.newest
     files = facts.spec.output_location
     output = f", files at {files}" if files else ""
-    # Which revision was handed over only the driver knows, and says last.
+    # Only the driver's final report contains the revision that was handed over.
     outcome = newest.status.outcome if newest is not None else None
     is_delivered = publish is not None and publish.to is not None
     more = f"; {outcome.message}" if is_delivered and outcome is not None else ""
@@ -281,7 +281,7 @@ def _describe_published(facts: Pass, standing: PassState) -> str:
 
 
 def report_unknown(facts: Pass, standing: PassState) -> Verdict:
-    """Tell which fields of the spec are ignored: its definition is newer than this operator."""
+    """Report ignored fields of the spec: its definition is newer than this operator."""
     unknown, reported = facts.view.pipeline.unknown, ConditionType.FIELDS_IGNORED
     if unknown:
         reason = Reason.OPERATOR_IS_OLDER
@@ -318,9 +318,10 @@ def _show_only(
     reason: str = "",
     message: str = "",
 ) -> PipelineStatus:
-    """Keep this one, or none, of the conditions that are there only when they are true."""
-    # An untrue condition is removed, not set to False: tools read its mere presence. A condition
-    # that stays keeps its time, or each pass would write the status and so bring about the next.
+    """Keep only the given condition among those that exist only while they are true."""
+    # Remove an untrue condition instead of setting it to False: tools react to its presence. Keep
+    # the time of a remaining condition: otherwise each pass would write the status and trigger the
+    # next.
     untrue = [type_ for type_ in _ONLY_WHEN_TRUE if type_ is not only]
     status = evolve(status, conditions=drop_conditions(status.conditions, untrue))
     return status if only is None else _set(facts, status, only, "True", reason, message)

@@ -1,6 +1,6 @@
-"""What events report of a pass: workers that are lost, a pipeline that is held back or waits.
+"""Events of a pass: lost workers, and pipelines that are suspended or wait.
 
-Each is reported once, where it begins; this room must not write the status.
+Each event is reported once, at the beginning. The module must not write the status.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.plan import Count
 
-# Nearly every run is so for some seconds; where it stays so, the attempt's end tells of it.
+# Nearly every run is in these states for some seconds; if they last, the attempt's end reports
+# them.
 _USUAL = frozenset(
     {
         Reason.CLAIM_PENDING,
@@ -27,17 +28,17 @@ _USUAL = frozenset(
     }
 )
 
-# Some of them stay, and then a person has to act.
+# If one of these lasts, a person must act.
 _LASTING = frozenset({Reason.CLAIM_PENDING, Reason.UNSCHEDULABLE})
 _GRACE_SECONDS = 300.0
 
 
 def report_losses(facts: Pass, standing: PassState) -> Verdict:
-    """Tell of the workers that an attempt has lost since, and goes on without."""
+    """Report newly lost workers of an attempt that continues without them."""
     scene, after = facts.scene, standing.newest
     if scene is None or after is None:
         return Verdict()
-    # A loss that ended the attempt is no incident.
+    # A loss that ended the attempt is not an incident.
     if after.status.incidents <= scene.attempt.status.incidents:
         return Verdict()
     # The records in the status ensure that each loss is reported once.
@@ -50,14 +51,14 @@ def report_losses(facts: Pass, standing: PassState) -> Verdict:
 
 
 def report_changes(facts: Pass, standing: PassState) -> Verdict:
-    """Report that the pipeline is held back from now on, goes on, or waits."""
+    """Report that the pipeline is now suspended, resumed, or waiting."""
     before, after = facts.view.pipeline.status, standing.status
     summary = after.find_condition(ConditionType.SUCCEEDED)
     was_held = before.find_condition(ConditionType.SUSPENDED) is not None
     is_held = after.find_condition(ConditionType.SUSPENDED) is not None
     if is_held and not was_held:
         verdict = Verdict(events=(add_event(EventReason.SUSPENDED, EventReason.SUSPENDED.meaning),))
-    # A run that ended while it was held does not go on.
+    # A run that ended during its suspension does not resume.
     elif was_held and not is_held and summary is not None and summary.status == "Unknown":
         verdict = Verdict(events=(add_event(EventReason.RESUMED, EventReason.RESUMED.meaning),))
     else:
@@ -67,9 +68,9 @@ def report_changes(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _report_redo(facts: Pass, standing: PassState) -> Verdict:
-    """Report once in a run that finished sources are done again."""
+    """Report once per run that finished sources are processed again."""
     before, progress = facts.view.pipeline.status.progress, standing.status.progress
-    # An attempt that follows does again what is left, and the run has been told.
+    # Later attempts of the run continue the repeated work, which has been reported.
     if progress is None or not progress.redone or (before is not None and before.redone):
         return Verdict()
     driver = facts.scene.driver if facts.scene is not None else None
@@ -81,17 +82,17 @@ def _report_redo(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:
-    """Report once that pods are kept, for people to look at."""
+    """Report once that pods are kept for inspection."""
     former = before.find_condition(ConditionType.SUCCEEDED)
     was_held = former is not None and former.reason == Reason.HELD
-    # The hold's first pass has reported it.
+    # The first pass of the hold has reported it.
     if summary is None or summary.reason != Reason.HELD or was_held:
         return Verdict()
     return Verdict(events=(warn(EventReason.PODS_HELD, summary.message),))
 
 
 def _report_lasting(facts: Pass, standing: PassState, block: Block) -> Verdict:
-    """Report what usually passes by itself once it has kept an attempt waiting for long."""
+    """Report a usually brief obstacle after it has delayed an attempt for a long time."""
     since = standing.active.status.start_time if standing.active is not None else None
     if (
         block.reason not in _LASTING
@@ -103,9 +104,9 @@ def _report_lasting(facts: Pass, standing: PassState, block: Block) -> Verdict:
 
 
 def _report_block(facts: Pass, standing: PassState) -> Verdict:
-    """Describe what the pipeline waits for, once."""
+    """Report the obstacle that the pipeline waits for, once."""
     block = standing.decided.block
-    # An event for each start would bury those that a person has to act on.
+    # An event for each start would hide events that need action.
     if block is None:
         return Verdict()
     if block.reason in _USUAL:
@@ -114,10 +115,10 @@ def _report_block(facts: Pass, standing: PassState) -> Verdict:
         status.find_condition(ConditionType.SUCCEEDED)
         for status in (facts.view.pipeline.status, standing.status)
     )
-    # An obstacle to a run that is over concerns no user.
+    # Users need no event about an obstacle to a finished run.
     if summary is None or summary.reason != block.reason:
         return Verdict()
-    # The pass that met the obstacle first has reported it.
+    # An earlier pass has already reported this obstacle.
     if former is not None and former.reason == summary.reason:
         return Verdict()
     return Verdict(events=(warn(EventReason.BLOCKED, block.message),))

@@ -1,6 +1,6 @@
-"""A pipeline in a few words: its phase, its state for people, and what its run has come to.
+"""Summary of a pipeline: its phase, its state for people, and the result of its run.
 
-This room must not know which conditions those words go into, but for `Succeeded`.
+The module must not know conditions, except `Succeeded`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _BEFORE_RUNNING = frozenset({AttemptPhase.PENDING, AttemptPhase.QUEUED, AttemptP
 
 
 class ConditionSummary(NamedTuple):
-    """A pipeline in a few words.
+    """Summary of a pipeline.
 
     Attributes:
-        truth: of `Succeeded`, with its reason and message.
+        truth: status of `Succeeded`; `reason` and `message` belong to it too.
         state: the current activity, for people. None keeps the previous state.
         forms: shorter forms of the state; the last one fits into a column of a terminal.
     """
@@ -57,10 +57,10 @@ class ConditionSummary(NamedTuple):
 
 
 def report_progress(facts: Pass, standing: PassState) -> Verdict:
-    """Take over the newest attempt's progress, and what its publications lead to."""
+    """Copy the newest attempt's progress, and the consequences of its publications."""
     del facts
     newest = standing.newest
-    # An earlier run's progress stands until the next run begins.
+    # Keep the earlier run's progress until the next run starts.
     if newest is None:
         return Verdict()
     attempt, before = newest.status, standing.status
@@ -77,17 +77,17 @@ def _is_behind(before: Progress | None, progress: Progress) -> bool:
 
 
 def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
-    """Return what a pipeline has come to in this pass."""
+    """Return the summary of a pipeline in this pass."""
     status = standing.status
-    # A running attempt says more than anything that is due after it.
+    # A running attempt is more important than anything due after it.
     if standing.active is not None:
         return _sum_up_attempt(facts, standing, standing.active)
     if status.next_attempt_time is not None:
         return _sum_up_wait(facts, standing, status.next_attempt_time)
-    # The end of an attempt waits for the namespace's defaults before anything follows it.
+    # The end of an attempt is counted only when the namespace's defaults are readable.
     if standing.is_uncounted:
         return _sum_up_wait(facts, standing, facts.now)
-    # No attempt is due, and the last one ended badly: the law has given up.
+    # No attempt is due and the last one failed, so the retry policy has given up.
     if status.retry_cause is not None:
         message = status.state or f"the last attempt ended with {status.retry_cause}"
         cause = status.retry_cause.value
@@ -100,7 +100,7 @@ def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
 
 def _sum_up_success(status: PipelineStatus) -> ConditionSummary:
     progress = status.progress or Progress()
-    # The driver of the last attempt may have left no counts.
+    # The driver of the last attempt may have reported no counts.
     counts = f" ({progress.text})" if progress.total is not None else ""
     redone = progress.redone
     suffix = counts
@@ -120,7 +120,7 @@ def _sum_up_success(status: PipelineStatus) -> ConditionSummary:
 
 
 def _sum_up_attempt(facts: Pass, standing: PassState, active: AttemptObject) -> ConditionSummary:
-    """Sum up a pipeline whose attempt is under way."""
+    """Sum up a pipeline with a running attempt."""
     attempt: AttemptStatus = active.status
     block = _specify(facts, standing.decided.block)
     is_early = attempt.phase in _BEFORE_RUNNING
@@ -138,7 +138,7 @@ def _sum_up_attempt(facts: Pass, standing: PassState, active: AttemptObject) -> 
         return _sum_up_held(active)
     reason = _REASONS.get(attempt.phase, Reason.RUNNING)
     brief = state = f"attempt {active.spec.number}: {attempt.phase.value}"
-    # An edit that does more again than was meant is best stopped early.
+    # Show repeated work early: the user can still stop an edit that repeats more than intended.
     redone = attempt.progress.redone if attempt.progress else 0
     state += f", {redone} source{'s' * (redone != 1)} processed again" if redone else ""
     message = f"{state}; {attempt.message}".rstrip("; ")
@@ -146,9 +146,9 @@ def _sum_up_attempt(facts: Pass, standing: PassState, active: AttemptObject) -> 
 
 
 def _specify(facts: Pass, block: Block | None) -> Block | None:
-    """Return an obstacle; of a claim without a volume, with the reason that the claim itself has.
+    """Return an obstacle; for a claim without a volume, use the claim's own, more precise reason.
 
-    Its own condition says whether it is lost, is being deleted, or is missing.
+    The claim's condition distinguishes a lost, a deleted, and a missing claim.
     """
     if block is None or block.reason is not Reason.CLAIM_PENDING:
         return block
@@ -158,12 +158,12 @@ def _specify(facts: Pass, block: Block | None) -> Block | None:
 
 
 def _is_of_room(block: Block) -> bool:
-    """Return whether it may last for hours with nothing else to tell."""
+    """Return whether an obstacle is missing capacity, which may last for hours."""
     return block.reason in {Reason.NO_ROOM, Reason.NODE_ON_ITS_WAY}
 
 
 def _sum_up_held(active: AttemptObject) -> ConditionSummary:
-    """Sum up a pipeline whose run has failed; as long as pods are kept its cause is not final."""
+    """Sum up a failed run with held pods; its cause is final only after the hold."""
     until = format_time(round(active.status.held_until or 0))
     state = (
         f"attempt {active.spec.number} failed with {active.status.cause} and is not retried; its "
@@ -175,10 +175,10 @@ def _sum_up_held(active: AttemptObject) -> ConditionSummary:
 
 
 def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSummary:
-    """Sum up a pipeline of which an attempt is due, now or later."""
+    """Sum up a pipeline with an attempt that is due now or later."""
     status, block = standing.status, standing.decided.block
     suspended = Reason.SUSPENDED.explain()
-    # A user's suspension explains the wait, so no obstacle is reported meanwhile.
+    # A user's suspension explains the wait, so do not report obstacles.
     if facts.spec.suspend:
         return ConditionSummary(
             PipelinePhase.SUSPENDED,
@@ -196,7 +196,7 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
             PipelinePhase.PENDING, "Unknown", block.reason, block.message, state, forms
         )
     if not facts.view.turn.is_open and due <= facts.now:
-        # For a while, or as long as the limit is 0.
+        # The limit closed dispatch either for a while, or permanently because it is 0.
         is_stopped = facts.view.turn.opens_at is None
         hold_reason = Reason.DISPATCH_STOPPED if is_stopped else Reason.RETRIES_HELD_BACK
         words = hold_reason.explain()
@@ -218,20 +218,20 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
         )
     state = _word_wait(facts, status, due)
     waiting = Reason.WAITING_TO_RETRY
-    # The law's sentence comes first; what limits the attempt follows it.
+    # The retry sentence comes first, and the limit follows.
     forms = (state.partition("; ")[0], f"next attempt at {format_time(due)}")
     return ConditionSummary(PipelinePhase.WAITING, "Unknown", waiting, state, state, forms)
 
 
 def _word_wait(facts: Pass, status: PipelineStatus, due: float) -> str:
-    """Word a wait for the next attempt as the law of retries has: with the cause and the budget.
+    """Describe the wait for the next attempt, with cause and budget from the retry policy.
 
-    What stood there of an obstacle, or of a suspension, is past.
+    An obstacle or suspension that was in the state before is over.
     """
     before = facts.view.pipeline.status
     former = before.find_condition(ConditionType.SUCCEEDED)
     was_wait = former is not None and former.reason == Reason.WAITING_TO_RETRY
-    # The law's sentence has cause and budget, which are not known here.
+    # Keep the retry policy's sentence: its cause and budget are not available here.
     if status.state and (was_wait or status.state != before.state):
         return status.state
     after = f" after {status.retry_cause}" if status.retry_cause is not None else ""

@@ -1,1 +1,1 @@
-"""Runs that begin by the clock."""
+"""Scheduled runs."""

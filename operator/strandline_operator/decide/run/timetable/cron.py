@@ -1,7 +1,7 @@
-"""Which moments a cron expression means: the one place that knows the library for it.
+"""Start times of a cron expression; the only user of the cron library.
 
-Pure: the time is given. Where clocks are set forward or back by the zone's rules, a run at a fixed
-hour begins once, as Debian's cron has it.
+Pure: time is a parameter. When daylight saving time shifts the clock, a run at a fixed hour starts
+once, as in Debian's cron.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from cronsim import CronSim, CronSimError
 
 from strandline_api.spec.schedule import RunSchedule
 
-# So many starts are counted at most, as of an operator that was away for long.
+# Maximum number of counted starts, for example after a long outage of the operator.
 MOST_STARTS = 1000
 
 
 class Starts(NamedTuple):
-    """Moments that have passed: the latest, and how many; None where there is none."""
+    """Start times that have passed: the latest, or None if there is none, and their number."""
 
     latest: float | None
     number: int
 
 
 def find_next(schedule: RunSchedule, after: float) -> float | None:
-    """Return the first moment after a time, in seconds since the epoch; None: there is none."""
+    """Return the first start after a time, in seconds since the epoch, or None if there is none."""
     return next(_list_moments(schedule, after), None)
 
 
 def count_starts(schedule: RunSchedule, after: float, now: float) -> Starts:
-    """Count the moments after a time, up to now; `MOST_STARTS` stands for so many or more."""
+    """Count the starts after a time, up to now, but at most `MOST_STARTS`."""
     past = takewhile(lambda time: time <= now, _list_moments(schedule, after))
     passed = list(islice(past, MOST_STARTS))
     latest = passed[-1] if passed else None
     if len(passed) == MOST_STARTS:
-        # Looked for from now on backwards, since counting up to it would take too long.
+        # Search backwards from now, because counting forwards would take too long.
         latest = next(_list_moments(schedule, now + 1.0, is_backwards=True), latest)
     return Starts(latest, len(passed))
 
@@ -51,6 +51,6 @@ def _list_moments(
         moments = CronSim(schedule.cron, moment, reverse=is_backwards)
         for local_moment in moments:
             yield local_moment.timestamp()
-    # A rule whose time never comes, or whose zone only a newer release knows.
+    # A rule that never matches, or a time zone that this release does not have.
     except (CronSimError, ZoneInfoNotFoundError, OverflowError, ValueError):
         return

@@ -1,8 +1,8 @@
-"""Runs that begin by the clock, with names of their own.
+"""Scheduled runs and their names.
 
-A name follows from the time, and that time is accounted for in the same status that begins the run,
-so however often a pass is cut short, a start makes one run or none. The spec is not touched: its
-`runId` still begins a run when a user changes it. This room must not know cron.
+A name follows from the start time, and the write that starts the run also records that time.
+Interrupted passes thus start a run at most once. The spec does not change: its `runId` still starts
+a run when a user changes it. The module must not know cron.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from strandline_operator.decide.run.timetable.cron import count_starts, find_nex
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, warn
 
-# A clock that is set back by less than these seconds makes no second run of the same time.
+# A clock set back by less than this does not start a second run of the same time.
 _LEAST_STEP = 300.0
 
 
 def begin_scheduled_run(facts: Pass, standing: PassState) -> Verdict:
-    """Begin the run whose time has come, where nothing goes on, and tell of those left out."""
+    """Start the due run if none is in progress, and report skipped runs."""
     schedule, before = facts.spec.schedule, standing.status.schedule
-    # A removed schedule leaves no time behind, or its next one would still be shown.
+    # A removed schedule must not leave a next start time in the status.
     if schedule is None:
         return _keep(standing, None) if before is not None else Verdict()
-    # A new rule counts from now on: no past time was ever due by it.
+    # A new rule applies from now on: none of its earlier times was ever due.
     if before is None or before.rule != schedule.rule:
         missed = before.missed if before is not None else 0
         return _keep(standing, _account(schedule, facts.now, ScheduleStatus(missed=missed)))
-    # The clock was ahead for a while: what it has accounted for is still to come.
+    # The clock was ahead for a while, so recorded start times are still to come.
     if before.last_time - facts.now > _LEAST_STEP:
         return _keep(standing, _account(schedule, facts.now, before))
     starts = count_starts(schedule, before.last_time, facts.now)
-    # No start was due since the last look.
+    # No start was due since the last pass.
     if starts.latest is None:
         return Verdict(wakes=(before.next_time,))
     why = _find_hindrance(facts, standing, schedule, starts.latest)
@@ -57,22 +57,22 @@ def begin_scheduled_run(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _find_hindrance(facts: Pass, standing: PassState, schedule: RunSchedule, time: float) -> str:
-    """Return why the run that is due can't begin; empty where nothing keeps it."""
+    """Return why the due run can't start; empty if nothing prevents it."""
     status = standing.status
     if facts.spec.suspend:
         return "the pipeline is suspended"
-    # An ended attempt is counted by now, and has its successor's time where one follows.
+    # An ended attempt is already counted, and any successor has its due time.
     if standing.active is not None or status.next_attempt_time is not None:
         return f"run {status.run!r} is still in progress"
     latest = schedule.starting_deadline_seconds
-    # A start so late is of no use, by the user's own bound.
+    # The user's own limit declares a start this late useless.
     if latest is not None and facts.now - time > latest:
         return "the operator was not running, and schedule.startingDeadline had passed"
     return ""
 
 
 def _account(schedule: RunSchedule, time: float, before: ScheduleStatus) -> ScheduleStatus:
-    """Return the status in which all starts up to a time are accounted for."""
+    """Return the schedule's status with all starts up to a time recorded."""
     next_time = find_next(schedule, time)
     return evolve(before, rule=schedule.rule, last_time=time, next_time=next_time)
 
