@@ -1,4 +1,4 @@
-"""What a pipeline is: tasks, stages, tokens, shapes and the checks made before anything runs.
+"""Pipelines as data: tasks, stages, tokens, shapes, and the checks before a run.
 
-The lowest room of the runtime. It knows nothing of disks, ledgers, Ray or the command line.
+The lowest package of the runtime. It must not know disks, ledgers, Ray, or the command line.
 """

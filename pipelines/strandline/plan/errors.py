@@ -10,12 +10,12 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 class Advice(NamedTuple):
-    """What to do about an error, as data: the shell and Python word it, each in its own way.
+    """A remedy as data. The shell and the Python API word it differently.
 
     Attributes:
-        command: of the command line.
-        settings: fields of the manifest's `spec`, each with a value.
-        options: of the command, such as `--missing`.
+        command: command of the command line.
+        settings: fields of the manifest's `spec`, with values.
+        options: options of the command, such as `--missing`.
     """
 
     command: str
@@ -24,13 +24,13 @@ class Advice(NamedTuple):
 
 
 class StrandlineError(Exception):
-    """An expected end. The message is one sentence that says what to do.
+    """An expected failure. The message is one sentence with a remedy.
 
     Attributes:
-        exit_code: what the process exits with.
-        cause: where more is known than the exit code tells.
-        is_lasting: another attempt on the same machine would end the same way.
-        advice: a command that may help, which is not in the message.
+        exit_code: exit code of the process.
+        cause: cause of the failure if it is more precise than the exit code.
+        is_lasting: another attempt on the same machine would fail in the same way.
+        advice: a command that may help; not part of the message.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.APPLICATION_ERROR
@@ -40,14 +40,14 @@ class StrandlineError(Exception):
 
 
 class StageStoppedError(StrandlineError):
-    """A stage has nothing to work with, whatever task it is handed: no source fails of it.
+    """A stage cannot process any task, so no source is to blame.
 
     A stage raises it from `process`. The attempt ends with its message.
 
     Args:
-        message: one sentence that says what to do.
-        is_lasting: another attempt would end the same way.
-        cause: of the attempt's end, if one fits better than `ApplicationError`.
+        message: one sentence with a remedy.
+        is_lasting: another attempt would fail in the same way.
+        cause: cause of the attempt's end if it is more precise than `ApplicationError`.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class StageStoppedError(StrandlineError):
 
 
 class StageInterruptedError(StageStoppedError):
-    """A stage has left its task, since the run stops; the next run works on the task again."""
+    """A stage has left its task because the run stops. The next run repeats the task."""
 
     exit_code = ExitCode.INTERRUPTED
 
@@ -68,10 +68,10 @@ class StageInterruptedError(StageStoppedError):
 
 
 class BudgetSpentError(StageStoppedError):
-    """A stage has spent what the pipeline allows it; raised, the next attempt goes on there.
+    """A stage has spent its budget. With a larger budget, the next attempt continues.
 
     Args:
-        message: one sentence that says of what, and how to go on.
+        message: one sentence that names the budget and how to continue.
     """
 
     exit_code = ExitCode.BUDGET_SPENT
@@ -80,12 +80,12 @@ class BudgetSpentError(StageStoppedError):
         super().__init__(message, is_lasting=True)
 
 
-# Errors of the system about a path that is not as it should be; all others may pass.
+# System errors about a wrong path. All other system errors may be temporary.
 _OF_PATHS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
 def may_pass(error: BaseException) -> bool:
-    """Return whether an error may be another's fault, such as a server's that does not answer."""
+    """Return whether an error may be temporary, such as a server that does not respond."""
     return isinstance(error, OSError) and not isinstance(error, _OF_PATHS)
 
 
@@ -99,7 +99,7 @@ def code_of(error: BaseException) -> ExitCode:
 
 
 class MixtureError(StageStoppedError):
-    """A mixture can't be had from these files, however often it is tried."""
+    """These files cannot form the mixture, and retrying will not help."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 

@@ -1,6 +1,7 @@
-"""What decides a pipeline's output, as one digest and as the parts that explain a difference.
+"""Fingerprint of a pipeline: everything that determines its output, as a digest and as parts.
 
-Resources, worker counts and batch sizes are not in it: they change speed, not output.
+The parts explain a difference. Resources, worker counts, and batch sizes are not included: they
+change speed, not output.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ MODULE_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # `module:name`
 
 
 class Fingerprint(NamedTuple):
-    """A digest and the flat `path -> value` parts it was made of.
+    """A digest, and the flat `path -> value` parts that it covers.
 
     Attributes:
-        growing: paths of lists that may grow at their end: what is made already stays as it is.
-        unread: sentences on code and folders that may determine the output and have no part.
+        growing: paths of lists that may grow at their end without invalidating finished sources.
+        unread: sentences about code and folders that may affect the output but have no part.
     """
 
     digest: str
@@ -43,7 +44,7 @@ def compute_fingerprint(
     """Compute the fingerprint of `name -> (use, stage, group)` in pipeline order.
 
     Args:
-        code: what of the code that was brought decides the output, by path.
+        code: parts of the code that the pipeline brings, by path.
     """
     parts: dict[str, Any] = {"order": list(stages), **(code or {})}
     for name, (use, stage, group) in stages.items():
@@ -60,7 +61,7 @@ def compute_fingerprint(
     growing = frozenset(
         f"{name}.with.{to_camel(value)}"
         for name, (_, stage, _) in stages.items()
-        for value in getattr(stage, "adding", ())  # of a source
+        for value in getattr(stage, "adding", ())  # sources only
     )
     return Fingerprint(_digest(parts), parts, growing)
 
@@ -99,10 +100,10 @@ def adopt_code(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
 
 
 def keep_code(old: Mapping[str, Any], fingerprint: Fingerprint) -> Fingerprint:
-    """Return a fingerprint without files that were not there when old parts were recorded.
+    """Return a fingerprint without files that did not exist when the old parts were recorded.
 
-    A stage may write to a path that a parameter names, such as a log or a cache. So a file that
-    appears is no edit, and stays out of what later runs compare.
+    A stage may write to a path that a parameter names, such as a log or a cache. A new file at that
+    path is no edit, so later runs do not compare it.
 
     Args:
         old: parts of a fingerprint.
@@ -145,7 +146,7 @@ def _digest(parts: Mapping[str, Any]) -> str:
 
 
 def _find_unused(stage: Stage) -> frozenset[str]:
-    """Return the parameters of a later release that still have their defaults."""
+    """Return the parameters of later releases that have their default values."""
     fields = type(stage.params).model_fields
     return frozenset(
         name
@@ -191,14 +192,14 @@ def find_differing(
 
 
 def _is_unknown(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Return whether a part can't be compared.
+    """Return whether a part cannot be compared.
 
-    Earlier releases recorded no code. Their ledgers count as made by the current code, or the
-    upgrade alone would redo them.
+    Earlier releases recorded no code. Their ledgers count as written by the current code; otherwise
+    the upgrade alone would invalidate them.
     """
     if _is_code(path, old) or _is_code(path, new):
         return path not in old or path not in new or not _is_edited(path, old, new)
-    # The lines of a conversation's function, with comments. The code of its module covers them.
+    # This part holds the function's lines with comments. The code of its module covers it.
     code = path.removesuffix(_CONVERSATION) + _CODE
     return path.endswith(_CONVERSATION) and code in old and code in new
 
@@ -223,7 +224,7 @@ def _describe_code(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[s
 def find_first_change(
     old: Mapping[str, Any], new: Mapping[str, Any], growing: Collection[str] = ()
 ) -> str | None:
-    """Return the first stage of `new` whose output may differ; None: the outputs are the same.
+    """Return the first stage of `new` whose output may differ, or None for equal outputs.
 
     Args:
         old, new: parts of fingerprints.
@@ -231,7 +232,7 @@ def find_first_change(
     """
     paths = find_differing(old, new, growing)
     order, before = new.get("order", ()), old.get("order", ())
-    # Packages may be used by any stage, brought code by those alone that name a module.
+    # Every stage may use the packages; only stages that name a module use the brought code.
     if "code.packages" in paths and order:
         return str(order[0])
     is_code_changed = any(path.startswith("code.") for path in paths)
@@ -255,7 +256,7 @@ def _name_code(file: str, value: str | None) -> str:
 
 
 def _has_grown(old: object, new: object) -> bool:
-    """Return whether a list has something more at its end, and else nothing has changed."""
+    """Return whether a list has only gained items at its end."""
     return isinstance(old, list) and isinstance(new, list) and new[: len(old)] == old
 
 

@@ -1,7 +1,7 @@
-"""How to get a package that is needed and not installed.
+"""How to install a missing package.
 
-It looks whether a module could be imported, and imports none unasked: some take a second. A pack
-names the packages of its stages; those of the core are here.
+The module checks whether a package could be imported, but imports it only on request: some imports
+take a second. Packs name the packages of their stages; the core's are listed here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CORE = (
 
 
 def list_missing(modules: Iterable[str]) -> list[str]:
-    """Return those of top-level modules that are not installed."""
+    """Return the top-level modules that are not installed."""
     return [module for module in modules if find_spec(module) is None]
 
 
@@ -38,7 +38,7 @@ def list_packages() -> tuple[Dependency, ...]:
 
 
 def find_package(module: str) -> Dependency | None:
-    """Return the package with a module; None for one that neither the core nor a pack names."""
+    """Return the package with a module, or None if neither the core nor a pack lists it."""
     top = module.partition(".")[0]
     return next((each for each in list_packages() if each.module == top), None)
 
@@ -58,10 +58,10 @@ def advise(module: str) -> str:
 
 
 def load_module(module: str) -> Any:  # noqa: ANN401 - a module
-    """Return a module that not every installation has.
+    """Return a module that is not part of every installation.
 
     Raises:
-        ImportError: it is not here; the message says how to get it.
+        ImportError: the module is missing; the message contains the install command.
     """
     try:
         return import_module(module)
@@ -71,7 +71,7 @@ def load_module(module: str) -> Any:  # noqa: ANN401 - a module
 
 
 def explain_import(error: ImportError) -> str:
-    """Explain an import that failed: which package is missing, and how to get it."""
+    """Explain a failed import: the missing package, and how to install it."""
     text = " ".join(str(error).split())
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return text or type(error).__name__

@@ -1,6 +1,6 @@
-"""Which sources must be worked on as one since they share storage, and how groups spread.
+"""Partitions: sources that must be processed together because they share storage.
 
-Pure: items, and the names of what each of them shares. It knows neither stages nor ledgers.
+Pure: items, and the names of their shared storage. The module must not know stages or ledgers.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-_NEAR = 64  # whole numbers on either side of a chunk that are tried in its stead
+_NEAR = 64  # distance of the chunk sizes to try around the given one
 
 
 class Joining:
-    """The finest groups in which all items that share something are together.
+    """The finest groups in which all items with shared storage are together.
 
-    Two items are in one group where a chain of shares leads from one to the other, whichever stage
-    has declared its links. Items are numbered as they are added; a group is known by its least
-    item.
+    Two items are in one group if a chain of shared names connects them, regardless of the stage
+    that declared the names. Items are numbered in the order of adding; the smallest number
+    identifies a group.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Joining:
         return len(self._parents)
 
     def add(self, shares: Iterable[str]) -> None:
-        """Add the next item, with the names of what it shares."""
+        """Add the next item, with the names of its shared storage."""
         item = len(self._parents)
         self._parents.append(item)
         for name in shares:
@@ -45,10 +45,10 @@ class Joining:
 
 
 def find_chain(shares: Mapping[str, Collection[str]]) -> list[str]:
-    """Return why items are together: item, name, item, ... from the least to the farthest.
+    """Return the chain that connects a group: item, name, item, and so on, from the smallest item.
 
     Args:
-        shares: the names of what each item shares, by item; all of one group.
+        shares: names of shared storage by item, of one group.
     """
     holders: dict[str, list[str]] = defaultdict(list)
     for item in sorted(shares):
@@ -80,9 +80,9 @@ class LargestGroup(NamedTuple):
     """The largest group of some sources.
 
     Attributes:
-        size: its sources.
-        total: all of them.
-        is_chain: nothing is shared by all of its sources; links from one to the next made it.
+        size: number of its sources.
+        total: number of all sources.
+        is_chain: its sources share no common name; pairwise links connect them.
     """
 
     size: int
@@ -91,7 +91,7 @@ class LargestGroup(NamedTuple):
 
     @property
     def holds_most(self) -> bool:
-        """Return whether more than half of all sources are in it."""
+        """Return whether the group has more than half of all sources."""
         return 2 * self.size > self.total
 
 
@@ -99,7 +99,7 @@ def find_largest(shares: Sequence[Collection[str]]) -> LargestGroup:
     """Return the largest group of items.
 
     Args:
-        shares: the names of what each item shares.
+        shares: names of the shared storage of each item.
     """
     groups = _join(shares)
     group, size = max(Counter(groups).items(), key=lambda pair: pair[1], default=(0, 0))
@@ -110,7 +110,7 @@ def find_largest(shares: Sequence[Collection[str]]) -> LargestGroup:
 
 
 def find_usual_size(shares: Sequence[Collection[str]]) -> int:
-    """Return how many items most groups have; 1 of none."""
+    """Return the most frequent group size, or 1 without groups."""
     sizes = Counter(Counter(_join(shares)).values())
     return max(sizes.items(), key=lambda pair: (pair[1], pair[0]), default=(1, 0))[0]
 
@@ -125,14 +125,13 @@ def _join(shares: Iterable[Iterable[str]]) -> list[int]:
 def find_chunk(
     chunk: int, usual: int, most: int, measure: Callable[[int], LargestGroup | None]
 ) -> tuple[int, LargestGroup] | None:
-    """Return the nearest chunk that chains nothing large, and its largest group.
+    """Return the nearest chunk size without a large chain, and its largest group.
 
     Args:
-        chunk: the one that doesn't.
-        usual: the usual number of sources in a group of the other side; the borders of those are to
-            be met.
-        most: sources that a group may have.
-        measure: returns the largest group with another chunk; None where that may not be.
+        chunk: the chunk size that causes a chain.
+        usual: usual group size of the other side, whose borders chunks should meet.
+        most: limit of sources in a group.
+        measure: returns the largest group for another chunk size, or None if it is not allowed.
     """
     for other in _list_chunks(chunk, usual):
         largest = measure(other)
@@ -142,29 +141,29 @@ def find_chunk(
 
 
 def _is_bad(largest: LargestGroup, most: int) -> bool:
-    # A shorter chain is no answer: it would be as long in a longer listing.
+    # A shorter chain is no solution: it would grow with the listing.
     return largest.holds_most or largest.is_chain or largest.size > most
 
 
 def _list_chunks(chunk: int, usual: int) -> Iterator[int]:
-    """Yield what may meet the borders of groups of a usual size, the nearest to a chunk first."""
+    """Yield chunk sizes that may meet the borders of usual groups, the nearest first."""
     below = chunk // usual * usual
     chunks = {*range(chunk - _NEAR, chunk + _NEAR + 1), below, below + usual}
     chunks.update(size for size in range(1, usual + 1) if usual % size == 0)
     others = (other for other in chunks if other > 0 and other != chunk)
-    # By ratio: twice as large is as far as half as large.
+    # Order by ratio: twice the size is as far as half the size.
     yield from sorted(others, key=lambda other: (max(other / chunk, chunk / other), other))
 
 
 class Chaining(NamedTuple):
-    """That most sources are chained into one group, and what would not.
+    """A finding that most sources form one chain, with a better chunk size.
 
     Attributes:
-        largest: that group.
-        is_whole: all sources were looked at, and not the first ones alone.
-        field: the parameter that sets how large a chunk is; None: no other value was found.
-        chunk: a value of it that would not.
-        size: sources of the largest group then.
+        largest: the group with the chain.
+        is_whole: all sources were examined, not only the first ones.
+        field: parameter with the chunk size, or None without a better value.
+        chunk: a better value.
+        size: number of sources in the largest group with that value.
     """
 
     largest: LargestGroup
@@ -192,13 +191,13 @@ class Balance(NamedTuple):
 
 
 def pack(sizes: Iterable[int], workers: int) -> Balance:
-    """Give groups to workers, the largest first, each to the one that has least.
+    """Assign groups to workers: the largest first, each to the worker with the least load.
 
-    It is what workers come to that take the next group whenever they have done one. The largest
-    load is at most 4/3 of the least that there could be.
+    This models workers that take the next group when they are idle. The largest load is at most 4/3
+    of the optimum.
 
     Args:
-        sizes: one or more, each at least 1.
+        sizes: one or more sizes, each at least 1.
     """
     ordered = sorted(sizes, reverse=True)
     loads = [0] * workers

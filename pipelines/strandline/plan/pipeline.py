@@ -1,6 +1,6 @@
-"""A pipeline that may run, as data: what drivers and workers of every engine read.
+"""A checked pipeline as data, for drivers and workers of every engine.
 
-A worker loads it with its stage, so it must not know how manifests are read and checked.
+Workers load this module with their stage, so it must not know how manifests are read and checked.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.stages.ends import EndStage, SharingSink, SinkStage, SourceStage
 from strandline.plan.stages.stage import Shape, Stage, StatefulFilter
 
-if TYPE_CHECKING:  # a worker need not load what a manifest may say
+if TYPE_CHECKING:  # workers need not load the models of manifests
     from strandline_api.spec.work import OnError
 
 
 _OURS = frozenset({"strandline", "strandline_api", "strandline_packs"})
-TRIES = 4  # that a task may take as long as one of it, where its rows may fail alone
+TRIES = 4  # factor on the time limit of a task whose rows may fail alone
 
 
 @dataclass(frozen=True, slots=True)
 class BroughtCode:
-    """What was brought beside the image, or beside what is installed.
+    """Code that the pipeline brings in addition to the image or the installation.
 
     Attributes:
-        parts: of the fingerprint, by path: digests, and packages with their versions.
-        hint: where a module is looked for, in words for a user that names one that is not there.
+        parts: parts of the fingerprint by path: digests, and packages with their versions.
+        hint: where modules are searched, for messages about missing modules.
     """
 
     parts: Mapping[str, Any] = field(default_factory=dict)
@@ -41,27 +41,29 @@ class StagePlan:
 
     Attributes:
         name: unique in the pipeline.
-        use: the registered name or `module:Class` it came from.
-        stage: the parsed stage, not yet set up; workers get a copy.
-        cpu, gpu, memory, custom: what one worker asks for (cores, GPUs, bytes, units).
-        min_workers, max_workers: bounds of the pool; None leaves the upper one to the engine.
-        batch_size: tasks handed to one call at most.
-        group: children of one fan-out that are joined into one task; None: no joining.
+        use: the stage's name in a pack, or `module:Class`.
+        stage: the parsed stage before its setup; workers get a copy.
+        cpu, gpu, memory, custom: resources of one worker (cores, GPUs, bytes, units).
+        min_workers, max_workers: bounds of the pool; a missing upper bound is up to the engine.
+        batch_size: limit of tasks in one call.
+        group: number of children of one fan-out that are joined into one task, or None.
         runtime_env: Ray's runtime environment of the workers.
-        max_age, max_memory: seconds and bytes after which a worker is replaced; None: no limit.
-        timeout: seconds that one task may take; None: no limit.
-        is_metered: its work is measured for each source. Without that, only changes of the
-            number of rows are reported.
-        is_first: it takes the root tasks of sources.
-        streams: what it yields travels on before its answer has ended.
-        isolate: no other stage runs in its workers.
-        on_error: what follows where a row raises an error.
-        tolerates: dead letters of it with which a source still finishes, a number or a percentage
-            of the rows that came to it; None: any number.
-        stores: how the stores of the pipeline's source are asked; see `Params.list_stores`.
-        has_cut: a cut keeps what it hands on, so that a later run can go on from there.
-        is_lenient: what can't be kept is handed on, where it would fail its source.
-        cut_of: the stage whose cut it writes, and nothing else; empty: it is no such stage.
+        max_age, max_memory: seconds and bytes after which a worker is replaced, or None.
+        timeout: time limit of one task in seconds, or None.
+        is_metered: work is measured for each source. Otherwise only changes of the number of rows
+            are reported.
+        is_first: the stage gets the root tasks of sources.
+        streams: yielded tasks are passed on before the call ends.
+        isolate: no other stage shares its workers.
+        on_error: treatment of rows that raise an error.
+        tolerates: limit of dead letters with which a source still finishes: a number, a percentage
+            of the stage's input rows, or None for no limit.
+        stores: store options of the pipeline's source; see `Params.list_stores`.
+        has_cut: a cut stores the stage's output, so that a later run can start there.
+        is_lenient: a task that cannot be stored in the cut is passed on instead of failing its
+            source.
+        cut_of: for a stage that only writes a cut, the name of the stage before it; empty
+            otherwise.
     """
 
     name: str
@@ -97,12 +99,12 @@ class StagePlan:
 
     @property
     def writes(self) -> bool:
-        """Return whether it writes beside the outputs, or is what writes them."""
+        """Return whether the stage writes outputs, or writes next to them."""
         return self.shape is Shape.SINK or bool(self.cut_of)
 
     @property
     def shape(self) -> Shape:
-        """Return how its answer stands to its input."""
+        """Return the relation of the stage's output to its input."""
         if isinstance(self.stage, SourceStage):
             return Shape.SOURCE
         if isinstance(self.stage, SinkStage):
@@ -113,48 +115,48 @@ class StagePlan:
 
     @property
     def may_fan_out(self) -> bool:
-        """Return whether the stage says that one task may become several."""
+        """Return whether one task may become several."""
         if self.shape is Shape.BATCH:
             return self.stage.fans_out_in_batch()
         return self.shape in {Shape.TASK, Shape.GROUP} and self.stage.fans_out()
 
     def overrides(self, method: str) -> bool:
-        """Return whether the stage has a method of its own."""
+        """Return whether the stage class overrides a method."""
         return getattr(type(self.stage), method) is not getattr(Stage, method)
 
     def limit_call(self, tasks: int) -> float | None:
-        """Return the seconds that a call of so many tasks may take; None: no limit."""
+        """Return the time limit of a call with this number of tasks in seconds, or None."""
         if self.timeout is None:
             return None
-        # A task of which rows fail is worked on again: in halves, and then without those rows.
+        # A task with failing rows is retried: in halves, and then without the failing rows.
         tries = 1 if self.on_error == "fail" else TRIES
         return self.timeout * tries * (1 if self.group is not None else tasks)
 
     @property
     def target_bytes(self) -> int | None:
-        """Return the bytes of files that sources share; None: none of its files is shared."""
+        """Return the target size of shared files in bytes, or None without shared files."""
         return self.stage.target_bytes if isinstance(self.stage, SharingSink) else None
 
     @property
     def splits(self) -> bool:
         """Return whether rows that fail are found by working on parts of a task."""
         is_task = self.shape in {Shape.TASK, Shape.BATCH, Shape.GROUP}
-        # Parts that a generator yielded may have travelled on when it fails.
+        # Tasks of a generator may have been passed on before it fails.
         is_whole = not inspect.isgeneratorfunction(type(self.stage).process)
         return is_task and is_whole and not self.stage.mixes_rows
 
     @property
     def gathers(self) -> bool:
-        """Return whether it keeps state; see `StatefulFilter`."""
+        """Return whether the stage gathers state; see `StatefulFilter`."""
         return isinstance(self.stage, StatefulFilter)
 
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """A pipeline that may run: one source stage, stages in order with the sink last.
+    """A checked pipeline: one source stage, then stages in order with the sink last.
 
     Attributes:
-        output: folder or URL of the output; None means the pipeline's own folder on the volume.
+        output: folder or URL of the output; None for the pipeline's own folder on the volume.
     """
 
     namespace: str
@@ -174,7 +176,7 @@ class PipelinePlan:
 
     @property
     def deletes_removed(self) -> bool:
-        """Return whether the source says `onRemoved: Delete`."""
+        """Return whether the source has `onRemoved: Delete`."""
         stage = self.source.stage
         assert isinstance(stage, SourceStage)  # checked when the plan was built
         return stage.deletes_removed
@@ -186,7 +188,7 @@ class PipelinePlan:
 
     @property
     def partitioned_by(self) -> dict[str, EndStage]:
-        """The source and the sink, by name, where they say which sources share storage."""
+        """The source and the sink by name, if they declare shared storage of sources."""
         return {
             plan.name: plan.stage
             for plan in (self.source, self.stages[-1])
@@ -195,7 +197,7 @@ class PipelinePlan:
 
     @property
     def tolerances(self) -> tuple[tuple[str, int | str], ...]:
-        """The stages that say how many dead letters a source may have, each with that."""
+        """The stages with a limit of dead letters for each source, with that limit."""
         return tuple(
             (stage.name, stage.tolerates) for stage in self.stages if stage.tolerates is not None
         )

@@ -1,6 +1,6 @@
-"""From a spec to a checked plan: classes found, parameters parsed, impossible shapes refused.
+"""Checks a spec and builds the plan: finds classes, parses parameters, rejects impossible shapes.
 
-Every mistake that can be seen before a run starts is found here, all of them at once.
+All mistakes that are visible before a run are found here and reported together.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ NOTHING = BroughtCode()
 
 
 def plan_spec(pipeline: CurationPipeline, brought: BroughtCode = NOTHING) -> PipelinePlan:
-    """Return the plan of a parsed `CurationPipeline`; what it brings can be imported already.
+    """Return the plan of a parsed `CurationPipeline`. Its brought code must be importable already.
 
     Raises:
-        SpecError: with every problem found, each with its path in the YAML.
+        SpecError: lists every problem with its path in the YAML.
     """
     problems: list[Problem] = []
     found: list[StagePlan] = []
@@ -51,9 +51,10 @@ def plan_spec(pipeline: CurationPipeline, brought: BroughtCode = NOTHING) -> Pip
 
 
 def plan_stage(item: SourceWork, stage: Stage, use: str) -> StagePlan:
-    """Return the plan of a stage from the item that describes its work.
+    """Return the plan of a stage from its item in the spec.
 
-    `use` is where it came from.
+    Args:
+        use: name of the stage in the item.
     """
     stage.planned_name = item.name
     return StagePlan(
@@ -116,7 +117,7 @@ def check_plan(
     output = getattr(stages[-1].stage.params, "path", None)
     fingerprint = compute_fingerprint(parts, code)
     streamed = tuple(mark_streaming(stages))
-    # Stages open what the source lists, so they ask for it in the same way.
+    # Stages open the files of the source, so they need the same store options.
     if stores := _list_stores(source):
         source = replace(source, stores=stores)
         streamed = tuple(replace(plan, stores=stores) for plan in streamed)
@@ -129,10 +130,10 @@ def _list_stores(source: StagePlan) -> Mapping[str, Any]:
 
 
 def mark_streaming(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
-    """Yield stages, each with whether what it yields may travel on before its answer has ended."""
+    """Yield stages, marked if yielded tasks may be passed on before the call ends."""
     for index, plan in enumerate(stages):
-        # A stage that joins groups needs to know how many slots a fan-out has; one that gathers has
-        # one piece a task, and so one event for it.
+        # A stage that joins groups needs the number of slots of a fan-out, and a stage that gathers
+        # needs one event for its one piece per task.
         joins = any(later.group is not None for later in stages[index + 1 :])
         is_single = plan.shape is Shape.TASK and not plan.gathers and not plan.cut_of
         streams = is_single and not joins
@@ -175,7 +176,7 @@ def _find_faults(at: str, plan: StagePlan) -> Iterator[str]:
 
 
 def _find_sink_faults(plan: StagePlan) -> Iterator[str]:
-    """Work that a sink would seem to do, but is never asked for."""
+    """Yield settings that have no effect on a sink."""
     for method in ("process", "process_batch"):
         if plan.overrides(method):
             yield (
@@ -205,7 +206,7 @@ def _find_shape_faults(plan: StagePlan) -> Iterator[str]:
 
 
 def _find_cut_faults(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem]:
-    """Yield stages that can't be kept: what they hand on could not be joined as it was."""
+    """Yield stages that cannot have a cut because their output cannot be joined again."""
     for index, joining in list_uncuttable([plan for _, plan in named]):
         at, plan = named[index]
         if plan.has_cut:
@@ -250,7 +251,7 @@ def _find_conflicts(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem]
 
 
 def _find_partition_faults(source: StagePlan, stages: Sequence[StagePlan]) -> Iterator[Problem]:
-    """Yield what can't be where sources share storage; the sink is the last of `stages`."""
+    """Yield problems of pipelines with shared storage. The sink is the last of `stages`."""
     ends = [plan for plan in (source, stages[-1]) if getattr(plan.stage, "is_partitioned", False)]
     if not ends:
         return

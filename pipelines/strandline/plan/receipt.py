@@ -1,7 +1,7 @@
-"""What a stage call did, in the words of the counting law.
+"""Receipts of stage calls, in the terms of the counting law.
 
-A receipt goes with the data it speaks of: either both reach the driver or neither does. It is plain
-data; it knows neither the tally nor the store.
+A receipt travels with its data: either both reach the driver, or neither does. It is plain data and
+must not know the tally or the store.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:  # a reader of ledgers need not load what tasks are made of
+if TYPE_CHECKING:  # readers of ledgers need not load tasks
     from strandline.plan.task import Origin
 
 
@@ -20,12 +20,12 @@ NO_SLOT = -1
 
 
 class SharedPart(NamedTuple):
-    """Where a task's rows are in a file that several sources share.
+    """Position of a task's rows in a file that several sources share.
 
     Attributes:
         file: name of the file; see `derive_shared`.
-        begin: number of the first of its rows.
-        size, rows: of the whole file.
+        begin: number of the task's first row.
+        size, rows: size in bytes and rows of the whole file.
     """
 
     file: bytes
@@ -35,16 +35,16 @@ class SharedPart(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What a sink has written durably of one task: a file, or a part of one.
+    """Durable output of a sink for one task: a file, or a part of a shared file.
 
     Attributes:
-        token: token of the task that was written; with the suffix it is the name of its own file.
-        suffix: such as ".parquet"; of dead letters `DEAD` and the name of their stage; of a cut
-            `CUT`, the name of its stage, "@" and the slot of the task in its fan-out.
-        size: bytes; of a shared file the task's share, all of which add up to the file's.
+        token: token of the written task; with the suffix it is the name of the task's file.
+        suffix: such as ".parquet". For dead letters, `DEAD` and the name of the stage. For a cut,
+            `CUT`, the name of the stage, "@", and the slot of the task in its fan-out.
+        size: bytes; in a shared file the task's share. The shares add up to the size of the file.
         digest: blake2b-128 of the file's bytes.
         rows: rows of the task.
-        part: where they are in a shared file; None: the task has a file of its own.
+        part: position in a shared file, or None for a file of its own.
     """
 
     token: bytes
@@ -56,14 +56,14 @@ class Output(NamedTuple):
 
     @property
     def dead_stage(self) -> str | None:
-        """Return the stage, of a receipt of its dead letters; None: it is data."""
+        """Return the stage if the receipt is of dead letters, or None."""
         return self.suffix[len(DEAD) :] if self.suffix.startswith(DEAD) else None
 
     @property
     def cut(self) -> tuple[str, int] | None:
-        """Return the stage that handed the task on and its slot, of a cut; None: it is data.
+        """Return the stage before the cut and the task's slot, or None for other receipts.
 
-        The slot is `NO_SLOT` where no fan-out was above.
+        The slot is `NO_SLOT` without a fan-out before the stage.
         """
         if not self.suffix.startswith(CUT):
             return None
@@ -72,17 +72,17 @@ class Output(NamedTuple):
 
     @property
     def is_data(self) -> bool:
-        """Return whether the sink has written it for readers."""
+        """Return whether the file is data for readers."""
         return self.suffix[:1] not in {DEAD, CUT}
 
     @property
     def is_companion(self) -> bool:
-        """Return whether it is of a file beside a shared one, in which its rows are counted."""
+        """Return whether the file accompanies a shared file, in which its rows are counted."""
         return self.part is not None and not self.rows
 
 
 class PieceLocation(NamedTuple):
-    """Where bytes lie: in which shard and where in it, how many they are, their blake2b-128."""
+    """Location of bytes: shard, position, size, and blake2b-128."""
 
     shard: int
     offset: int
@@ -91,12 +91,12 @@ class PieceLocation(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What a stage has gathered of one task.
+    """State that a stage gathered from one task.
 
     Attributes:
-        stage: its name.
-        token: of the task, which this stage settles.
-        data: as the stage gave it, or where it was put.
+        stage: name of the stage.
+        token: token of the task, which this stage settles.
+        data: the state, or its location.
     """
 
     stage: str
@@ -113,24 +113,23 @@ Reasons = tuple[tuple[str, int], ...]
 
 # How stages begin the names of counters that count dropped rows by reason.
 DROPPED = "dropped: "
-# Stands for the source stage where the root task of a source is a table: its rows enter the
-# pipeline. Any other root task counts as one row, and is not reported.
+# Represents the source stage if the root task of a source is a table: its rows enter the pipeline.
+# Any other root task counts as one row, and is not reported.
 ROOT = ""
 
 
 class Effort(NamedTuple):
-    """Work of a stage for a source; several of one stage add up.
+    """Work of a stage for a source; the efforts of a stage add up.
 
-    Without measurement, only calls that changed the number of rows are reported, or that gave a
-    reason for dropped rows. So `rows_in` and `rows_out` are then those of some calls, and only
-    their difference means something.
+    Without measurement, a call is reported only if it changed the number of rows, or dropped rows
+    for a reason. Then `rows_in` and `rows_out` cover these calls only, and only their difference is
+    meaningful.
 
     Attributes:
         rows_in, rows_out: rows of the source's tasks.
-        seconds: of the stage's own code; those of a batch are shared out by rows. None: the stage
-            is not measured.
-        size: bytes of the tables that came out; of a sink, of the files.
-        reasons: dropped rows, by reason.
+        seconds: time in the stage's own code, shared within a batch by rows; None if unmeasured.
+        size: bytes of the output tables; for a sink, of the files.
+        reasons: dropped rows by reason.
     """
 
     stage: str
@@ -169,8 +168,8 @@ Work = tuple[tuple[Effort, ...], tuple[RowChange, ...]]
 NO_EFFORTS: Work = (), ()
 
 
-# Stages that a redo or a retry adds to those of a pipeline. Users see these names beside their
-# own, which have no spaces.
+# Stages that a redo or a retry adds to a pipeline. Users see these names beside their own; the
+# space makes them distinct.
 READ_BACK, READ_DEAD_LETTERS = "read kept output", "read dead letters"
 
 
@@ -180,12 +179,12 @@ def name_cut_stage(stage: str) -> str:
 
 
 def is_added(stage: str) -> bool:
-    """Return whether a stage is none of the pipeline's own."""
+    """Return whether a stage was added, and is not in the user's pipeline."""
     return " " in stage
 
 
 def split_work(efforts: Iterable[Effort]) -> Work:
-    """Return the measured efforts of a source, each of another stage, and its changes of rows."""
+    """Split the efforts of a source into measured work and changes of rows."""
     known = [effort for effort in efforts if not is_added(effort.stage)]
     return (
         tuple(each._replace(reasons=()) for each in known if each.seconds is not None),
@@ -223,20 +222,20 @@ def _add_seconds(first: float | None, second: float | None) -> float | None:
 
 
 def add_efforts(known: dict[str, Effort], efforts: Iterable[Effort]) -> None:
-    """Add efforts to those that are known, by stage."""
+    """Add efforts to the known efforts, by stage."""
     for effort in efforts:
         before = known.get(effort.stage)
         known[effort.stage] = effort if before is None else before.add(effort)
 
 
 class Event(NamedTuple):
-    """Something the ledger counts: `settled` tokens became `children` (none: filtered or written).
+    """A change of the count: `settled` tokens became `children` (none if filtered or written).
 
-    A source's first event settles nothing and announces the root as its only child. One in which
-    the root becomes itself takes back all that was said of the source: it begins anew.
+    A source's first event settles nothing and announces the root as its only child. An event in
+    which the root becomes itself revokes all earlier events of the source, which starts again.
 
     Attributes:
-        efforts: for the source since its event before; counted where the event is.
+        efforts: work for the source since its previous event, counted with this event.
     """
 
     source: bytes
@@ -262,11 +261,11 @@ class Failure(NamedTuple):
 
 
 class Emitted(NamedTuple):
-    """A task that is handed on: its place in the call's data, its lineage, and where to.
+    """A task that is passed on: its position in the call's data, its lineage, and its destination.
 
     Attributes:
-        link: 0: to the stage that follows those of the call. Else the call was of a chain, and the
-            task is for the stage of that number in it.
+        link: 0 for the stage after those of the call. In a call of a chain, the number of the next
+            stage within the chain.
     """
 
     position: int
@@ -277,13 +276,13 @@ class Emitted(NamedTuple):
 
 
 class UniformFailure(NamedTuple):
-    """A task of which every row has failed for one reason.
+    """A task whose rows all failed for the same reason.
 
     Attributes:
-        source, key: of the task.
-        rows: of the task.
-        message: of the first row's failure.
-        fails_source: the source fails of it; else the rows are dead letters, or are left out.
+        source, key: source and key of the task.
+        rows: number of rows.
+        message: message of the first row's failure.
+        fails_source: the source fails; otherwise the rows become dead letters or are dropped.
     """
 
     source: bytes
@@ -295,18 +294,18 @@ class UniformFailure(NamedTuple):
 
 @dataclass(slots=True)
 class StageCounts:
-    """What went through a stage.
+    """Totals of a stage.
 
     Attributes:
-        tasks_in, tasks_out, filtered, failed: tasks.
-        rows_in, rows_out: rows of their tables.
-        dead, dropped: rows that raised an error, and became dead letters or were left out.
-        waited: seconds of these in which the stage waited for a service.
-        uniform: the first task of which every row has failed for one reason, if there is one.
-        seconds: time inside the stage's own code; not its set-up, nor waiting, nor transport.
-        counters: the stage's own, by name.
-        calls: of a worker, each with a batch or several.
-        size: bytes of the files that it has written, of a sink.
+        tasks_in, tasks_out, filtered, failed: numbers of tasks.
+        rows_in, rows_out: numbers of table rows.
+        dead, dropped: rows that raised an error and became dead letters, or were dropped.
+        waited: seconds in which the stage waited for a service; part of `seconds`.
+        uniform: the first task whose rows all failed for the same reason, or None.
+        seconds: time in the stage's own code, without setup, waiting for input, and transport.
+        counters: the stage's own counters by name.
+        calls: calls of workers, each with one batch or several.
+        size: bytes of written files, for a sink.
     """
 
     tasks_in: int = 0
@@ -344,14 +343,14 @@ class StageCounts:
 
 
 class Receipt(NamedTuple):
-    """All that one call has to say.
+    """The complete report of one call.
 
     Attributes:
         events: read-only.
-        counts: of the call as a whole.
-        efforts: by source; only where they are asked for.
-        links: where the call was of a chain, the counts of its stages, by their number in it.
-        gone: and slots of fan-outs that were filtered in it, with their source.
+        counts: totals of the whole call.
+        efforts: work by source, if requested.
+        links: in a call of a chain, the totals of its stages by their number in the chain.
+        gone: tokens and slots of fan-outs that were filtered in the call, with their source.
     """
 
     events: Sequence[Event]

@@ -1,7 +1,7 @@
-"""Which columns a task's table has after each stage, as the stages declare them.
+"""Columns of a task's table after each stage, by the declarations of stages.
 
-Pure, and nothing is read: a column that is missing is found before a run begins. It must not know
-what a column holds.
+Pure: no data is read, so a missing column is found before a run. The module must not know the
+content of columns.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What is known of a table's columns.
+    """Known columns of a table.
 
     Attributes:
-        names: that are there, in order.
-        is_open: there may be others too, which only the data tells.
-        gone: names that are not among these others, in the order in which stages removed them.
+        names: existing columns, in order.
+        is_open: other columns may exist; only the data shows them.
+        gone: columns that certainly do not exist, in the order of removal.
 
     Example:
         `Columns(("key", "text")).having(["language"])`
@@ -29,12 +29,12 @@ class Columns:
     gone: tuple[str, ...] = ()
 
     def having(self, names: Iterable[str]) -> Columns:
-        """Return them with some more, at the end; those that are there keep their place."""
+        """Return the columns with more names appended. Existing names keep their position."""
         there = tuple(dict.fromkeys((*self.names, *names)))
         return replace(self, names=there, gone=_leave_out(self.gone, there))
 
     def without(self, names: Iterable[str]) -> Columns:
-        """Return them without some."""
+        """Return the columns without some names."""
         removed = tuple(names)
         gone = tuple(dict.fromkeys((*self.gone, *removed))) if self.is_open else ()
         return replace(self, names=_leave_out(self.names, removed), gone=gone)
@@ -63,23 +63,23 @@ _WORK = frozenset({"process", "process_batch", "list_sources", "write", "join"})
 
 
 class Declaring(Protocol):
-    """A stage, as far as it tells of columns."""
+    """The part of a stage that declares columns."""
 
     def list_needed_columns(self) -> Iterable[str]:
         """List the columns without which a task fails."""
 
     def change_columns(self, columns: Columns) -> Columns:
-        """Declare what the columns of a table become."""
+        """Return the columns of the output table, given those of the input."""
 
 
 class ColumnStep(NamedTuple):
-    """What becomes of columns in a stage.
+    """Columns before and after a stage.
 
     Attributes:
-        name: the stage's.
-        needed: without which it fails.
-        before: those of what it is given.
-        after: those of what it gives.
+        name: name of the stage.
+        needed: columns without which the stage fails.
+        before: columns of its input.
+        after: columns of its output.
     """
 
     name: str
@@ -89,12 +89,12 @@ class ColumnStep(NamedTuple):
 
 
 class MissingColumns(NamedTuple):
-    """A stage that would fail over columns.
+    """A stage that would fail because of missing columns.
 
     Attributes:
-        position: of the stage, from 0.
-        message: the sentence.
-        hint: what to do about it; empty where nothing is known.
+        position: position of the stage, from 0.
+        message: the message.
+        hint: a remedy; empty without one.
     """
 
     position: int
@@ -119,9 +119,9 @@ def trace_columns(stages: Iterable[tuple[str, Declaring]]) -> Iterator[ColumnSte
 
 
 def _declares(stage_class: type[Declaring]) -> bool:
-    """Return whether what a class declares is about what it does.
+    """Return whether the declarations of a class apply to its `process`.
 
-    A user's class may do its work otherwise than the one it is made from, and declare nothing.
+    A user's subclass may override `process` without changing the inherited declarations.
     """
     for each in stage_class.__mro__:
         if not _DECLARATIONS.isdisjoint(vars(each)):
@@ -134,12 +134,12 @@ def _declares(stage_class: type[Declaring]) -> bool:
 def find_missing(
     steps: Iterable[ColumnStep], makers: Mapping[str, Sequence[str]]
 ) -> MissingColumns | None:
-    """Find the first stage that needs a column which is not there.
+    """Return the first stage with a missing column.
 
-    The columns behind it can't be known, so it is the only one.
+    Columns after that stage are unknown, so only one stage is reported.
 
     Args:
-        makers: the names of stages that add a column, by the column.
+        makers: names of the stages that add a column, by column.
     """
     removers: dict[str, str] = {}
     for position, (name, needed, before, after) in enumerate(steps):
@@ -166,6 +166,6 @@ def find_missing(
 
 
 def _advise(column: str, makers: Mapping[str, Sequence[str]]) -> str:
-    """Advise what to put before a stage that misses a column."""
+    """Return a remedy: stages that add the column."""
     found = makers.get(column, ())
     return f"{' or '.join(map(repr, found))} before it adds {column!r}" if found else ""
