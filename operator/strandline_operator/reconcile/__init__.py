@@ -1,1 +1,1 @@
-"""One pass over one pipeline: read all, decide, write. And when which pass runs."""
+"""A pass over one pipeline (read, decide, write), and the scheduling of passes."""

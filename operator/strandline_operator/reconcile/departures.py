@@ -1,8 +1,9 @@
-"""Tells drivers of running attempts which of their nodes are about to go, once of each.
+"""Notices to drivers of running attempts about nodes that are about to be removed, one per node.
 
-A driver that is told can empty a node in time; one that can't be told loses what was there, as
-before, so nothing waits for it for long and nothing fails. What was told is remembered here alone:
-after a restart it is told once more, which a driver takes. This room must not know what goes.
+A notified driver can move its data off a node in time. Without a notice the data is lost, so the
+operator does not wait long and a failure is not an error. Sent notices are only recorded in memory:
+after a restart they are sent again, which drivers accept. The module must not know why nodes are
+removed.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Departure
 
 _LOGGER = logging.getLogger(__name__)
-# Answers of drivers of an earlier version, which know no such page.
+# Responses of older drivers, which lack the endpoint.
 _UNKNOWN = frozenset({404, 405, 501})
 _TAKEN, _REFUSED = 200, 401
 MOST_TRIES = 5
-# The most of one pass; nodes with the least time go first, and the next pass has the rest.
+# Maximum number per pass; the most urgent nodes come first, and the next pass sends the rest.
 MOST_AT_ONCE = 32
 RETRY_SECONDS = 1.0
 _Mark = tuple[str, str]
@@ -34,11 +35,11 @@ _Mark = tuple[str, str]
 
 @dataclass(slots=True)
 class _Report:
-    """What the driver of an attempt was told.
+    """Notices to the driver of an attempt.
 
     Attributes:
-        tries: how often, by pod and mark, where it has not taken it yet.
-        is_deaf: it does not know what it is told.
+        tries: number of unsuccessful tries, by pod and mark.
+        is_deaf: whether the driver does not support notices.
     """
 
     attempt: str
@@ -49,17 +50,17 @@ class _Report:
 
 @dataclass(slots=True)
 class DepartureReports:
-    """What drivers were told, by uid of the pipeline: one attempt of each."""
+    """Sent notices by pipeline uid; each pipeline has one running attempt."""
 
     _reports: dict[str, _Report] = field(default_factory=dict)
 
     async def report(
         self, api: Api, pipeline: str, departures: tuple[Departure, ...], limits: Limits
     ) -> bool:
-        """Tell a driver what it has not been told; return whether something is left to tell soon.
+        """Send new notices to a driver; return whether any remain to be sent soon.
 
         Args:
-            limits: have the key of tokens, and where drivers answer if their pods name no port.
+            limits: contain the key for tokens, and the default port of drivers.
         """
         if not departures:
             return False
@@ -70,7 +71,7 @@ class DepartureReports:
         return any(_is_due(report, each) for each in departures)
 
     def forget(self, pipeline: str) -> None:
-        """Forget a pipeline that is gone."""
+        """Forget a deleted pipeline."""
         self._reports.pop(pipeline, None)
 
     def _find(self, pipeline: str, attempt: str) -> _Report:
@@ -101,7 +102,7 @@ async def _report(api: Api, report: _Report, departure: Departure, limits: Limit
     body = {"node": departure.node, "seconds": departure.seconds, "why": departure.why}
     try:
         status = await send_notice(api, address, body)
-        if status == _REFUSED:  # an attempt that an operator of the last release made
+        if status == _REFUSED:  # an attempt that the operator's previous release created
             former = derive_former_notice_token(departure.attempt)
             status = await send_notice(api, address._replace(token=former), body)
     except ApiError as error:

@@ -1,8 +1,8 @@
-"""Carries a plan out: statuses first, then actions in their order, then events.
+"""Execution of a plan: statuses first, then actions in their order, then events.
 
-It may be cut short between any two requests and done again: a status is written only over the
-version that was read, names are given, what exists and is ours counts as made, and what is gone
-counts as deleted. This room must not choose anything.
+Execution may be interrupted between any two requests and repeated. Status writes require the
+version that was read, and names are deterministic. An existing object of ours counts as created,
+and a missing one as deleted. The module must not make any decisions.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ _MAX_NAME = 253
 
 
 def render_event(event: EventDraft, meta: Meta, turn: str, now: float) -> Body:
-    """Render the object of an event.
+    """Render an event object.
 
     Args:
-        meta: of the object that it is about.
-        turn: what tells two transitions apart that are told in the same words.
+        meta: metadata of the event's subject.
+        turn: distinguishes two transitions with the same message.
     """
     kind = PIPELINE.name if event.attempt is None else ATTEMPT.name
     return render_event_about({"apiVersion": API_VERSION, "kind": kind}, event, meta, turn, now)
 
 
 def render_event_about(kind: Body, event: EventDraft, meta: Meta, turn: str, now: float) -> Body:
-    """Render the same about an object of another kind: its `apiVersion` and `kind`."""
+    """Render an event about an object of another kind, given by `apiVersion` and `kind`."""
     message = scrub(event.message)
     identity = f"{meta.uid}\n{event.reason}\n{message}\n{turn}"
     digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -95,22 +95,22 @@ def render_event_about(kind: Body, event: EventDraft, meta: Meta, turn: str, now
 
 _LOGGER = logging.getLogger(__name__)
 _CONFLICT = 409
-# Failures that pass without a change by anybody.
+# Failures that pass without intervention.
 _PASSING = (TooMany, Unavailable, Gone)
 
 
 @dataclass(slots=True)
 class Enacted:
-    """What came of a plan.
+    """Result of executing a plan.
 
     Attributes:
-        is_written: the statuses stand, so what the plan tells has happened.
-        is_stale: something had changed since it was read; nothing after that was done.
-        refusals: what the server will not do until a user changes something.
-        created: kinds of the objects that were newly made.
-        attempts: names of those with a new status that stands.
-        answers: objects as they stood after each of our writes, with their kinds.
-        error: why it could not be done now; None where it could.
+        is_written: whether the statuses were written, so that the plan's reports are true.
+        is_stale: whether an object had changed since the read, so that execution stopped.
+        refusals: requests that the server will refuse until a user changes something.
+        created: kinds of newly created objects.
+        attempts: names of attempts with a written status.
+        answers: objects after our writes, with their kinds.
+        error: temporary error that stopped the execution, or None.
     """
 
     is_written: bool = True
@@ -123,7 +123,7 @@ class Enacted:
 
 
 async def enact(api: Api, view: View, plan: PassPlan, now: float) -> Enacted:
-    """Carry a plan out, as far as the API server lets it.
+    """Execute a plan, as far as the API server permits.
 
     Args:
         now: seconds since the epoch; the time of events.
@@ -132,7 +132,7 @@ async def enact(api: Api, view: View, plan: PassPlan, now: float) -> Enacted:
     try:
         hand.done.is_written = await hand.write(plan)
     except _PASSING as error:
-        # Statuses that were written before stand, and their ends are still to be reported.
+        # Earlier status writes remain, so the caller must still report the ends in them.
         hand.done.is_written, hand.done.error = False, error
     if not hand.done.is_written:
         return hand.done
@@ -140,12 +140,12 @@ async def enact(api: Api, view: View, plan: PassPlan, now: float) -> Enacted:
         for action in plan.actions:
             await hand.act(action)
     except Conflict as conflict:
-        # A faster writer won: that is no failure, and the next pass sees its write.
+        # A concurrent writer won: that is not a failure, and the next pass reads its result.
         hand.done.is_stale = True
         _LOGGER.info("%s", conflict, extra={"pipeline": hand.key})
     except _PASSING as error:
         hand.done.error = error
-    # Durable changes are reported even where the rest has to wait: no later pass reports them.
+    # Report durable changes even if other work has to wait: no later pass reports them.
     for event in plan.events:
         await hand.post_event(event)
     return hand.done
@@ -174,7 +174,7 @@ class _Hand:
         self.key = f"{self._meta.namespace}/{self._meta.name}"
 
     async def write(self, plan: PassPlan) -> bool:
-        """Write the statuses; whether all of them stand."""
+        """Write the statuses; return whether all writes succeeded."""
         for name, attempt in plan.attempts.items():
             body = _render_status(ATTEMPT.name, self._attempts[name], attempt.to_json())
             answer = await self._write(Resource.ATTEMPT, name, body)
@@ -190,7 +190,7 @@ class _Hand:
         return True
 
     async def act(self, action: Action) -> None:
-        """Do one thing; a refusal is noted and keeps later objects from being made."""
+        """Execute one action; a refusal is recorded and prevents the creation of later objects."""
         if isinstance(action, Create):
             if not self.done.refusals:
                 await self._create(action)
@@ -202,7 +202,7 @@ class _Hand:
             await self._set_finalizer(action)
 
     async def post_event(self, event: EventDraft) -> None:
-        """Make an event; where that fails it is only said in the log."""
+        """Create an event; a failure is only logged."""
         meta = self._meta if event.attempt is None else self._attempts.get(event.attempt)
         if meta is None:
             return
@@ -233,7 +233,7 @@ class _Hand:
         metadata = action.manifest["metadata"]
         name, resource = metadata["name"], action.resource
         if resource is Resource.ATTEMPT:
-            # Before it is done: a line too many is better than one that is missing.
+            # Log before the write: a surplus line is better than a missing one.
             for line in self._audit:
                 self._log(line, resource, metadata)
         try:
@@ -253,7 +253,7 @@ class _Hand:
             self._log(f"created {resource} {name}", resource, metadata)
 
     async def _recognise(self, action: Create, name: str) -> None:
-        """Recognise what an earlier try of ours made; anything else is in the way."""
+        """Accept an existing object if an earlier try created it; otherwise record a conflict."""
         existing = await self._api.get(action.resource, self._meta.namespace, name)
         if existing is None or Meta.read(existing).is_deleting:
             message = f"{action.resource} {name} is being deleted"
@@ -262,7 +262,7 @@ class _Hand:
             message = f"{name} exists and belongs to another owner"
             self._refuse(action.resource, name, _CONFLICT, message)
         elif action.is_exact and action.manifest.get("data") != existing.get("data"):
-            # The driver would run another's content.
+            # The driver would run someone else's content.
             message = f"{name} exists with different content; delete it"
             self._refuse(action.resource, name, _CONFLICT, message)
         else:
@@ -286,7 +286,7 @@ class _Hand:
 
     async def _grow(self, action: Grow) -> None:
         requests = {"storage": action.size}
-        # The uid keeps another claim of the name from being meant.
+        # The uid ensures that the patch can't hit another claim of the same name.
         patch = {"metadata": {"uid": action.uid}, "spec": {"resources": {"requests": requests}}}
         try:
             grown = await self._api.patch(Resource.CLAIM, self._meta.namespace, action.name, patch)
@@ -304,7 +304,7 @@ class _Hand:
     async def _set_finalizer(self, action: SetFinalizer) -> None:
         others = [finalizer for finalizer in self._meta.finalizers if finalizer != FINALIZER]
         finalizers = [*others, FINALIZER] if action.is_set else others
-        # The version keeps another's finalizer, put on in between, from being lost.
+        # The version ensures that a concurrently added finalizer is not lost.
         patch = {"metadata": {"resourceVersion": self._version, "finalizers": finalizers}}
         name = self._meta.name
         try:
@@ -322,7 +322,7 @@ class _Hand:
         self.done.refusals.append(Refusal(resource.value, name, status, message))
 
     def _log(self, line: str, resource: Resource, metadata: Body) -> None:
-        """Log a line under the names of what it is about."""
+        """Log a line with the names of its objects."""
         number = str((metadata.get("labels") or {}).get(ATTEMPT_LABEL, ""))
         about = {"pipeline": self.key}
         if number.isdigit():
@@ -333,10 +333,10 @@ class _Hand:
 
 
 def is_ours(manifest: Body, existing: Body) -> bool:
-    """Return whether an object is the one that a manifest would have made.
+    """Return whether an object is the one that a manifest would have created.
 
-    One with an owner is known by the owner's uid. One without, such as a claim that outlives its
-    pipeline, is known by its labels, and a pipeline made anew takes it over.
+    An object with an owner is identified by the owner's uid. An object without one, such as a claim
+    that outlives its pipeline, is identified by its labels, so a recreated pipeline takes it over.
     """
     ours, theirs = Meta.read(manifest), Meta.read(existing)
     if ours.owner:

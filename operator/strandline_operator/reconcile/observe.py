@@ -1,9 +1,9 @@
-"""Reads all that one pass decides from, into one frozen view.
+"""Reading the inputs of a pass into one immutable view.
 
-The objects of a pipeline come from what watches have seen, or from the server where a pass asks for
-that, or nothing current is there. A list that could not be read ends the pass, since an empty one
-would mean that everything is gone; one that the operator has no right to read is named in the view.
-This room must not know what follows from what it reads.
+A pipeline's objects come from the watch caches, or from the server if a pass requests that or the
+caches are not current. A failed list aborts the pass, because an empty list would mean that all
+objects are gone. A list without permission is recorded in the view. The module must not know what
+follows from the view.
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ from strandline_operator.reconcile.readers import Reader, ServerReader
 from strandline_operator.reconcile.scheduling.schedule import Key
 from strandline_operator.render.defaults import fill_in
 
-# The most pipelines that are read of those before one, directly or not.
+# Maximum number of direct and indirect predecessors that are read.
 MOST_OTHERS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class PassInputs:
-    """What a pass reads from beside the API server.
+    """Inputs of a pass besides the API server.
 
     Attributes:
-        layer: the installation's own defaults of the retry policy.
-        cache: what watches have seen.
-        is_checked: pipelines are checked before they run, where they say nothing.
-        blind: what the watches may not follow in a namespace, for want of rights.
-        find_report: finds what became of the report of an end, by the pipeline's uid and the
-            attempt's number; None if it is pending.
+        layer: the installation's defaults of the retry policy.
+        cache: objects from the watches.
+        is_checked: whether pipelines without a setting are checked before they run.
+        blind: returns the watches of a namespace that are refused for lack of permission.
+        find_report: returns the result of reporting an end, by pipeline uid and attempt number;
+            None if it is pending.
     """
 
     pods: PodMemory
@@ -96,13 +96,13 @@ class PassInputs:
     def put(
         self, namespace: str, pipeline: str, resource: Resource, body: Body, now: float
     ) -> bool:
-        """Take the answer to a write of ours; return whether passes read something else by it."""
+        """Store the answer to a write; return whether later passes would read a changed object."""
         if resource is Resource.CLAIM:
             self.claims.put(pipeline, body, now)
         return self.cache.put(namespace, resource, body, now)
 
     def forget(self, pipeline: PodOwner) -> None:
-        """Forget a pipeline that is gone."""
+        """Forget a deleted pipeline."""
         self.pods.forget(pipeline)
         for memory in (self.drivers, self.claims, self.departures):
             memory.forget(pipeline.uid)
@@ -110,17 +110,17 @@ class PassInputs:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A view, and when a pass has to ask the driver again; None where none has to."""
+    """A view, and the time at which a pass must poll the driver again, or None."""
 
     view: View
     ask_at: float | None
 
 
 async def find_pipeline(api: Api, key: Key, cache: ClusterCache) -> PipelineView | None:
-    """Return a pipeline as the server has it, without what belongs to it; None where there is none.
+    """Return a pipeline from the server, without its objects; None if it does not exist.
 
     Raises:
-        ApiError: it could not be read.
+        ApiError: reading failed.
     """
     body = await api.get(Resource.PIPELINE, key.namespace, key.name)
     if body is None:
@@ -140,13 +140,13 @@ async def observe(
     refusals: tuple[Refusal, ...] = (),
     open_reader: Callable[[Access], Reader] = ServerReader,
 ) -> Observed:
-    """Read all that belongs to a pipeline.
+    """Read all objects of a pipeline.
 
     Args:
-        open_reader: gives what the pipeline's objects are read by.
+        open_reader: returns the reader for the pipeline's objects.
 
     Raises:
-        ApiError: something could not be read, for another reason than a missing right.
+        ApiError: reading failed for a reason other than a missing right.
     """
     namespace, access = pipeline.meta.namespace, Access(api, pipeline.meta.namespace)
     reader = open_reader(access)
@@ -193,7 +193,7 @@ async def observe(
 
 
 async def _add_defaults(view: View, reader: Reader, defaults: FoundDefaults, name: str) -> View:
-    """Return the view with the namespace's defaults, or with what was recorded of them."""
+    """Return the view with the namespace's current or recorded defaults."""
     before = await _find_former_defaults(reader, view.pipeline, defaults)
     return replace(
         view,
@@ -208,21 +208,21 @@ async def _add_defaults(view: View, reader: Reader, defaults: FoundDefaults, nam
 async def _find_former_defaults(
     reader: Reader, pipeline: PipelineView, defaults: FoundDefaults
 ) -> DefaultsRecord | None:
-    """Return what other pipelines record of defaults that are missing, for a new pipeline."""
+    """Return other pipelines' record of missing defaults, for a new pipeline."""
     is_missing = not defaults.digest and not defaults.unusable
-    # After its first pass a pipeline has a record of its own.
+    # After its first pass, a pipeline has a record of its own.
     if pipeline.has_status or not is_missing:
         return None
     others = await reader.list_pipelines()
     records = (other.status.defaults for other in others if not other.meta.is_deleting)
     waits = [record for record in records if record is not None and record.is_known]
-    # The earliest end of a wait counts, so that a series of new pipelines prolongs none.
+    # Use the earliest end of a wait, so that a series of new pipelines does not prolong it.
     first = min(waits, key=lambda record: record.missing_since or inf, default=None)
     return first and DefaultsRecord(digest=first.digest, missing_since=first.missing_since)
 
 
 def _find_reports(pipeline: PipelineView, inputs: PassInputs) -> dict[int, LineageState]:
-    """Return what became of pending reports to a lineage system."""
+    """Return the results of pending reports to a lineage system."""
     pending = [
         past.number for past in pipeline.status.attempts if past.lineage is LineageState.PENDING
     ]
@@ -245,7 +245,7 @@ class _Children:
 
 
 async def _find_children(reader: Reader, pipeline: PipelineView, memory: PodMemory) -> _Children:
-    """Read in the order in which things are made, so that nothing is seen without its maker."""
+    """Read objects in order of creation, so that no object is read without its creator."""
     meta, owner = pipeline.meta, PodOwner(pipeline.meta.namespace, pipeline.meta.uid)
     before = memory.live(owner)
     attempts = await reader.list_attempts(meta)
@@ -262,7 +262,7 @@ async def _find_children(reader: Reader, pipeline: PipelineView, memory: PodMemo
 
 
 class _Environment(NamedTuple):
-    """What is known of pods from elsewhere, as the view has it."""
+    """Information about pods from other objects, for the view."""
 
     nodes: dict[str, NodeView]
     marks: dict[str, NodeMarks]
@@ -297,7 +297,7 @@ async def _look_around(
 def _find_rayjob(
     pipeline: PipelineView, current: AttemptObject | None, children: _Children
 ) -> RayJob | None:
-    """Return the RayJob of the newest attempt; None where it has none, or is over for good."""
+    """Return the RayJob of the newest attempt; None if it has none, or is frozen."""
     if current is None or current.status.is_frozen:
         return None
     name = name_rayjob(pipeline.meta.name, current.spec.number)
@@ -324,7 +324,7 @@ async def _read_driver(
 async def _find_namesakes(
     reader: Reader, pipeline: PipelineView, current: AttemptObject | None
 ) -> tuple[str, ...]:
-    """Return what may still run of a former pipeline of this name, where that matters."""
+    """Return running remains of a former pipeline of this name, if relevant in this pass."""
     if not may_launch(pipeline, current):
         return ()
     former = await reader.list_former(pipeline.meta)
@@ -332,9 +332,9 @@ async def _find_namesakes(
 
 
 async def _read_others(reader: Reader, pipeline: PipelineView) -> dict[str, PipelineView | None]:
-    """Return the pipelines that it comes after; where a run begins, those before them as well.
+    """Return the pipeline's predecessors; before a new run, indirect ones as well.
 
-    A way from one to the next leads back where they wait for each other.
+    Indirect predecessors are necessary to detect cycles.
     """
     is_far = is_beginning(pipeline)
     ahead = list(pipeline.spec.predecessors) if pipeline.spec else []
@@ -356,12 +356,12 @@ async def _read_claims(
     claims: ClaimMemory,
     now: float,
 ) -> tuple[VolumeClaim | None, VolumeClaim | None]:
-    """Return the ledger's claim, and the one for outputs where the pipeline names one."""
+    """Return the ledger's claim, and the claim for outputs if the pipeline has one."""
     storage = pipeline.spec.storage if pipeline.spec else None
     ledger = storage.ledger.claim_name if storage else None
     output = storage.output.claim_name if storage else None
     is_in_use = current is not None and not current.status.is_frozen
-    # A RayJob is made in fresh passes alone, and it must not name a claim that has gone.
+    # RayJobs are created only in fresh passes, and must not refer to a deleted claim.
     may_be_old = is_in_use or not reader.is_fresh
 
     async def read(name: str) -> VolumeClaim | None:
@@ -374,7 +374,7 @@ async def _read_claims(
 async def _read_code(
     access: Access, pipeline: PipelineView, current: AttemptObject | None
 ) -> CodeFiles | None:
-    """Return what the next attempt is to bring, where this pass may make it."""
+    """Return the code for the next attempt, if this pass may create it."""
     name = pipeline.spec.code.config_map if pipeline.spec else None
     if name is None or not may_launch(pipeline, current):
         return None
@@ -383,12 +383,13 @@ async def _read_code(
 
 
 async def _read_preflight(api: Api, pipeline: Meta) -> PreflightJob | None:
-    """Return the Job that checks a pipeline before it runs, with its pod; None where there is none.
+    """Return the Job of a pipeline's preflight check, with its pod; None if it does not exist.
 
-    No watch follows them, and nothing else needs them: where they may not be read, it says so.
+    No watch covers these objects because nothing else needs them. If they may not be read, the
+    result reports that.
 
     Raises:
-        ApiError: they could not be read, for another reason than a missing right.
+        ApiError: reading failed for a reason other than a missing right.
     """
     name = name_preflight(pipeline.name)
     try:

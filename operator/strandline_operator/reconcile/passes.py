@@ -1,9 +1,8 @@
 """One pass over one pipeline: observe → decide → enact → count.
 
-A pass reads what watches have seen, which may be late. Where it would do something that can't be
-taken back, it looks once more, at the server, and does what follows from that. This room must not
-choose anything: it puts the others' work in order and remembers, from one pass to the next, what
-the API server refused.
+A pass reads from the watch caches, which may lag behind. Before an irreversible action it reads
+from the server, and decides again. The module must not make any decisions: it calls the other
+modules in order, and remembers the API server's refusals from pass to pass.
 """
 
 from __future__ import annotations
@@ -48,18 +47,18 @@ from strandline_operator.reconcile.scheduling.schedule import Key, SeenPipelines
 
 
 class Recheck(IntEnum):
-    """What a pass reads at the server, beside what it reads there anyway."""
+    """Objects that a pass reads from the server in addition to those without a cache."""
 
     NOTHING = 0
-    # All that could run of the pipeline: RayJobs, RayClusters and pods.
+    # All objects of the pipeline that could run: RayJobs, RayClusters, and pods.
     SIBLINGS = 1
     ALL = 2
 
 
 def choose_recheck(view: View, plan: PassPlan) -> Recheck:
-    """Choose what is to be read at the server before a plan is carried out that was made without.
+    """Return the objects to read from the server before executing a plan based on caches.
 
-    Statuses and deletions need nothing: they name the version or the uid that they are meant for.
+    Statuses and deletions need no recheck: they name the version or the uid of their object.
     """
     if _ends_by_absence(view, plan) or _counts_unseen(view, plan):
         return Recheck.ALL
@@ -69,7 +68,7 @@ def choose_recheck(view: View, plan: PassPlan) -> Recheck:
 
 
 def _ends_by_absence(view: View, plan: PassPlan) -> bool:
-    """Return whether an attempt ends for what did not happen; an end that was seen stays one."""
+    """Return whether an attempt ends because of missing objects or reports, not an observed end."""
     finished_names = {job.meta.name for job in view.rayjobs if job.deployment in TERMINAL}
     open_names = {each.meta.name for each in view.attempts if each.status.end_time is None}
     return any(
@@ -82,7 +81,7 @@ def _ends_by_absence(view: View, plan: PassPlan) -> bool:
 
 
 def _counts_unseen(view: View, plan: PassPlan) -> bool:
-    """Return whether an attempt is counted of which nothing shows that it is over."""
+    """Return whether an attempt is counted without proof that it is over."""
     before, after = view.pipeline.status.retries, plan.pipeline.retries if plan.pipeline else None
     if before is None or after is None or after.through == before.through:
         return False
@@ -102,7 +101,7 @@ def _starts_or_frees(action: Action, view: View) -> bool:
 
 
 def is_unchecked(plan: PassPlan) -> bool:
-    """Return whether a plan makes something, and no write goes before that would fail if late."""
+    """Return whether a plan creates objects with no prior write that would detect a stale view."""
     return plan.pipeline is None and any(isinstance(action, Create) for action in plan.actions)
 
 
@@ -112,43 +111,43 @@ _Decided = tuple[Observed, PassPlan, float]
 
 
 class Counter(Protocol):
-    """Keeps the numbers of metrics."""
+    """Receiver of metric values."""
 
     def note(self, count: Count) -> None:
-        """Take a step of a metric."""
+        """Count one step of a metric."""
 
     def note_progress(self, pipeline: str, progress: Progress | None) -> None:
-        """Take how far a run is; None: it is over, or its pipeline gone."""
+        """Record a run's progress; None if it is over, or its pipeline deleted."""
 
     def note_reason(self, pipeline: str, reason: str) -> None:
-        """Take what a run's condition says; empty: it is over, or its pipeline gone."""
+        """Record the reason of a run's condition; empty if it is over, or its pipeline deleted."""
 
     def note_result(self, pipeline: str, namespace: str, result: str) -> None:
-        """Take how the last run ended; empty: another goes on, or the pipeline is gone."""
+        """Record the last run's result; empty if another is running, or the pipeline deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """The version of a pipeline that needs no look between two times."""
+    """A pipeline version that needs no pass for a period of time."""
 
     version: str
     since: float
     until: float
 
     def lasts(self, version: str, now: float) -> bool:
-        """Return whether that is still so; of a time before, as of a clock set back, none knows."""
+        """Return whether no pass is needed; after the clock was set back, one is."""
         return self.version == version and self.since <= now < self.until
 
 
 @dataclass(slots=True)
 class Passes:
-    """Everything that passes need, and what they remember.
+    """Dependencies of passes, and their state between passes.
 
     Attributes:
         clock: seconds since the epoch.
         draw: a random number from [0, 1).
-        report_end: takes an attempt that is over, at once, before all later reports. It gets a
-            pending one in each pass, and ignores one that it has.
+        report_end: receives an ended attempt, and must return at once and keep the order. Pending
+            ends are passed in each pass, and known ones must be ignored.
     """
 
     api: Api
@@ -166,10 +165,10 @@ class Passes:
     _complained: float = float("-inf")
 
     async def run(self, key: Key) -> Passed:
-        """Do one pass.
+        """Execute one pass.
 
         Raises:
-            ApiError: it could not be finished; nothing is lost if it is done again.
+            ApiError: the pass was interrupted; it can be repeated safely.
         """
         now = self.clock()
         cache = self.inputs.cache.find_current(key.namespace, now)
@@ -182,7 +181,7 @@ class Passes:
         if rest is not None and rest.lasts(pipeline.meta.version, now):
             return Passed(wake_at=rest.until, is_promised=True)
         decision = await self._decide(key, pipeline, cache)
-        # Gone: the watch is about to show that as well.
+        # The pipeline was deleted, which the watch is about to report too.
         return Passed(again=True) if decision is None else await self._carry_out(key, *decision)
 
     async def _carry_out(
@@ -197,20 +196,21 @@ class Passes:
         if outcome.error is not None:
             raise outcome.error
         if outcome.is_stale:
-            # A decision that is out of date must leave nothing behind.
+            # A stale decision must not leave any state behind.
             return Passed(again=True)
         before, self._refusals[key] = self._refusals.get(key, ()), tuple(outcome.refusals)
         self._rests.pop(key, None)
         if not outcome.is_written:
             return self._wait_for_rights(key, outcome, now)
         if any(changes):
-            # The watch does not ask for the pass that follows: to it these are no changes any more.
+            # The cache already contains these changes, so the watch will not request the next pass.
             return Passed(wake_at=now)
         if plan.is_at_rest and plan.wake_at is not None:
             self._rests[key] = _Rest(observation.view.pipeline.meta.version, now, plan.wake_at)
         passed = _conclude(observation, plan, outcome, before, now)
         if is_left:
-            # A driver that did not answer may do so in a moment, and its node has not many.
+            # A driver that did not answer may recover in a moment, and its node has little time
+            # left.
             soon = now + RETRY_SECONDS
             wake_at = soon if passed.wake_at is None else min(passed.wake_at, soon)
             passed = replace(passed, wake_at=wake_at)
@@ -223,10 +223,10 @@ class Passes:
     async def _decide(
         self, key: Key, pipeline: PipelineView, cache: NamespaceCache | None
     ) -> _Decided | None:
-        """Decide what is to be done, with as many looks as that takes; None: the pipeline is gone.
+        """Decide, reading as often as necessary; return None if the pipeline was deleted.
 
         Raises:
-            ApiError: something could not be read.
+            ApiError: reading failed.
         """
         if cache is None:
             return await self._look(key, pipeline, ServerReader)
@@ -261,11 +261,11 @@ class Passes:
         return observation, self.decide(observation.view, now, self.limits, self.draw()), now
 
     def forget(self, key: Key) -> None:
-        """Forget a pipeline that is gone."""
+        """Forget a deleted pipeline."""
         self._drop(key, self.seen_pipelines.remove(key))
 
     def _wait_for_rights(self, key: Key, outcome: Enacted, now: float) -> Passed:
-        """Wait for the right to write statuses; meanwhile the log and a metric say so."""
+        """Wait for the right to write statuses, and report that in the log and in a metric."""
         self.counter.note(Count("status_refused"))
         if not 0 <= now - self._complained < self.limits.resync:
             self._complained = now
@@ -290,7 +290,7 @@ class Passes:
         self.counter.note_result(uid, key.namespace, "")
 
     def _report_ends(self, plan: PassPlan, outcome: Enacted) -> None:
-        """Report the attempts with an end that stands."""
+        """Report the attempts whose ends were written."""
         for end in plan.ends:
             if outcome.is_written or end.name in outcome.attempts:
                 self.report_end(end)
@@ -321,7 +321,7 @@ def _conclude(
     if not {_identify(refusal) for refusal in outcome.refusals} <= {
         _identify(refusal) for refusal in before
     }:
-        times.append(now)  # so that a condition tells of it at once
+        times.append(now)  # report the refusal in a condition at once
     return Passed(wake_at=min(times, default=None))
 
 

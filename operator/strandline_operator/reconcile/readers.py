@@ -1,7 +1,7 @@
-"""Where a pass reads what makes up a pipeline: one port, for a cache and for the server.
+"""Interface for reading a pipeline's objects, with implementations for caches and the server.
 
-A pass asks in the order in which things are made, so that no reader shows a child without its
-maker. This room must not know what a pass does with what it reads.
+Objects are read in order of creation, so that no reader shows an object without its creator. The
+module must not know how the objects are used.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pi
 
 
 class Reader(Protocol):
-    """Reads what makes up a pipeline.
+    """Reader of a pipeline's objects.
 
-    Its methods raise ApiError where something could not be read, for another reason than a missing
-    right; that one is noted in `access`.
+    Its methods raise ApiError if reading failed for a reason other than a missing right, which is
+    recorded in `access`.
     """
 
     @property
     def access(self) -> Access:
-        """The server, for kinds that no cache has."""
+        """The server, for kinds without a cache."""
 
     @property
     def is_fresh(self) -> bool:
-        """Freshness of the children: only from the server's own may a RayJob be made."""
+        """Return whether children are read from the server, as required to create a RayJob."""
 
     async def list_attempts(self, pipeline: Meta) -> list[AttemptObject]:
-        """Return what carries a pipeline's uid and can be an attempt, in no order."""
+        """Return the valid attempts with a pipeline's uid, unordered."""
 
     async def list_children(self, pipeline: Meta) -> Siblings:
-        """Return the RayJobs, RayClusters and pods that carry a pipeline's uid."""
+        """Return the RayJobs, RayClusters, and pods with a pipeline's uid."""
 
     async def list_former(self, pipeline: Meta) -> Siblings:
-        """Return those that carry a pipeline's name and another uid."""
+        """Return the objects with a pipeline's name but another uid."""
 
     async def find_pipeline(self, name: str) -> PipelineView | None:
-        """Return a pipeline of the namespace; None where there is none."""
+        """Return a pipeline of the namespace, or None."""
 
     async def list_pipelines(self) -> tuple[PipelineView, ...]:
-        """Return all pipelines of the namespace, in no order."""
+        """Return all pipelines of the namespace, unordered."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerReader:
-    """Reads everything from the server."""
+    """Reader that uses only the server."""
 
     access: Access
 
@@ -95,7 +95,7 @@ class ServerReader:
 
 @dataclass(frozen=True, slots=True)
 class CacheReader:
-    """Reads what watches have seen."""
+    """Reader that uses the watch caches."""
 
     access: Access
     cache: NamespaceCache
@@ -121,7 +121,7 @@ class CacheReader:
 
 
 class RecheckReader(CacheReader):
-    """Reads children from the server, and the rest from what watches have seen."""
+    """Reader that uses the server for children, and the watch caches for other objects."""
 
     @property
     def is_fresh(self) -> bool:

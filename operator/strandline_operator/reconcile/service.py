@@ -1,6 +1,6 @@
-"""All that goes on in the operator: streams that look, a queue of passes, a sweep now and then.
+"""The operator's main service: watches, a queue of passes, and a periodic sweep.
 
-Whatever is seen only asks for a pass. This room must not know kopf, nor what a pass does.
+Every observation only requests a pass. The module must not know kopf, nor the contents of a pass.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ from strandline_operator.settings import Settings
 Item = TypeVar("Item")
 
 _LOGGER = logging.getLogger(__name__)
-# Streams have missed events before; a pipeline that none has told of is found after so long.
+# Streams have missed events before, so sweep for missed pipelines at this interval.
 SWEEP_SECONDS = 300.0
 _START_WAIT = 5.0
-# Half a minute: whatever has not been listed by then is read from the server for a while.
+# Wait at most half a minute for the lists; kinds without a list are read from the server.
 _MOST_LOOKS, _LOOK_SECONDS = 300, 0.1
-# Every request has an end after half a minute, so that whatever takes longer than these is stuck.
+# Every request times out after half a minute, so anything slower than these limits is stuck.
 STUCK_PASS = 180.0
 STUCK_QUEUE = 120.0
 STUCK_WATCH = 300.0
 
 
 class Server(Api, WatchApi, Protocol):
-    """An API server with all that is asked of it."""
+    """An API server with all operations that the operator uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Time, chance, and the server.
+    """Clock, randomness, and server.
 
     Attributes:
         clock: seconds since the epoch.
@@ -72,11 +72,11 @@ class World:
 
 
 class Service:
-    """The operator at work; `start` it, and `stop` it in the end.
+    """The running operator; call `start` first and `stop` at the end.
 
     Args:
-        report_end: takes attempts that are over; None: they are not reported.
-        find_report: finds what became of such a report; see `PassInputs`.
+        report_end: receives ended attempts; None if they are not reported.
+        find_report: returns the result of a report; see `PassInputs`.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Service:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Wait until our kinds are served, look at every pipeline once, and go to work."""
+        """Wait until Strandline's kinds are served, request a pass per pipeline, and start work."""
         while not await self._try_sweep():
             await self._world.sleep(_START_WAIT)
         self.watches = list(self._make_watches())
@@ -151,7 +151,7 @@ class Service:
             self._numbers.watch_age(resource.value, self._make_age(resource))
 
     async def stop(self) -> None:
-        """Start no more passes, let those that run end, and stop looking."""
+        """Start no more passes, wait for running ones, and stop watching."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -160,7 +160,7 @@ class Service:
             _LOGGER.warning("some passes were cut short; the next start goes on from there")
 
     def see_pipeline(self, body: Body) -> None:
-        """Take in a pipeline that was made, changed or deleted."""
+        """Process a created, changed, or deleted pipeline."""
         meta = Meta.read(body)
         key = Key(meta.namespace, meta.name)
         if self._seen_pipelines.find(meta.uid) is None and not meta.is_deleting:
@@ -171,7 +171,7 @@ class Service:
             self.queue.enqueue(other)
 
     def see_attempt(self, body: Body) -> None:
-        """Take in an attempt that was made, changed or deleted."""
+        """Process a created, changed, or deleted attempt."""
         spec = body.get("spec")
         name = spec.get("pipeline") if isinstance(spec, dict) else None
         if isinstance(name, str) and not self._is_shown(Resource.ATTEMPT, body):
@@ -179,25 +179,25 @@ class Service:
             self.queue.enqueue(Key(meta.namespace, name))
 
     def _is_shown(self, resource: Resource, body: Body) -> bool:
-        """Return whether a watch of ours has shown an object, and so has asked for its pass."""
+        """Return whether a watch has already reported an object and requested its pass."""
         cache = self._cache.find(Meta.read(body).namespace)
         return cache is not None and cache.kinds[resource].has(body)
 
     def report_health(self) -> dict[str, float]:
-        """Return the same as `check`, once it has started.
+        """Return the result of `check`, once the service has started.
 
         Raises:
-            RuntimeError: it has not, or something is stuck.
+            RuntimeError: the service has not started, or is stuck.
         """
         if not self._tasks:
             raise RuntimeError("it has not started yet")
         return self.check()
 
     def check(self) -> dict[str, float]:
-        """Figures that tell whether work is being done.
+        """Return figures that show whether work is being done.
 
         Raises:
-            RuntimeError: it is not; the message says what is stuck.
+            RuntimeError: the service is stuck; the message names the part.
         """
         now, schedule = self._world.clock(), self.queue.schedule
         for task in self._tasks:
@@ -241,7 +241,7 @@ class Service:
         selector = "" if is_unlabelled else select_all()
         return Watch(
             self._world.server,
-            # Without a watch nodes are read one by one, or not at all.
+            # Without a watch, nodes are read one by one, or not at all.
             Scope(resource, namespace, selector, is_optional=resource is Resource.NODE),
             cache=cache,
             notify=notify,
@@ -251,7 +251,7 @@ class Service:
         )
 
     async def _wait_for_lists(self) -> None:
-        """Wait until watches have listed, so that the first passes need not ask the server."""
+        """Wait until the watches have listed their objects, so that first passes use the caches."""
         for _ in range(_MOST_LOOKS):
             if all(watch.has_begun for watch in self.watches):
                 return
@@ -270,7 +270,7 @@ class Service:
         self._enqueue_owner(self._pods.note(observation))
 
     def _see_node(self, observation: Observation[NodeMarks]) -> None:
-        """Take in a node with changed marks, and ask for passes of all with a pod there."""
+        """Process a node with changed marks, and request passes for pipelines with a pod on it."""
         self._nodes.note(observation)
         for cache in self._cache.namespaces.values():
             for pod in cache.pods.find((NODE, observation.value.name)):
@@ -290,10 +290,10 @@ class Service:
             self.queue.enqueue(key)
 
     async def _try_sweep(self) -> bool:
-        """Ask for a pass over each pipeline that no stream has told of.
+        """Request a pass for each pipeline that no stream has reported.
 
         Returns:
-            Whether any namespace could be listed: one that refuses must not hold up the others.
+            Whether any namespace could be listed: one that refuses must not block the others.
         """
         is_any_listed = False
         try:
@@ -305,7 +305,7 @@ class Service:
         return is_any_listed
 
     async def _sweep(self, namespace: str | None) -> bool:
-        """Do that in a namespace, or in all; return whether it may be listed."""
+        """Sweep one namespace, or all; return whether listing was permitted."""
         try:
             async for page in self._world.server.list_pages(Scope(Resource.PIPELINE, namespace)):
                 for body in page.items:
@@ -320,7 +320,7 @@ class Service:
         return True
 
     async def _post(self, event: EventDraft | None) -> None:
-        """Make an event of the operator's own account, if that is known."""
+        """Create an event about the operator's own service account, if it is known."""
         home, _, name = self._settings.account.partition("/")
         if event is None or not name:
             return
@@ -338,7 +338,7 @@ class Service:
             await self._try_sweep()
 
     def _list_blind(self, namespace: str) -> tuple[Refusal, ...]:
-        """Return what may not be followed in a namespace."""
+        """Return the refused watches of a namespace."""
         return tuple(
             Refusal(
                 watch.scope.resource.value, "", watch.refused.status, watch.refused.message, "watch"

@@ -1,4 +1,4 @@
-"""What passes remember of each other so that the API server is asked less often.
+"""Caches that passes share to reduce requests to the API server.
 
-Each may be emptied at any time. It must not know what is decided from it.
+Each cache may be emptied at any time. The package must not know the decisions of passes.
 """

@@ -1,8 +1,8 @@
-"""What the nodes have for pods, read at most once in a while for all pipelines together.
+"""Node sizes for memory limits of pods, read at most once per interval for all pipelines.
 
-A cluster can have thousands of nodes, so only their sizes are kept, and they are asked for where a
-pod has been killed for memory and no limit is set. Where they may not be listed nobody is
-told: it only means that there is no limit. This room must not know what follows.
+A cluster can have thousands of nodes, so only their sizes are kept, and only requested after a pod
+was killed for memory and no limit is set. A missing right to list nodes is not reported: it only
+means no limit. The module must not know how the sizes are used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 KEEP_SECONDS = 600.0
-# A right that is missing is missing on purpose.
+# The right is probably missing on purpose, so retry rarely.
 FORBIDDEN_SECONDS = 86_400.0
 
 Sizes = tuple[NodeSize, ...] | None
@@ -25,14 +25,14 @@ Sizes = tuple[NodeSize, ...] | None
 
 @dataclass(slots=True)
 class CapacityMemory:
-    """The sizes of all nodes, as they were read last."""
+    """Cached sizes of all nodes."""
 
     _entries: TtlCache[None, Sizes] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def read(self, api: Api, now: float) -> Sizes:
-        """Return the sizes; None where nodes may not be listed, or could not be."""
-        # All pipelines may ask at once, and one list of thousands of nodes does for them.
+        """Return the sizes; None if nodes may not be listed, or if reading failed."""
+        # All pipelines may need the sizes at once, but one list of thousands of nodes is enough.
         async with self._lock:
             entry = self._entries.find(None, now)
             if entry is not None:
@@ -42,7 +42,7 @@ class CapacityMemory:
 
 
 async def _list(api: Api) -> tuple[Sizes, float]:
-    """Return the sizes, and for how many seconds they are good enough."""
+    """Return the sizes, and their validity in seconds."""
     sizes: list[NodeSize] = []
     try:
         async for page in api.list_pages(Scope(Resource.NODE, None)):

@@ -1,7 +1,7 @@
-"""Claims as they were read last: those that have their volume change next to never.
+"""Cached claims: a claim with a volume hardly ever changes.
 
-What is made on a claim is decided from a fresh look; else one a minute does to tell how it stands.
-This room must not know what follows.
+Changes to a claim are decided from a fresh read; for reports, one read per minute is enough. The
+module must not know how claims are used.
 """
 
 from __future__ import annotations
@@ -15,30 +15,32 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 KEEP_SECONDS = 60.0
-# A claim without a volume may get it at any moment, and its user waits to see that.
+# A claim without a volume may be bound at any moment, and users watch for that.
 UNBOUND_SECONDS = 5.0
 
 
 @dataclass(slots=True)
 class ClaimMemory:
-    """Claims by uid of their pipeline and name."""
+    """Cached claims by pipeline uid and claim name."""
 
     _entries: TtlCache[tuple[str, str], VolumeClaim] = field(
         default_factory=lambda: TtlCache(KEEP_SECONDS, most=None)
     )
-    # So that thousands of pipelines that go are not thousands of looks at all that stay.
+    # Index by pipeline, so that forgetting thousands of pipelines does not scan all remaining
+    # claims.
     _names: dict[str, set[str]] = field(default_factory=dict)
 
     async def read(
         self, access: Access, pipeline: str, name: str, now: float, *, may_be_old: bool
     ) -> VolumeClaim | None:
-        """Return a claim; None where there is none, or where it may not be read.
+        """Return a claim; None if it does not exist or may not be read.
 
         Args:
-            may_be_old: nothing is about to be made on it.
+            may_be_old: whether a cached claim is acceptable, because this pass creates nothing on
+                it.
 
         Raises:
-            ApiError: it could not be read, for another reason than a missing right.
+            ApiError: reading failed for a reason other than a missing right.
         """
         key = (pipeline, name)
         entry = self._entries.find(key, now) if may_be_old else None
@@ -49,9 +51,9 @@ class ClaimMemory:
         return None if body is None else self.put(pipeline, body, now)
 
     def put(self, pipeline: str, body: Body, now: float) -> VolumeClaim:
-        """Take a claim as it was read, or made."""
+        """Store a claim that was read or created."""
         claim = VolumeClaim.read(body)
-        # A claim that is being deleted, or has lost its volume, is read each time.
+        # Read a claim that is being deleted or has lost its volume in each pass.
         if claim.phase != "Lost" and not claim.meta.is_deleting:
             seconds = KEEP_SECONDS if claim.phase == "Bound" else UNBOUND_SECONDS
             self._entries.keep((pipeline, claim.meta.name), claim, now, seconds)
@@ -59,6 +61,6 @@ class ClaimMemory:
         return claim
 
     def forget(self, pipeline: str) -> None:
-        """Forget a pipeline that is gone."""
+        """Forget a deleted pipeline."""
         for name in self._names.pop(pipeline, ()):
             self._entries.drop((pipeline, name))

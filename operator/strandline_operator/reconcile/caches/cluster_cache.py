@@ -1,8 +1,8 @@
-"""What watches have seen of the five kinds that make up a pipeline, for passes to read.
+"""Objects of the five watched kinds of pipelines, for passes to read.
 
-It is read where all five are current, so that none of them stands for what is long past; where one
-is not, passes ask the server. Objects of other kinds are asked for anyway. This room must not know
-what is decided from what it keeps.
+The cache is used only while all five watches are current. Otherwise a pass reads from the API
+server. Other kinds are always requested from the server. The module must not know how the objects
+are used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pi
 
 Child = TypeVar("Child", Pod, RayJob, RayClusterState)
 Keys = tuple[Hashable, ...]
-NODE = "node"  # pods are found by the name of their node as well
+NODE = "node"  # pods are also indexed by node name
 
 
 def _key_pipeline(pipeline: PipelineView) -> Keys:
@@ -41,7 +41,7 @@ def _key_pod(pod: Pod) -> Keys:
 
 
 def _key_labels(meta: Meta) -> Keys:
-    """Return the keys of a pipeline's uid and of its name, each as a label has it."""
+    """Return index keys: the pipeline's uid and name, as in the object's labels."""
     return tuple(
         (label, meta.labels.get(label, ""), meta.namespace)
         for label in (PIPELINE_UID_LABEL, PIPELINE_LABEL)
@@ -59,7 +59,8 @@ def _cache_pods() -> ScopeCache[Pod]:
 def _cache_children(read_body: Callable[[Body], Child]) -> ScopeCache[Child]:
     def read_child(body: Body, _: Child | None) -> Child:
         child = read_body(body)
-        # Passes do not read it, so an object that is equal but for it asks for none.
+        # Passes do not read the version. Without it, unchanged objects compare equal and cause no
+        # pass.
         return replace(child, meta=replace(child.meta, version=""))
 
     return ScopeCache(read_child, _key_child)
@@ -67,7 +68,7 @@ def _cache_children(read_body: Callable[[Body], Child]) -> ScopeCache[Child]:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceCache:
-    """The five kinds in a namespace, or in all."""
+    """Objects of the five kinds in one namespace, or in all."""
 
     pipelines: ScopeCache[PipelineView] = field(
         default_factory=lambda: ScopeCache(read_pipeline, _key_pipeline)
@@ -83,7 +84,7 @@ class NamespaceCache:
 
     @property
     def kinds(self) -> dict[Resource, ScopeCache[Any]]:
-        """The caches by what they hold."""
+        """The caches by kind."""
         return {
             Resource.PIPELINE: self.pipelines,
             Resource.ATTEMPT: self.attempts,
@@ -93,17 +94,17 @@ class NamespaceCache:
         }
 
     def find_pipeline(self, namespace: str, name: str) -> PipelineView | None:
-        """Return a pipeline as it was seen last; None where none was."""
+        """Return a pipeline as last observed, or None."""
         return next(iter(self.pipelines.find((name, namespace))), None)
 
     def list_pipelines(self, namespace: str) -> tuple[PipelineView, ...]:
-        """Return the pipelines of a namespace, in no order."""
+        """Return the pipelines of a namespace, unordered."""
         return self.pipelines.find(namespace)
 
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """The objects of a pipeline, or of those that had its name before."""
+    """Objects of a pipeline, or of former pipelines with the same name."""
 
     rayjobs: tuple[RayJob, ...]
     rayclusters: tuple[RayClusterState, ...]
@@ -112,53 +113,53 @@ class Siblings:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCache:
-    """The caches of all namespaces that are watched; under None that of all of them."""
+    """Caches by watched namespace; the key None covers all namespaces."""
 
     namespaces: dict[str | None, NamespaceCache] = field(default_factory=dict)
 
     @classmethod
     def of(cls, namespaces: Iterable[str | None]) -> ClusterCache:
-        """Return empty caches for some namespaces."""
+        """Return empty caches for the given namespaces."""
         return cls({namespace: NamespaceCache() for namespace in namespaces})
 
     def find(self, namespace: str) -> NamespaceCache | None:
-        """Return the cache that has a namespace, be it current or not; None where none has it."""
+        """Return the cache that covers a namespace, current or not, or None."""
         return self.namespaces.get(namespace, self.namespaces.get(None))
 
     def find_current(self, namespace: str, now: float) -> NamespaceCache | None:
-        """Return the cache of a namespace where it may stand for the server."""
+        """Return the cache that covers a namespace if its watches are current."""
         scope = self.find(namespace)
         if scope is None or not all(kind.is_current(now) for kind in scope.kinds.values()):
             return None
         return scope
 
     def put(self, namespace: str, resource: Resource, body: Body, now: float) -> bool:
-        """Take the answer to a write of ours; return whether that has changed anything."""
+        """Store the server's answer to a write; return whether the cached object has changed."""
         scope = self.find(namespace)
         kind = None if scope is None else scope.kinds.get(resource)
         return kind is not None and kind.put(body, now)
 
 
 def find_attempts(cache: NamespaceCache, meta: Meta) -> list[AttemptObject]:
-    """Return what carries a pipeline's uid and can be an attempt, in no order."""
+    """Return the valid attempts with a pipeline's uid, unordered."""
     entries = cache.attempts.find((PIPELINE_UID_LABEL, meta.uid, meta.namespace))
     return [attempt for attempt in entries if attempt is not None]
 
 
 def find_siblings(cache: NamespaceCache, meta: Meta) -> Siblings:
-    """Return what carries a pipeline's uid."""
+    """Return the objects with a pipeline's uid."""
     return _pick(cache, (PIPELINE_UID_LABEL, meta.uid, meta.namespace), lambda _: True)
 
 
 def find_former(cache: NamespaceCache, meta: Meta) -> Siblings:
-    """Return what carries a pipeline's name and another uid."""
+    """Return the objects with a pipeline's name but another uid."""
     key = (PIPELINE_LABEL, format_label_value(meta.name), meta.namespace)
     return _pick(cache, key, lambda child: child.labels.get(PIPELINE_UID_LABEL, "") != meta.uid)
 
 
 def _pick(cache: NamespaceCache, key: Hashable, is_meant: Callable[[Meta], bool]) -> Siblings:
     def sort(children: tuple[Child, ...]) -> tuple[Child, ...]:
-        # A server lists by name too, so reports are the same from a cache and from the server.
+        # The API server sorts by name too, so cached and fresh reads lead to the same reports.
         picked = (child for child in children if is_meant(child.meta))
         return tuple(sorted(picked, key=lambda child: child.meta.name))
 

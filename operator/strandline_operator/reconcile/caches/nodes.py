@@ -1,10 +1,10 @@
-"""Nodes of pods: how those with overdue pods stand, and what marks all of them.
+"""Nodes of pods: states of nodes with overdue pods, and marks of all nodes.
 
-A node whose kubelet is silent keeps its pods for ever, and only its own object, as the server has
-it now, tells whether they may still run. A node's taker is written there as well, and often
-gone before a pass reads it: so marks are followed by a watch where nodes may be watched, else read
-when a pod comes to a node and when it goes, and what was seen last is kept. Many pipelines can have
-pods on one node, so it is read once in a while for all. This room must not know what follows.
+A silent kubelet never deletes its pods, and only the current node object on the API server shows
+whether they may still run. Marks that explain the loss of a node are on the same object, which is
+often deleted before a pass reads it. So the operator watches nodes if possible. Otherwise it reads
+a node when a pod arrives or terminates, and keeps the last state. Reads are cached because many
+pipelines can share a node. The module must not know how the marks are used.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 from strandline_operator.render.order import Role
 
 KEEP_SECONDS = 10.0
-# A kubelet that answers needs some seconds more than the pod's grace.
+# A healthy kubelet needs a few seconds beyond the pod's grace period.
 OVERDUE_SECONDS = 10.0
-# A pod may go before its node or after it, and their watches are two.
+# Pods and nodes have separate watches, so either deletion may be observed first.
 LATE_SECONDS = 10.0
 NEW_SECONDS = 60.0
-# A right that is missing is missing on purpose.
+# The right is probably missing on purpose, so retry rarely.
 FORBIDDEN_SECONDS = 3_600.0
-# Some 300 bytes each. Of nodes that are gone, and of pods.
+# Maximum numbers of deleted nodes and of pods, at about 300 bytes each.
 MOST_GONE, MOST_PODS = 2_000, 10_000
-# Requests of one pass, where nodes can't be watched; a pass is not held up by a pool of hundreds.
+# Node reads per pass without a watch, so that a pool of hundreds of nodes does not delay the pass.
 MOST_READS = 8
 
 
 def list_suspects(pods: Iterable[Pod], now: float) -> tuple[str, ...]:
-    """Return names of nodes that have not ended a pod although its grace is over."""
+    """Return names of nodes that keep a pod beyond its grace period."""
     names = (pod.node for pod in pods if pod.node and is_overdue(pod, now))
     return tuple(sorted(set(names)))
 
 
 def is_overdue(pod: Pod, now: float) -> bool:
-    """Return whether a pod that was deleted should have gone."""
+    """Return whether a deleted pod should be gone by now."""
     return pod.meta.gone_by is not None and now > pod.meta.gone_by + OVERDUE_SECONDS
 
 
 def cache_nodes() -> ScopeCache[NodeMarks]:
-    """Return an empty cache of all nodes, of which only the marks are kept."""
+    """Return an empty cache of all nodes that keeps only their marks."""
 
     def read(body: Body, _: NodeMarks | None) -> NodeMarks:
         return read_marks(body)
@@ -66,14 +66,14 @@ def cache_nodes() -> ScopeCache[NodeMarks]:
 
 
 class _NodeRead(NamedTuple):
-    """A node as the server had it: how it stands, and its marks; None: it has none, or not now."""
+    """State and marks of a node on the API server; marks are None if missing or unreadable."""
 
     view: NodeView
     marks: NodeMarks | None = None
 
 
 class _LastMarks(NamedTuple):
-    """Marks of a pod's node, and since when the pod is gone."""
+    """Marks of a pod's node, and the time of the pod's disappearance."""
 
     marks: NodeMarks
     gone_at: float
@@ -81,11 +81,11 @@ class _LastMarks(NamedTuple):
 
 @dataclass(slots=True)
 class NodeMemory:
-    """Nodes as they were read last.
+    """Cached nodes.
 
     Attributes:
-        is_allowed: nodes may be asked for; else nothing is known of any.
-        watched: what a watch of all nodes has seen, where there is one.
+        is_allowed: whether nodes may be read at all.
+        watched: nodes from a watch of all nodes, if there is one.
     """
 
     is_allowed: bool = True
@@ -96,13 +96,13 @@ class NodeMemory:
     _blind_until: float = float("-inf")
 
     async def look(self, api: Api, names: Iterable[str], now: float) -> dict[str, NodeView]:
-        """Return nodes by name; one that can't be read for want of rights, or now, is unread."""
+        """Return nodes by name; a node that can't be read has the state `UNREAD`."""
         return {name: (await self._read(api, name, now)).view for name in names}
 
     def note(self, observation: Observation[NodeMarks]) -> None:
-        """Record that the watch saw a node, or that it went; the marks of one that went are kept.
+        """Record a change or deletion of a node from the watch; marks of deleted nodes are kept.
 
-        Its pods go after it.
+        The node's pods are deleted later.
         """
         marks = observation.value
         if observation.is_gone:
@@ -113,10 +113,10 @@ class NodeMemory:
     async def read_marks(
         self, api: Api, pods: Iterable[Pod], gone_pods: Iterable[Pod], now: float
     ) -> dict[str, NodeMarks]:
-        """Return the marks of pods' nodes by uid of the pod; of pods that went, as they were then.
+        """Return marks of pods' nodes by pod uid; for deleted pods, the marks at their deletion.
 
-        A node that takes no pod any more may be emptied and removed long after its last one went,
-        and at once after a worker that was let go.
+        An unused node may be drained and removed long after its last pod, or right after a released
+        worker; such later marks must not count.
         """
         living, gone_on_nodes = ([pod for pod in group if pod.node] for group in (pods, gone_pods))
         if self.is_allowed and not self.watched.is_current(now):
@@ -144,14 +144,14 @@ class NodeMemory:
         return last
 
     def _find(self, pod: Pod, now: float) -> NodeMarks | None:
-        """Return what was seen last of a pod's node; None: nothing."""
+        """Return the last known marks of a pod's node, or None."""
         watched = next(iter(self.watched.find(pod.node)), None)
         is_current = self.watched.is_current(now)
         if watched is not None and is_current:
             return watched
         last = self._last.get(pod.node, watched)
-        # A node that was gone before this process began. One that is new shows a moment later, and
-        # a server that shows no node at all keeps them to itself.
+        # The node disappeared before this process started. A new node appears in the watch a moment
+        # later, and a server without any visible node hides them.
         is_old = now - pod.meta.created > NEW_SECONDS and (pod.is_gone or _is_leaving(pod))
         if last is None and is_current and is_old and len(self.watched) > 0:
             return NodeMarks(pod.node, is_known=False, is_gone=True)
@@ -160,7 +160,7 @@ class NodeMemory:
     async def _read_unwatched(
         self, api: Api, living: list[Pod], gone_pods: list[Pod], now: float
     ) -> None:
-        """Read nodes of pods that go or have gone, and those that were never seen."""
+        """Read nodes of terminating and deleted pods, and nodes that are still unknown."""
         names = [pod.node for pod in (*gone_pods, *filter(_is_leaving, living))]
         names += [pod.node for pod in living if not self._has(pod.node)]
         for name in list(dict.fromkeys(names))[:MOST_READS]:
@@ -169,7 +169,7 @@ class NodeMemory:
             await self._read(api, name, now)
 
     def _has(self, name: str) -> bool:
-        """Return whether a node was seen that a pod can be on; another may have the name anew."""
+        """Return whether a node is known and exists; a new node may reuse an old name."""
         last_marks = self._last.get(name)
         return last_marks is not None and not last_marks.is_gone
 
@@ -196,9 +196,9 @@ class NodeMemory:
 
 
 def _is_let_go(pod: Pod) -> bool:
-    """Return whether a worker is deleted for none of a node's reasons, as one that is not needed.
+    """Return whether a worker is deleted without a disruption, for example as surplus.
 
-    A head that is deleted so may be one that was silent before.
+    Heads don't count: a head deleted in this way may have been on a silent node.
     """
     is_worker = pod.meta.labels.get(ROLE_LABEL) == Role.WORKER
     return is_worker and pod.meta.is_deleting and not (pod.disruption or pod.reason)
@@ -209,7 +209,7 @@ def _is_leaving(pod: Pod) -> bool:
 
 
 def _put(entries: OrderedDict[str, Any], key: str, value: object, most: int) -> None:
-    """Keep a value as the newest, and no more of them than allowed."""
+    """Store a value as the newest, and drop the oldest beyond the maximum."""
     entries.pop(key, None)
     entries[key] = value
     while len(entries) > most:

@@ -1,9 +1,9 @@
-"""Events about what does not get to start, and what is taken away, and about nothing else.
+"""Events about objects that do not start, and about pods that are disrupted.
 
-A mount that fails, a policy that refuses, the words of a probe and those of an autoscaler, and why
-Karpenter ends a node or a scheduler a run stand in events alone, and no watch shows those: so the
-events of a few objects are asked for while an attempt starts, is suspended or a pod is evicted, at
-most every few seconds. This room must not know what an event means.
+Some facts are only in events, which the operator does not watch: failed mounts, policy refusals,
+probe failures, messages of autoscalers, and reasons of Karpenter and of schedulers. So it requests
+the events of a few objects, at most every few seconds, while an attempt starts, is suspended, or
+loses a pod. The module must not know the meaning of an event.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 from strandline_operator.render.order import Role
 
 KEEP_SECONDS = 4.0
-# Why a RayJob was suspended may be written just after that, and it is soon deleted.
+# The reason of a suspension may be written just afterwards, and the RayJob is deleted soon.
 BRIEF_SECONDS = 0.5
 MOST_OBJECTS = 3
 MOST_CLAIMS = 2
-MOST_REASONS = 1_000  # pods of which is kept why they were taken
-# A right that is missing is missing on purpose.
+MOST_REASONS = 1_000  # number of pods with kept reasons for their disruption
+# The right is probably missing on purpose, so retry rarely.
 FORBIDDEN_SECONDS = 86_400.0
-# Where a server keeps events about objects that are in no namespace.
+# Namespace for events about cluster-scoped objects.
 OF_NO_NAMESPACE = "default"
-# A healthy pod has come further by then; a running one gets more, since Ray takes its time.
+# A healthy pod makes progress in this time. Running pods get longer, because Ray starts slowly.
 STUCK_SECONDS = 3.0
 UNREADY_SECONDS = 45.0
 
@@ -53,12 +53,12 @@ def list_stuck(
     pods: Iterable[Pod],
     now: float,
 ) -> tuple[str, ...]:
-    """Return names of what ought to have had an effect by now and has not, a head first."""
+    """Return names of objects without the expected effect so far, a head first."""
     if rayjob is None or rayjob.is_suspended or rayjob.meta.is_deleting:
         return ()
     mine = [pod for pod in pods if _number(pod.meta) == _number(rayjob.meta)]
     is_early = now - rayjob.meta.created < STUCK_SECONDS
-    # A driver that runs may still have no worker, since there is no room for any.
+    # A running driver may still lack workers because no node has capacity.
     if rayjob.deployment == "Running" and rayjob.job:
         return tuple(pod.meta.name for pod in list_unplaced(mine))
     if is_early or rayjob.deployment not in {"", "Initializing", "Running"}:
@@ -76,13 +76,13 @@ def _is_about(event: Notice, pod: Pod) -> bool:
 
 
 def list_unexplained(pods: Iterable[Pod], marks: Mapping[str, NodeMarks]) -> list[Pod]:
-    """Return pods with a taker that gives its reason only in events, those that go first."""
+    """Return pods with a disruption that only events explain, terminating pods first."""
     due = [pod for pod in pods if _is_taken(pod, marks.get(pod.meta.uid))]
     return sorted(due, key=lambda pod: not _is_going(pod))
 
 
 def _is_taken(pod: Pod, marks: NodeMarks | None) -> bool:
-    # The reason decides whether a node that is deleted waits for a pod that stays.
+    # The reason decides whether deletion of the node waits for a remaining pod.
     is_announced = marks is not None and marks.is_deleting
     return is_unexplained(marks) and (is_announced or _is_going(pod))
 
@@ -95,18 +95,18 @@ def _list_names(
     rayjob: RayJob, cluster: RayClusterState | None, pods: list[Pod], now: float
 ) -> Iterator[str]:
     if cluster is None:
-        yield rayjob.meta.name  # events of the RayJob explain why its cluster is not made
+        yield rayjob.meta.name  # events of the RayJob explain a missing cluster
     elif not pods:
         yield cluster.meta.name
     elif _lacks_submitter(rayjob, pods):
-        yield rayjob.meta.name  # a Job of the same name is to make the submitter
+        yield rayjob.meta.name  # a Job of the same name creates the submitter
     stuck = [pod for pod in pods if _is_stuck(pod, now)]
     stuck.sort(key=lambda pod: (pod.meta.labels.get(ROLE_LABEL) != Role.HEAD, pod.meta.created))
     yield from (pod.meta.name for pod in stuck)
 
 
 def _lacks_submitter(rayjob: RayJob, pods: list[Pod]) -> bool:
-    """Return whether the Job that submits the driver is there, or due, and has no pod."""
+    """Return whether the submitter's Job exists or is due, but has no pod."""
     is_due = rayjob.deployment == "Running" or all(pod.is_ready for pod in pods)
     return is_due and all(pod.meta.labels.get(ROLE_LABEL) != Role.SUBMITTER for pod in pods)
 
@@ -123,7 +123,7 @@ def _number(meta: Meta) -> str:
 
 
 class _Key(NamedTuple):
-    """The object of the events."""
+    """Subject of events."""
 
     namespace: str
     name: str
@@ -131,7 +131,7 @@ class _Key(NamedTuple):
 
 @dataclass(slots=True)
 class NoticeMemory:
-    """Events as they were read last, by namespace and name of what they are about."""
+    """Cached events by namespace and name of their subjects."""
 
     _entries: TtlCache[_Key, tuple[Notice, ...]] = field(
         default_factory=lambda: TtlCache(KEEP_SECONDS)
@@ -145,9 +145,10 @@ class NoticeMemory:
     async def look(
         self, api: Api, namespace: str, names: Iterable[str], now: float
     ) -> tuple[Notice, ...]:
-        """Return all events about objects of those names; none where they never could be read.
+        """Return all events about objects with the given names; empty if they were never readable.
 
-        What is not read is only not told: nothing is given up for the absence of an event.
+        Missing events only make messages less detailed: no decision depends on the absence of an
+        event.
         """
         notices = await self._look(api, [_Key(namespace, name) for name in names], now)
         return (*notices, *await self._look_at_claims(api, list_claims(notices), now))
@@ -155,15 +156,15 @@ class NoticeMemory:
     async def read_suspension(
         self, api: Api, rayjob: RayJob | None, attempt: AttemptObject | None, now: float
     ) -> tuple[Notice, ...]:
-        """Return what was said of a RayJob that was suspended while its driver ran."""
+        """Return events about a RayJob that was suspended while its driver ran."""
         if attempt is None or attempt.status.is_frozen or attempt.status.ray_job is None:
             return ()
         is_new = rayjob is not None and rayjob.deployment in SUSPENDED
         is_taken = is_new and attempt.status.end_time is None
-        # The RayJob of such an end is deleted at once, and the event stays.
+        # The RayJob is deleted soon after the suspension, but the event remains.
         if not is_taken and not is_suspension_unexplained(attempt.status):
             return ()
-        # A queue lets an attempt in again that has not run.
+        # A queue readmits an attempt that has not started.
         if attempt.status.running_time is None:
             return ()
         key = _Key(attempt.meta.namespace, attempt.status.ray_job.name)
@@ -172,9 +173,9 @@ class NoticeMemory:
     async def read_reasons(
         self, api: Api, pods: Iterable[Pod], marks: Mapping[str, NodeMarks], now: float
     ) -> tuple[Notice, ...]:
-        """Return what was said of pods that are taken away, and what is no warning with it.
+        """Return events about disrupted pods, including events that are not warnings.
 
-        A pod that is gone is asked about once, and what was said of it is kept.
+        Events of a deleted pod are requested once and then kept.
         """
         unexplained = list_unexplained(pods, marks)
         due = [pod for pod in unexplained if not (pod.is_gone and pod.meta.uid in self._reasons)]
@@ -196,7 +197,7 @@ class NoticeMemory:
     async def _look_at_claims(
         self, api: Api, names: Iterable[str], now: float
     ) -> tuple[Notice, ...]:
-        """Return events about NodeClaims, which are in no namespace, where they may be read."""
+        """Return events about NodeClaims, which are cluster-scoped, if they are readable."""
         notices: list[Notice] = []
         for name in tuple(names)[:MOST_CLAIMS]:
             if self._forbidden.find(None, now) is not None:
@@ -214,7 +215,7 @@ class NoticeMemory:
         try:
             return await _read(api, key)
         except ApiError:
-            # Notices of an earlier read stand while the server fails: each has its own time.
+            # Keep earlier notices while the server fails: each has its own time.
             entry = self._entries.find_any(key)
             return () if entry is None else entry.value
 

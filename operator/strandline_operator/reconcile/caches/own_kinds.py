@@ -1,7 +1,7 @@
-"""Our two kinds, read from their objects; whatever is wrong with one is said, never raised.
+"""Strandline's two kinds, parsed from their objects; problems are returned, never raised.
 
-Most objects are seen again with the spec that they had, and reading a spec takes longer than all
-the rest: so one that has not changed is taken over. This room must not know what a spec means.
+Most objects are read again with an unchanged spec, and parsing a spec is the slowest part. So an
+unchanged spec is reused. The module must not know the meaning of a spec.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ReadSpec(NamedTuple):
-    """A spec, or what is wrong with it, a sentence each; and paths of fields that are ignored."""
+    """A spec or its problems (a sentence each), and the paths of ignored fields."""
 
     spec: PipelineSpec | None
     problems: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ def read_pipeline(body: Body, before: PipelineView | None = None) -> PipelineVie
     """Return a pipeline from its object.
 
     Args:
-        before: the same pipeline as it was read last.
+        before: the same pipeline as last read.
     """
     meta, manifest = Meta.read(body), cut_manifest(body)
     if before is not None and before.manifest == manifest:
@@ -58,7 +58,7 @@ def read_pipeline(body: Body, before: PipelineView | None = None) -> PipelineVie
 
 
 def read_attempt(body: Body) -> AttemptObject | None:
-    """Return an attempt from its object; None where no operator of ours can have made it."""
+    """Return an attempt from its object; None if no Strandline operator can have created it."""
     try:
         spec = AttemptSpec.parse(body.get("spec"))
     except ValidationError:
@@ -67,11 +67,12 @@ def read_attempt(body: Body) -> AttemptObject | None:
 
 
 def cut_manifest(body: Body) -> Mapping[str, object]:
-    """Return what attempts are made from: a pipeline without what changes while it runs."""
+    """Return the input for attempts: the pipeline without fields that change while it runs."""
     meta, stored = Meta.read(body), body.get("metadata")
     labels = stored.get("labels") if isinstance(stored, dict) else None
     metadata = {"name": meta.name, "namespace": meta.namespace, "labels": labels or {}}
-    # A RayJob gets some annotations alone: the others belong to tools that apply or retry.
+    # Copy only some annotations to a RayJob: others belong to tools for deployment, or request
+    # retries.
     annotations = {
         name: meta.annotations[name] for name in list_annotations() if name in meta.annotations
     }
@@ -93,7 +94,7 @@ def read_spec(manifest: Mapping[str, object]) -> ReadSpec:
 
 
 def _log_unknown(meta: Meta, unknown: tuple[str, ...]) -> None:
-    """Describe it once for each spec that is read, since a condition may be overlooked."""
+    """Log ignored fields once per parsed spec, because a condition may be overlooked."""
     if unknown:
         key = f"{meta.namespace}/{meta.name}"
         text = describe_unknown("this operator", unknown)

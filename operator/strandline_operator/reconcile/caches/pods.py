@@ -1,7 +1,7 @@
-"""The last that was seen of pods, for as long as it may tell why an attempt ended.
+"""Last known states of pods, kept while they may explain the end of an attempt.
 
-Much of what names a cause stands in a pod for less than a second before the pod is gone. This room
-must not know what it means.
+Most evidence appears in a pod less than a second before the pod is deleted. The module must not
+know the meaning of the evidence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline_api.names import PIPELINE_UID_LABEL
 from strandline_operator.cluster.watches.scope_cache import Observation
 from strandline_operator.model.objects import Meta, Pod
 
-# A pod takes some 2 kB here.
+# A pod takes about 2 kB here.
 MOST_OF_ONE = 200
 MOST_OF_ALL = 10_000
 Pods = TypeVar("Pods", dict[str, Pod], OrderedDict[str, Pod])
@@ -24,8 +24,8 @@ Pods = TypeVar("Pods", dict[str, Pod], OrderedDict[str, Pod])
 class PodOwner(NamedTuple):
     """A pipeline's namespace and uid.
 
-    A uid alone does not do: whatever was copied into another namespace with all its labels, by a
-    backup perhaps, is none of the pipeline's, and no list of its namespace would have it.
+    The uid alone is not enough: a copy of the pods in another namespace (from a backup, for
+    example) has the same labels, but does not belong to the pipeline.
     """
 
     namespace: str
@@ -34,17 +34,17 @@ class PodOwner(NamedTuple):
 
 @dataclass(slots=True)
 class PodMemory:
-    """Pods by their pipeline: those that live, and the newest of those that went."""
+    """Pods by pipeline: existing ones, and the most recently deleted ones."""
 
     most_of_one: int = MOST_OF_ONE
     most_of_all: int = MOST_OF_ALL
     _live: dict[PodOwner, dict[str, Pod]] = field(default_factory=dict)
-    # Pods by uid, and their owners, in the order of their end.
+    # Deleted pods by uid, and their owners, in order of deletion.
     _gone_pods: dict[PodOwner, OrderedDict[str, Pod]] = field(default_factory=dict)
     _order: OrderedDict[str, PodOwner] = field(default_factory=OrderedDict)
 
     def note(self, observation: Observation[Pod]) -> PodOwner:
-        """Record that a pod was seen or went; return its owner."""
+        """Record a change or deletion of a pod; return its owner."""
         pod = observation.value
         pipeline = find_owner(pod.meta)
         if observation.is_gone:
@@ -55,21 +55,21 @@ class PodMemory:
         return pipeline
 
     def live(self, pipeline: PodOwner) -> dict[str, Pod]:
-        """Return the pods of a pipeline that live as far as the watch knows, by uid."""
+        """Return a pipeline's existing pods by uid, according to the watch."""
         return dict(self._live.get(pipeline, {}))
 
     def gone(self, pipeline: PodOwner) -> tuple[Pod, ...]:
-        """Return the last of those that went, in the order of their ends."""
+        """Return a pipeline's deleted pods in order of deletion."""
         return tuple(self._gone_pods.get(pipeline, {}).values())
 
     def compare(
         self, pipeline: PodOwner, before: Mapping[str, Pod], pods: Iterable[Pod]
     ) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
-        """Put a fresh list and the watch together: pods that live, and the last of those gone.
+        """Return existing pods and deleted pods, from a fresh list and the watch combined.
 
         Args:
-            before: what `live` said before the list was asked for. What it knows and the list does
-                not is gone, though the watch has not told yet.
+            before: result of `live` before the list was requested. Pods missing in the list are
+                deleted, even if the watch has not reported that yet.
         """
         gone_pods = {pod.meta.uid: pod for pod in self.gone(pipeline)}
         living = tuple(
@@ -84,7 +84,7 @@ class PodMemory:
         return living, (*gone_pods.values(), *missing)
 
     def forget(self, pipeline: PodOwner) -> None:
-        """Forget a pipeline that is gone, and what was seen of its pods."""
+        """Forget a deleted pipeline and its pods."""
         self._live.pop(pipeline, None)
         for uid in self._gone_pods.pop(pipeline, {}):
             self._order.pop(uid, None)
@@ -107,7 +107,7 @@ class PodMemory:
 
 
 def _take_out(pods: dict[PodOwner, Pods], owner: PodOwner, uid: str) -> None:
-    """Remove a pod, and its owner with the last one: some owners go without an event."""
+    """Remove a pod, and its owner after the last one: some owners disappear without an event."""
     mine = pods.get(owner)
     if mine is not None:
         mine.pop(uid, None)
@@ -116,5 +116,5 @@ def _take_out(pods: dict[PodOwner, Pods], owner: PodOwner, uid: str) -> None:
 
 
 def find_owner(meta: Meta) -> PodOwner:
-    """Return the pipeline that an object belongs to by its labels; its uid is empty without any."""
+    """Return the pipeline that an object's labels name; the uid is empty if they name none."""
     return PodOwner(meta.namespace, meta.labels.get(PIPELINE_UID_LABEL, ""))

@@ -1,8 +1,8 @@
-"""What schedulers report about RayJobs that wait in a queue, as it was read last.
+"""Cached scheduler reports about RayJobs that wait in a queue.
 
-Schedulers write their reasons into objects that no watch of the operator follows: those of a
-waiting RayJob are read at most every few seconds. Without a scheduler, or without the right to read
-its objects, the state says so and nothing fails. This room must not know what follows from a wait.
+Schedulers write their reasons into objects that the operator does not watch. So those of a waiting
+RayJob are read, at most every few seconds. A missing scheduler or a missing right to read its
+objects is part of the state and not an error. The module must not know what follows from a wait.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 KEEP_SECONDS = 8.0
 UNSERVED_SECONDS = 60.0
-# A missing right is usually missing on purpose, but may be granted while users watch the queue.
+# A missing right is usually intentional, but may be granted while users watch the queue.
 FORBIDDEN_SECONDS = 300.0
 
 
 @dataclass(slots=True)
 class QueueMemory:
-    """States of waiting RayJobs by uid."""
+    """Cached queue states of waiting RayJobs, by uid."""
 
     _entries: TtlCache[str, QueueState | None] = field(
         default_factory=lambda: TtlCache(KEEP_SECONDS)
     )
 
     async def read(self, api: Api, rayjob: RayJob | None, now: float) -> QueueState | None:
-        """Return the state of a suspended RayJob, or None if it does not wait or is unknown."""
-        # Schedulers suspend the RayJobs that they hold; others wait for nothing of theirs.
+        """Return the queue state of a suspended RayJob; None if it does not wait, or is unknown."""
+        # Schedulers suspend the RayJobs that they hold; a running RayJob waits for no scheduler.
         if rayjob is None or not rayjob.is_suspended or rayjob.meta.is_deleting:
             return None
         entry = self._entries.find(rayjob.meta.uid, now)
@@ -50,7 +50,7 @@ class QueueMemory:
             state = QueueState(message=f"the operator may not read {holder.records}")
             seconds = FORBIDDEN_SECONDS
         except ApiError:
-            # A server that fails has said nothing new.
+            # The server failed, so the last known state still applies.
             before = self._entries.find_any(uid)
             return None if before is None else before.value
         if state is None:
@@ -61,7 +61,7 @@ class QueueMemory:
 
 @dataclass(frozen=True, slots=True)
 class _ServedObjects:
-    """A scheduler's view of the API server."""
+    """A scheduler's access to the API server."""
 
     api: Api
 

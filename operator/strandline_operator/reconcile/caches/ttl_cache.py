@@ -1,11 +1,11 @@
-"""Values that are good for a while, by key.
+"""Cache with expiry times, by key.
 
-One clock rule for all of them: a value holds from the moment at which it was read until its time is
-over, and not before that moment, since a clock that was set back says nothing of its age. This room
-must not know what is kept, nor how it is read.
+All caches use the same clock rule: a value is valid from its read time until its expiry, and not
+before its read time, because its age is unknown after the clock was set back. The module must not
+know the values, nor how they are read.
 
-Passes of a namespace begin together, above all where an operator starts: a read waits for the load
-that is under way.
+Passes of a namespace often start together, especially when the operator starts, so concurrent reads
+share one load.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 
 
 class CacheEntry(NamedTuple, Generic[Value]):
-    """A value with the times between which it holds, in seconds since the epoch."""
+    """A value with its period of validity, in seconds since the epoch."""
 
     value: Value
     read_at: float
@@ -30,10 +30,10 @@ class CacheEntry(NamedTuple, Generic[Value]):
 
 @dataclass(slots=True)
 class TtlCache(Generic[Key, Value]):
-    """Values by key, each for `seconds` unless it is kept for another time.
+    """Values by key, each valid for `seconds` unless stored with another period.
 
     Attributes:
-        most: keys at most; None: as many as the owner does not drop.
+        most: maximum number of keys; None for no limit, if the owner drops keys itself.
     """
 
     seconds: float
@@ -42,7 +42,7 @@ class TtlCache(Generic[Key, Value]):
     _loads: dict[Key, asyncio.Future[Value]] = field(default_factory=dict)
 
     async def read(self, key: Key, now: float, load: Callable[[], Awaitable[Value]]) -> Value:
-        """Return the value, loaded anew where none holds; what `load` raises keeps nothing."""
+        """Return a valid value, loading it if necessary; errors of `load` are not cached."""
 
         async def load_and_keep() -> Value:
             return self.keep(key, await load(), now)
@@ -51,9 +51,9 @@ class TtlCache(Generic[Key, Value]):
         return entry.value if entry is not None else await self.share(key, load_and_keep)
 
     async def share(self, key: Key, load: Callable[[], Awaitable[Value]]) -> Value:
-        """Return what a load gives, or the one of this key that is under way; it keeps nothing."""
+        """Return the result of a load, or of a running load of the same key; do not cache it."""
         while (under_way := self._loads.get(key)) is not None:
-            # Waiting does not cancel it with this task: it serves others.
+            # Cancelling this task must not cancel the load, which serves other tasks too.
             await asyncio.wait([under_way])
             if not under_way.cancelled():
                 return under_way.result()
@@ -62,28 +62,28 @@ class TtlCache(Generic[Key, Value]):
             value = await load()
         except Exception as error:
             loading.set_exception(error)
-            loading.exception()  # or the loop complains where no task waits
+            loading.exception()  # mark as retrieved, or asyncio warns if no task waits
             raise
         else:
             loading.set_result(value)
             return value
         finally:
-            # A cancelled load has given nothing, and the first task that waits begins another.
+            # A cancelled load has no result, so the first waiting task starts another.
             loading.cancel()
             if self._loads.get(key) is loading:
                 del self._loads[key]
 
     def find(self, key: Key, now: float) -> CacheEntry[Value] | None:
-        """Return what holds at that time."""
+        """Return the entry that is valid at the given time, or None."""
         entry = self._entries.get(key)
         return entry if entry is not None and entry.read_at <= now < entry.until else None
 
     def find_any(self, key: Key) -> CacheEntry[Value] | None:
-        """Return what was kept last, however old it is."""
+        """Return the last stored entry, however old."""
         return self._entries.get(key)
 
     def keep(self, key: Key, value: Value, now: float, seconds: float | None = None) -> Value:
-        """Keep a value that was read at that time, and return it."""
+        """Store a value that was read at the given time, and return it."""
         if self.most is not None and key not in self._entries and len(self._entries) >= self.most:
             self._entries.clear()
         self._entries[key] = CacheEntry(
@@ -94,7 +94,7 @@ class TtlCache(Generic[Key, Value]):
     def drop(self, key: Key) -> None:
         """Forget the value of a key that may have changed."""
         self._entries.pop(key, None)
-        self._loads.pop(key, None)  # a load under way may have read before the change
+        self._loads.pop(key, None)  # a running load may have read the old value
 
     def __len__(self) -> int:
         return len(self._entries)

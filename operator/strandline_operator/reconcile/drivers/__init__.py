@@ -1,4 +1,4 @@
-"""What drivers and their logs report, and when they are asked.
+"""Reports of drivers and their logs, and when to request them.
 
-It must not know what follows from what they report.
+The package must not know what follows from a report.
 """

@@ -1,8 +1,8 @@
-"""What was heard from drivers: when to ask which, and what they said.
+"""Reports from drivers: when to request them, and the latest results.
 
-A driver goes once it was heard out, so its word is kept until a status has it. Passes ask where an
-attempt ends, and where no question went out for too long; in between, drivers of running attempts
-are asked apart from passes. This room must not know what follows from what they say.
+A driver exits once its report is received, so the report is kept until a status contains it. Passes
+request a report when an attempt ends, or when the last request is too old. In between, running
+drivers are polled separately from passes. The module must not know what follows from a report.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from strandline_operator.reconcile.drivers.logs import (
 )
 from strandline_operator.render.order import Role
 
-# Silence is counted by questions: each counts for the time since the one before, and for no more
-# than this, so that neither a clock that is set nor a process that was held up makes it long.
+# Silence is measured between requests. Each counts for the time since the previous one, but for at
+# most this long, so that clock changes or a stalled process do not prolong it.
 LONGEST_PAUSE = 60.0
-# Where no pass has come through for so long, the operator is cut off itself.
+# If no pass has completed for this long, the operator itself is cut off.
 LONGEST_BLIND = 150.0
-# Ray's words for a job that it has not begun; empty: Ray knows of none.
+# Ray's states of a job that has not started; empty if Ray has no such job.
 _NOT_BEGUN = frozenset({"", "PENDING"})
 _ENDED_DEPLOYMENTS = frozenset({"Complete", "Failed", "ValidationFailed"})
 
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """The last words of an attempt's driver.
+    """The latest report of an attempt's driver.
 
     Attributes:
-        asked_at: when it was.
-        looked: when a pass has last looked at the attempt.
-        is_end: it was asked about its end.
+        asked_at: time of the last request.
+        looked: time of the last pass over the attempt.
+        is_end: whether the request was about the driver's end.
     """
 
     view: DriverView
@@ -57,24 +57,24 @@ class LastAnswer:
     logs: LogReads = field(default_factory=LogReads)
 
     def is_due(self, now: float, interval: float) -> bool:
-        """Return whether it is to be asked.
+        """Return whether a request is due.
 
-        A clock that was put back keeps no question back.
+        After the clock was set back, a request is due at once.
         """
         return not 0 <= now - self.asked_at < interval
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What it takes to ask the driver of a running attempt, and to know whether the answer is news.
+    """Inputs of a request to a running attempt's driver, and for detecting new information.
 
     Attributes:
-        attempt: its name.
-        address: where its head is asked.
-        reported: when what its status has of progress was heard; None where it has nothing of it.
-        latest: what its status has of that.
-        limit: seconds of silence after which a pass should look; None: any number.
-        is_awaited: it ought to answer by now.
+        attempt: name of the attempt.
+        address: address of its head.
+        reported: time of the progress in its status; None if the status has no progress.
+        latest: latest publication in its status.
+        limit: seconds of silence before a pass is necessary; None for no limit.
+        is_awaited: whether the driver should answer by now.
     """
 
     attempt: str
@@ -87,7 +87,7 @@ class Question:
 
 @dataclass(slots=True)
 class DriverTalk:
-    """What was heard, by uid of the pipeline: one attempt of each."""
+    """Driver reports by pipeline uid; each pipeline has one running attempt."""
 
     limits: Limits
     _last: dict[str, LastAnswer] = field(default_factory=dict)
@@ -103,25 +103,25 @@ class DriverTalk:
         now: float,
         limit: float | None = None,
     ) -> tuple[DriverView, float | None]:
-        """Ask the driver of an attempt, where that is due.
+        """Request a report from an attempt's driver, if due.
 
         Args:
-            limit: seconds of silence after which a pass should look; None: any number.
+            limit: seconds of silence before a pass is necessary; None for no limit.
 
         Returns:
-            What is known from it, and when a pass has to ask again; None where there is none to
-            ask, nothing left to be told, or where it is asked apart from passes.
+            The latest report, and the time at which a pass must request the next one. The time is
+            None if there is no driver, nothing more to report, or separate polling.
         """
         last = self._find(pipeline, attempt.meta.name)
         mine = [
             pod for pod in pods if pod.meta.labels.get(ATTEMPT_LABEL) == str(attempt.spec.number)
         ]
         is_over = is_ending(attempt, rayjob) or any(pod.submitter_end for pod in mine)
-        # A held attempt's driver has reported already.
+        # The driver of a held attempt has already reported.
         is_urgent = is_over and attempt.status.phase is not AttemptPhase.HELD
         interval = END_INTERVAL if is_urgent else self.limits.pull_interval
         is_new_end = is_over and not last.is_end
-        # An answer that may be out of date must not end an attempt.
+        # Request again quickly: an outdated silence must not end an attempt.
         pause = END_INTERVAL if last.view.silence.is_lasting else interval
         head = None if _has_outcome(attempt, last.view) else _find_head(mine)
         is_readable = is_over and _lacks_log(attempt, last.view)
@@ -146,7 +146,7 @@ class DriverTalk:
         return last.view, None
 
     def list_due(self, now: float) -> list[str]:
-        """Pipelines with a running attempt and a driver that is to be asked."""
+        """Return pipelines with a running attempt and a due request to its driver."""
         return [
             pipeline
             for pipeline, question in self._questions.items()
@@ -154,7 +154,7 @@ class DriverTalk:
         ]
 
     async def ask(self, api: Api, pipeline: str, now: float) -> bool:
-        """Ask a driver apart from a pass; whether a pass should look at what it said."""
+        """Request a report outside a pass; return whether it contains news for a pass."""
         question = self._questions.get(pipeline)
         if question is None:
             return False
@@ -164,7 +164,7 @@ class DriverTalk:
         return self._is_new(question, before.view.silence, last.view, now)
 
     def forget(self, pipeline: str) -> None:
-        """Forget a pipeline without a driver to ask."""
+        """Forget a pipeline without a driver."""
         self._last.pop(pipeline, None)
         self._questions.pop(pipeline, None)
 
@@ -182,13 +182,13 @@ class DriverTalk:
         *,
         is_awaited: bool,
     ) -> LastAnswer:
-        """Ask at a place, if it has an address, and keep the answer beside what was known."""
-        # Or another pass would ask beside this one.
+        """Send a request if the address is known, and store the result."""
+        # Record the request first: otherwise another pass would send a second one.
         last = self._last[pipeline] = replace(before, asked_at=now)
         answer = await ask(api, address) if address.ip else Answer()
         latest = self._find(pipeline, last.view.attempt).view
         view = replace(latest, silence=Silence())
-        # Ray and the head take their time to bring a driver about, which is no silence of its.
+        # Ray and the head need time to start a driver, and that time is not silence.
         if is_awaited and not answer.is_reached:
             silence = latest.silence.prolong(*self._measure_pause(before, now))
             view = replace(view, silence=silence)
@@ -207,7 +207,7 @@ class DriverTalk:
     async def _read_log(
         self, api: Api, pipeline: str, last: LastAnswer, sources: list[Pod], now: float
     ) -> LastAnswer:
-        """Read the first log that answers, and keep what it says beside what was known."""
+        """Read the first log that is available, and store the result."""
         view = last.view
         logs = replace(last.logs, asked_at=now, states=tuple(map(read_state, sources)))
         for pod in sources:
@@ -233,18 +233,18 @@ class DriverTalk:
     def _find_address(self, attempt: AttemptObject, head: Pod | None) -> DriverAddress:
         token = derive_token(attempt.meta.uid)
         release = derive_release_token(self.limits.token_key, attempt.meta.uid)
-        # The setting may have been changed since the driver was started.
+        # The setting may have changed since the driver was started.
         port = (head.driver_port if head else 0) or self.limits.driver_port
         return DriverAddress(head.ip if head else "", port, token, release)
 
     def _measure_pause(self, before: LastAnswer, now: float) -> tuple[float, float]:
-        """Return the seconds since the last question, and how many of them may count at most."""
+        """Return the seconds since the last request, and the maximum that counts as silence."""
         is_blind = now - before.looked > LONGEST_BLIND
         longest = max(LONGEST_PAUSE, 2 * self.limits.pull_interval)
         return now - before.asked_at, 0.0 if is_blind else longest
 
     def _note(self, pipeline: str, before: LastAnswer, view: DriverView) -> LastAnswer:
-        """Keep an answer, unless its attempt was forgotten meanwhile."""
+        """Store a report, unless its attempt was forgotten in the meantime."""
         latest = self._last.get(pipeline)
         if latest is None or latest.view.attempt != view.attempt:
             return replace(before, view=view)
@@ -252,7 +252,7 @@ class DriverTalk:
         return last
 
     def _is_new(self, question: Question, before: Silence, view: DriverView, now: float) -> bool:
-        """Return whether a pass would write or do anything that it could not before."""
+        """Return whether a report would lead a pass to write or act."""
         silence = view.silence
         if view.outcome is not None or silence.is_lasting != before.is_lasting:
             return True
@@ -267,7 +267,7 @@ class DriverTalk:
 
 
 def is_ending(attempt: AttemptObject, rayjob: RayJob | None) -> bool:
-    """Return whether the driver has ended, or soon will, by every word but its own."""
+    """Return whether the driver has ended or soon will, by all reports except its own."""
     if attempt.status.end_time is not None or attempt.status.outcome is not None:
         return True
     if rayjob is None:
@@ -277,7 +277,7 @@ def is_ending(attempt: AttemptObject, rayjob: RayJob | None) -> bool:
 
 
 def _is_awaited(attempt: AttemptObject, rayjob: RayJob | None, view: DriverView) -> bool:
-    """Return whether a driver has begun, by Ray's word or its own, and so ought to answer."""
+    """Return whether a driver has started, by Ray's or its own report, and should answer."""
     has_answered = attempt.status.progress is not None or view.progress is not None
     return has_answered or (rayjob is not None and rayjob.job not in _NOT_BEGUN)
 

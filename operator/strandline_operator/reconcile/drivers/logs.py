@@ -1,7 +1,7 @@
-"""Logs of an attempt's driver: which pod to read next, and what each read came to.
+"""Logs of an attempt's driver: which pod to read next, and the results of reads.
 
-A log is read where its writer has ended or is about to, and again only where it may have grown.
-This room must not know what follows from what a log says.
+A log is read when its writer has ended or is about to, and again only if it may have grown. The
+module must not know what follows from a log.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from strandline_operator.model.objects import SUBMITTER, Pod
 from strandline_operator.model.view import DriverView
 from strandline_operator.render.order import Role
 
-# An end is asked about more often than progress.
+# The end of a driver is polled more often than progress.
 END_INTERVAL = 2.0
 TAIL_LINES = 10
-# A log that could not be read so often has gone with its node.
+# A log with this many failed reads was lost with its node.
 MOST_MISSES = 2
 
 
 class LogState(NamedTuple):
-    """Which log there is to read: its pod, whether the writer has ended, or is about to."""
+    """Identity of a log: its pod, and whether the writer has ended or is about to."""
 
     pod: str
     is_ended: bool
@@ -34,13 +34,13 @@ class LogState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogReads:
-    """What came of the questions for an attempt's log.
+    """Results of reading an attempt's logs.
 
     Attributes:
-        asked_at: when the last one was, of which logs.
-        pause: seconds until the next one, if nothing changes.
-        misses: how often each pod's could not be read.
-        absent: logs that are not there.
+        asked_at: time of the last read; `states` has the logs.
+        pause: seconds until the next read if nothing changes.
+        misses: number of failed reads by pod.
+        absent: logs that do not exist.
         complete: logs that were read to their end.
     """
 
@@ -52,7 +52,7 @@ class LogReads:
     complete: frozenset[LogState] = frozenset()
 
     def pick(self, pods: list[Pod]) -> list[Pod]:
-        """Return the pods with logs that may add to what is known, in the order to ask."""
+        """Return the pods whose logs may have new information, in order of reading."""
         readable: list[Pod] = []
         for pod in pods:
             state = read_state(pod)
@@ -63,40 +63,40 @@ class LogReads:
         return readable
 
     def is_due(self, pods: list[Pod], now: float) -> bool:
-        """Return whether they are to be read: they have changed, or it was long ago."""
+        """Return whether to read the logs: after a change, or after the pause."""
         states = tuple(map(read_state, pods))
         return states != self.states or not 0 <= now - self.asked_at < self.pause
 
     def note_miss(self, pod: Pod, error: ApiError) -> LogReads:
-        """Note that a log could not be read."""
+        """Record a failed read of a log."""
         state = read_state(pod)
-        # An object that the server does not have never comes back; a kubelet may.
+        # A log that is missing on the server never appears, but a kubelet may recover.
         absent: set[LogState] = {state} if isinstance(error, (NotFound, Invalid)) else set()
         misses = {**self.misses, state.pod: self.misses.get(state.pod, 0) + 1}
         return replace(self, misses=misses, absent=self.absent | absent)
 
     def note_read(self, pod: Pod, *, is_new: bool, is_empty: bool, longest: float) -> LogReads:
-        """Note that a log was read; where it says nothing new, the pause grows to the longest."""
+        """Record a read of a log; without new information, the pause grows up to the maximum."""
         state, pause = read_state(pod), END_INTERVAL if is_new else min(2 * self.pause, longest)
-        # A submitter always writes something, so an empty log has not been written out yet.
+        # A submitter always writes some output, so an empty log is incomplete.
         complete: set[LogState] = {state} if state.is_ended and not is_empty else set()
         return replace(self, pause=pause, complete=self.complete | complete)
 
 
 def read_state(pod: Pod) -> LogState:
-    """Return what of a pod tells whether its log may have changed."""
+    """Return the state of a pod that determines whether its log may have changed."""
     is_ended = pod.submitter_end is not None
     return LogState(pod.meta.uid, is_ended, not is_ended and pod.meta.is_deleting)
 
 
 def add_log(view: DriverView, outcome: DriverOutcome | None, lines: tuple[str, ...]) -> DriverView:
-    """Return what is known with what a log says."""
+    """Return the driver's view, extended by the contents of a log."""
     tail = lines[-TAIL_LINES:] or view.log_tail
     return replace(view, log_outcome=outcome or view.log_outcome, log_tail=tail)
 
 
 def find_logs(pods: list[Pod]) -> list[Pod]:
-    """Return pods that follow the driver's log; in SidecarMode a container of the head pod does."""
+    """Return pods with the driver's log; in SidecarMode, a container of the head pod has it."""
     submitters = [pod for pod in pods if has_role(pod, Role.SUBMITTER)]
     return submitters + [pod for pod in pods if has_role(pod, Role.HEAD) and _submits(pod)]
 

@@ -1,6 +1,6 @@
-"""The questions for running attempts' drivers, apart from passes, and several at once.
+"""Concurrent polling of running attempts' drivers, separate from passes.
 
-This room must not know what a driver answers.
+The module must not know the contents of reports.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from strandline_operator.cluster.api import Api
 from strandline_operator.reconcile.drivers.dialogue import DriverTalk
 
 TICK = 0.5
-# A driver that does not answer takes seconds, and others are not to wait for it.
+# A driver that does not answer takes seconds to time out, and must not delay others.
 MOST_AT_ONCE = 32
 
 
 class Poller:
-    """Asks the drivers that are due, several at once.
+    """Polls the drivers that are due, several at once.
 
     Args:
-        enqueue: asks for a pass over the pipeline of a uid.
+        enqueue: requests a pass over the pipeline with the given uid.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class Poller:
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Poll until cancelled."""
         while True:
             await self.ask_due()
             await self._sleep(TICK)
 
     async def ask_due(self) -> None:
-        """Ask all that are due, once."""
+        """Poll all drivers that are due, once."""
         due = self._talk.list_due(self._clock())
         await asyncio.gather(*(self._ask(pipeline) for pipeline in due))
 

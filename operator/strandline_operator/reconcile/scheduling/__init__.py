@@ -1,1 +1,1 @@
-"""Which pipeline gets its pass, when, and how many attempts may begin."""
+"""Scheduling of passes, and limits on new attempts."""

@@ -1,7 +1,7 @@
-"""Which pipelines have to be looked at when another one has changed.
+"""Pipelines that need a pass after another pipeline has changed.
 
-One that waits for another has a pass as soon as that one's run ends or begins. Documents are
-read as they come, before they are checked. This room must not know what is decided then.
+A pipeline that waits for another gets a pass as soon as the other's run ends or starts. Objects are
+read unvalidated. The module must not know the resulting decisions.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ State = tuple[object, ...]
 
 @dataclass(slots=True)
 class Dependents:
-    """Pipelines by those that come before them, as far as events have told."""
+    """Pipelines by their predecessors, based on events."""
 
     _states: dict[Key, State] = field(default_factory=dict)
     _before: dict[Key, frozenset[Key]] = field(default_factory=dict)
     _after: dict[Key, set[Key]] = field(default_factory=dict)
 
     def note(self, key: Key, body: Body) -> tuple[Key, ...]:
-        """Take in a pipeline; return those that may go on since it has changed."""
+        """Record a pipeline; return the pipelines that may continue after its change."""
         state, former = _read_state(body), self._states.get(key)
-        # A pipeline that is being deleted waits for no other, and nothing is kept of it.
+        # A deleted pipeline waits for no other, and is forgotten.
         if Meta.read(body).is_deleting:
             self._states.pop(key, None)
             self._keep(key, frozenset())
@@ -54,7 +54,7 @@ class Dependents:
 
 
 def _read_state(body: Body) -> State:
-    """Return what of a pipeline matters to others; what it says of them comes first."""
+    """Return the state of a pipeline that matters to others, its references first."""
     meta, status = Meta.read(body), read_mapping(body.get("status"))
     conditions = status.get("conditions")
     conditions = conditions if isinstance(conditions, list) else []
@@ -71,7 +71,7 @@ def _read_state(body: Body) -> State:
 
 
 def _list(key: Key, body: Body) -> Iterator[Key]:
-    """Yield the pipelines that one names, in `after` or as what it reads."""
+    """Yield the pipelines that a pipeline names in `after` or in its inputs."""
     spec = read_mapping(body.get("spec"))
     after = spec.get("after")
     names = [read_mapping(each).get("name") for each in after] if isinstance(after, list) else []

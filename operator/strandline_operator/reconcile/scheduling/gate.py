@@ -1,6 +1,6 @@
-"""How many attempts may be made, by all and by each namespace: pure, with the clock given.
+"""Rate limit for new attempts, in total and per namespace. Pure: the time is a parameter.
 
-What makes one, and what it is, stays unknown here.
+The module must not know who creates attempts, nor their contents.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ROUNDING = 1e-6
 
 @dataclass(slots=True)
 class _Bucket:
-    """Attempts that may be made now, of some a minute, and the pipelines that wait for one."""
+    """Token bucket of attempts per minute, and the pipelines that wait for a token."""
 
     level: float | None = None
     filled: float = 0.0
@@ -33,7 +33,7 @@ class _Bucket:
     def fill(self, now: float, per_minute: float) -> float:
         most = max(1.0, per_minute) if per_minute else 0.0
         level = most if self.level is None else self.level
-        # A clock that was put back gives nothing, and takes no longer from then on.
+        # After the clock was set back, add nothing now, and count from the new time on.
         gained = max(0.0, now - self.filled) * per_minute / _MINUTE
         self.level = min(most, level + gained)
         self.filled = now
@@ -45,15 +45,14 @@ class _Bucket:
 
 @dataclass(slots=True)
 class DispatchGate:
-    """Attempts that may be made now.
+    """Rate limit for new attempts.
 
-    Of several namespaces each may use its part, and one more part is left free: pipelines that fail
-    by the hundred can't make those of another namespace wait, not even its first. Several passes
-    may look at the same moment, so that a few more than allowed may go through; the next ones then
-    wait for longer.
+    Each active namespace may use its share, and one more share stays free: hundreds of failing
+    pipelines can't delay those of another namespace, not even its first attempt. Concurrent passes
+    may slightly exceed the limit; later ones then wait longer.
 
     Attributes:
-        per_minute: 0 stops all.
+        per_minute: new attempts per minute; 0 blocks all.
     """
 
     per_minute: float
@@ -61,11 +60,11 @@ class DispatchGate:
     _busy: dict[str, _Bucket] = field(default_factory=dict)
 
     def look(self, now: float, key: Key, *, is_alone: bool = True) -> Turn:
-        """Return whether another attempt may be made, and if not, when.
+        """Return whether another attempt may be created, or else when.
 
         Args:
-            key: of the pipeline that asks.
-            is_alone: no other namespace has a pipeline, so that all is this one's.
+            key: the requesting pipeline.
+            is_alone: whether no other namespace has a pipeline, so that no share is reserved.
         """
         if not self.per_minute:
             return Turn(is_open=False)
@@ -77,9 +76,9 @@ class DispatchGate:
         return own if (own.opens_at or 0.0) > (turn.opens_at or 0.0) else turn
 
     def hold(self, key: Key, *, is_held: bool) -> None:
-        """Add or remove a pipeline that waits for it.
+        """Add or remove a waiting pipeline.
 
-        So many spread their questions over that time.
+        The number of waiting pipelines determines how far their next tries are spread out.
         """
         if is_held:
             for bucket in (self._all, self._busy.setdefault(key.namespace, _Bucket())):
@@ -90,7 +89,7 @@ class DispatchGate:
             self._busy[key.namespace].waiting.discard(key)
 
     def count(self, now: float, key: Key) -> None:
-        """Count an attempt that was made."""
+        """Count a created attempt."""
         self._all.level = self._all.fill(now, self.per_minute) - 1.0
         bucket = self._busy.setdefault(key.namespace, _Bucket())
         bucket.level = bucket.fill(now, self._find_share(key.namespace)) - 1.0
@@ -100,5 +99,5 @@ class DispatchGate:
             del self._busy[name]
 
     def _find_share(self, namespace: str) -> float:
-        """Return how many a minute are a namespace's, among those that have made some or wait."""
+        """Return a namespace's attempts per minute, shared with other active namespaces."""
         return self.per_minute / (len(self._busy.keys() | {namespace}) + 1)

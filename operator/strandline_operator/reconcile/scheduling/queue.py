@@ -1,6 +1,6 @@
-"""Runs passes: several pipelines at once, each pipeline one at a time.
+"""Execution of passes: several pipelines at once, but one pass per pipeline at a time.
 
-This room must not know what a pass does; it is told only when the next one is due.
+The module must not know the contents of a pass, only when the next one is due.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from strandline_operator.cluster.errors import ApiError
 from strandline_operator.reconcile.scheduling.schedule import Key, Schedule
 
 _LOGGER = logging.getLogger(__name__)
-# The wall clock may be set while we wait by another one.
+# The wall clock may be set during a wait, which uses another clock.
 _LONGEST_WAIT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """How a pass went.
+    """Result of a pass.
 
     Attributes:
-        wake_at: when another one is due even if nothing happens; None: never.
-        again: it could not do all that it wanted; try again soon, and later if that goes on.
-        is_promised: users were told of that time, so that it goes before others.
+        wake_at: time of the next pass if nothing happens; None for no next pass.
+        again: whether the pass was incomplete; retry soon, and then less often.
+        is_promised: whether users were told that time, which gives the pass priority.
     """
 
     wake_at: float | None = None
@@ -36,14 +36,14 @@ class Passed:
 
 
 class Watcher(Protocol):
-    """Counts passes."""
+    """Receiver of metrics about passes."""
 
     def note_pass(self, seconds: float, outcome: str) -> None:
-        """Take a pass that ended: `done`, `again`, or `failed`."""
+        """Record the end of a pass: `done`, `again`, or `failed`."""
 
 
 class Queue:
-    """Passes that run, and those that wait."""
+    """Running and waiting passes."""
 
     def __init__(
         self,
@@ -59,14 +59,14 @@ class Queue:
         self._slots = asyncio.Semaphore(concurrency)
         self._changed = asyncio.Event()
         self._tasks: dict[asyncio.Task[Any], Key] = {}
-        # Passes of one namespace that take long leave some for the others.
+        # Slow passes of one namespace must leave some slots for others.
         self.schedule = Schedule(most_running=max(1, concurrency - concurrency // 4))
         self.last_sign = clock()
 
     def note_answer(self) -> None:
-        """Note that the server has answered: one of the passes comes further by it.
+        """Record an answer of the server as progress of a pass.
 
-        A server may take half a minute for each answer, and a pass may need many.
+        The server may take half a minute per answer, and a pass may need many answers.
         """
         task = asyncio.current_task()
         key = None if task is None else self._tasks.get(task)
@@ -75,12 +75,12 @@ class Queue:
             self.schedule.note_sign(key, self.last_sign)
 
     def enqueue(self, key: Key) -> None:
-        """Ask for a pass over a pipeline."""
+        """Request a pass over a pipeline."""
         self.schedule.enqueue(key, self._clock())
         self._changed.set()
 
     async def run(self) -> None:
-        """Start passes as they are due, until cancelled; those that run go on."""
+        """Start passes as they become due, until cancelled; running passes continue."""
         while True:
             await self._slots.acquire()
             key = await self._take()
@@ -89,7 +89,7 @@ class Queue:
             task.add_done_callback(self._tasks.pop)
 
     async def drain(self, grace: float) -> bool:
-        """Wait for the passes that run, then cancel them; False where some had to be."""
+        """Wait for running passes, and then cancel them; return False if any was cancelled."""
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=grace)
             for task in late:
@@ -107,7 +107,7 @@ class Queue:
                 return key
             due = self.schedule.next_time
             wait = _LONGEST_WAIT if due is None else min(max(due - now, 0.0), _LONGEST_WAIT)
-            # Not `wait_for`, which can swallow a cancellation that comes just as it ends.
+            # Avoid `wait_for`, which can swallow a cancellation that arrives just as it ends.
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._changed.wait()

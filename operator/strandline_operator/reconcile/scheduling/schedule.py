@@ -1,8 +1,8 @@
-"""Which pipeline's pass is due when: pure, with the clock given.
+"""Schedule of passes. Pure: the time is a parameter.
 
-A pipeline has at most one pass at a time; what happens during it asks for another one. Passes that
-failed come again later and later. Namespaces take turns, so that the thousand pipelines of one
-don't make those of the others wait. This room must not know what a pass does.
+A pipeline has at most one pass at a time; an event during the pass requests another one. Failed
+passes are retried with growing delays. Namespaces take turns, so that a namespace with a thousand
+pipelines does not block the others. The module must not know the contents of a pass.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 60.0
-# Events come in bursts, as when a hundred pods start; one pass sees all of a burst.
+# Events come in bursts, for example when a hundred pods start; one pass covers a whole burst.
 LEAST_PAUSE = 0.5
-# Seconds that a clock may go back and no promised pass comes too late.
+# The clock may go back this many seconds without delaying a promised pass too much.
 _LEAST_STEP = 1.0
 
 
@@ -38,16 +38,16 @@ Entry = tuple[float, int, Key]
 
 @dataclass(slots=True)
 class _Turns:
-    """Passes that are due, by namespace, which take turns."""
+    """Due passes by namespace; namespaces take turns."""
 
     _lines: OrderedDict[str, deque[Entry]] = field(default_factory=OrderedDict)
 
     def add(self, entry: Entry) -> None:
-        """Add one behind those of its namespace."""
+        """Append an entry to its namespace's queue."""
         self._lines.setdefault(entry[2].namespace, deque()).append(entry)
 
     def find(self, may_run: Callable[[str], bool], is_stale: Callable[[Entry], bool]) -> str | None:
-        """Return the namespace that has its turn; None where none may run."""
+        """Return the next namespace in turn that may run, or None."""
         turn, empty = None, []
         for namespace, line in self._lines.items():
             while line and is_stale(line[0]):
@@ -62,7 +62,7 @@ class _Turns:
         return turn
 
     def take(self, namespace: str) -> Key:
-        """Take a namespace's first; its next one comes after those of all others."""
+        """Remove and return a namespace's first entry, and move the namespace to the end."""
         line = self._lines[namespace]
         key = line.popleft()[2]
         self._lines.move_to_end(namespace)
@@ -71,11 +71,11 @@ class _Turns:
         return key
 
     def find_time(self, namespace: str) -> float:
-        """Return since when a namespace's first has been due."""
+        """Return the due time of a namespace's first entry."""
         return self._lines[namespace][0][0]
 
     def move(self, seconds: float) -> None:
-        """Take all times back by so much."""
+        """Move all times back by the given seconds."""
         for namespace, line in self._lines.items():
             self._lines[namespace] = deque(_move(line, seconds))
 
@@ -86,10 +86,10 @@ def _move(entries: Iterable[Entry], seconds: float) -> list[Entry]:
 
 @dataclass(slots=True)
 class Schedule:
-    """Keys that are due; times in seconds since the epoch.
+    """Due keys; times are in seconds since the epoch.
 
     Attributes:
-        most_running: passes of one namespace that run side by side at most.
+        most_running: maximum number of concurrent passes per namespace.
     """
 
     most_running: int = sys.maxsize
@@ -108,9 +108,9 @@ class Schedule:
     _latest: float = float("-inf")
 
     def enqueue(self, key: Key, now: float) -> None:
-        """Make a pass due now, or a moment after the last one.
+        """Make a pass due now, or shortly after the last one.
 
-        Where that one failed, it is due once that has been waited for.
+        After a failed pass, it is due at the end of the retry delay.
         """
         self._follow_clock(now)
         if key in self._running:
@@ -119,10 +119,10 @@ class Schedule:
             self._advance(key, max(now, self._not_before.get(key, now)))
 
     def take(self, now: float) -> Key | None:
-        """Return a pipeline that is due; its pass runs until it is finished.
+        """Return a due pipeline; its pass counts as running until it is finished.
 
-        Times that were promised go first. Namespaces take turns, and who of one has been due for
-        longest is its first.
+        Promised times come first. Namespaces take turns, and within a namespace the longest due
+        pipeline is first.
         """
         self._follow_clock(now)
         for heap, turns in self._list_kinds():
@@ -145,14 +145,14 @@ class Schedule:
         *,
         is_promised: bool = False,
     ) -> None:
-        """Note that a pass went well; another one is due at a time, or when something happens.
+        """Record a successful pass; the next one is due at the given time, or after an event.
 
         Args:
-            is_promised: that time was promised, so that it goes before other passes.
+            is_promised: whether users were told that time, which gives the pass priority.
         """
         self._follow_clock(now)
-        # The pass asked by the clock as it was when it began; a look that is too early does no
-        # harm.
+        # The pass used the clock as set at its start, so apply later corrections. A pass that is
+        # too early is harmless.
         back = self._set_back[key]
         self._end(key)
         self._failures.pop(key, None)
@@ -167,10 +167,10 @@ class Schedule:
         self._repeat(key, now)
 
     def fail(self, key: Key, now: float, *, at_least: float = 0.0) -> float:
-        """Note that a pass failed; return the seconds until the next one.
+        """Record a failed pass; return the seconds until the next one.
 
         Args:
-            at_least: seconds that the server asked to be left alone.
+            at_least: minimum delay in seconds that the server requested.
         """
         self._follow_clock(now)
         self._end(key)
@@ -184,7 +184,7 @@ class Schedule:
 
     @property
     def next_time(self) -> float | None:
-        """Return when the next pass is due that may run; None where none is."""
+        """Return when the next runnable pass is due, or None."""
         times = []
         for heap, turns in self._list_kinds():
             while heap and self._is_stale(heap[0]):
@@ -196,28 +196,28 @@ class Schedule:
 
     @property
     def depth(self) -> int:
-        """Return how many pipelines wait for a time or for their turn."""
+        """Return the number of pipelines that wait for a time or for their turn."""
         return len(self._due)
 
     def lag(self, now: float) -> float:
-        """Return how long the longest due key has been waiting, in seconds."""
-        # A thread asks for the metrics while the loop goes on, so a copy is made in one step.
+        """Return the waiting time of the longest due key, in seconds."""
+        # The metrics thread calls this while the loop runs, so copy the values in one step.
         due = min((time for time, _, _ in list(self._due.values())), default=now)
         return max(0.0, now - due)
 
     def note_sign(self, key: Key, now: float) -> None:
-        """Note that a pass which runs has come one step further."""
+        """Record progress of a running pass."""
         if key in self._running:
             self._running[key] = now
 
     def longest_silence(self, now: float) -> float:
-        """Return for how long a pass that runs has not come a step further, in seconds."""
+        """Return the longest time in seconds that a running pass has made no progress."""
         return max((now - sign for sign in self._running.values()), default=0.0)
 
     def _follow_clock(self, now: float) -> None:
-        """Take all times back with a clock that was set back: a wait lasts as long as before.
+        """If the clock was set back, move all times back too, so that waits keep their duration.
 
-        Every time here was given or made by that clock.
+        All times here come from the same clock.
         """
         back = self._latest - now
         if back <= _LEAST_STEP:
@@ -259,14 +259,14 @@ class Schedule:
 
 @dataclass(slots=True)
 class SeenPipelines:
-    """Pipelines that were seen, by uid."""
+    """Known pipelines by uid."""
 
     _keys: dict[str, Key] = field(default_factory=dict)
     _uids: dict[Key, str] = field(default_factory=dict)
     _namespaces: Counter[str] = field(default_factory=Counter)
 
     def note(self, key: Key, uid: str) -> str:
-        """Add a pipeline; return the uid of another one that had its name, or nothing."""
+        """Add a pipeline; return the uid of a former one of the same name, or an empty string."""
         former = self._uids.get(key, "")
         self._namespaces[key.namespace] += key not in self._uids
         self._uids[key] = uid
@@ -277,11 +277,11 @@ class SeenPipelines:
         return former
 
     def find(self, uid: str) -> Key | None:
-        """Return the pipeline of that uid; None for one that was not seen."""
+        """Return the pipeline with the given uid, or None."""
         return self._keys.get(uid)
 
     def remove(self, key: Key) -> str:
-        """Remove a pipeline that is gone; return the uid that it had, or nothing."""
+        """Remove a deleted pipeline; return its uid, or an empty string."""
         if key in self._uids:
             self._namespaces -= Counter([key.namespace])
         uid = self._uids.pop(key, "")
@@ -290,7 +290,7 @@ class SeenPipelines:
 
     @property
     def are_of_one_namespace(self) -> bool:
-        """Return whether no two namespaces have one."""
+        """Return whether all pipelines are in one namespace."""
         return len(self._namespaces) <= 1
 
     def __len__(self) -> int:

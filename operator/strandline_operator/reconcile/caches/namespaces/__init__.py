@@ -1,1 +1,1 @@
-"""What a namespace has in store for all of its pipelines."""
+"""Per-namespace settings that apply to all pipelines of the namespace."""

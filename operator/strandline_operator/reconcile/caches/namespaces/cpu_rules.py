@@ -1,8 +1,8 @@
-"""What namespaces demand of the CPU of containers, read where something may be made there.
+"""CPU rules of namespaces for containers, read when an attempt may be created.
 
-A few objects a namespace, asked for once in a while for all of its pipelines. Where they may not be
-read nothing is known to be demanded: the API server's refusal tells it then. This room must not
-know what is made.
+Each namespace has few such objects, which are cached for all its pipelines. If they may not be
+read, no rule is assumed, and the API server's refusal would report a violation. The module must not
+know which objects are created.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 KEEP_SECONDS = 60.0
-# A right that is missing is missing on purpose.
+# The right is probably missing on purpose, so retry rarely.
 FORBIDDEN_SECONDS = 86_400.0
 
 
 @dataclass(slots=True)
 class CpuRulesMemory:
-    """The rules of namespaces, as they were read last."""
+    """Cached CPU rules of namespaces."""
 
     _entries: TtlCache[str, CpuRules] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
 
     async def read(self, api: Api, namespace: str, now: float) -> CpuRules:
-        """Return a namespace's rules; what was known before while they can't be read."""
+        """Return a namespace's rules; if reading fails, the last known rules."""
         entry = self._entries.find(namespace, now)
         if entry is not None:
             return entry.value

@@ -1,10 +1,10 @@
-"""Defaults that a namespace gives in a ConfigMap: of the retry policy, `ray` and the output.
+"""Defaults from a namespace's ConfigMap: retry policy, `ray`, and output.
 
-Read once in a while, since all pipelines of a namespace share them, and parsed once a version, away
-from the event loop: it is whatever a tenant wrote. What can't be read is said, since an attempt
-made without it has another image, or writes elsewhere; of one with a field that is not known, which
-a newer operator may know, the rest holds. This room must not know how layers are merged, nor how
-long a missing ConfigMap is awaited.
+The ConfigMap is cached because all pipelines of a namespace share it. Each version is parsed once,
+in a thread, because a tenant may write anything into it. Unreadable defaults are reported: without
+them, an attempt would use another image or write to another location. Unknown fields (of newer
+operators) are reported, and the other fields still apply. The module must not know how layers are
+merged, nor how long to wait for a missing ConfigMap.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 RETRY, RAY, OUTPUT = "retry", "ray", "output"
 KEEP_SECONDS = 15.0
 _INVALID = 422
-_SHOWN = 4  # problems of a key
+_SHOWN = 4  # reported problems per key
 
 Part = TypeVar("Part", bound=ApiModel)
 
 
 class FoundDefaults(NamedTuple):
-    """What a namespace gives, and what is wrong with it.
+    """Defaults of a namespace, and their problems.
 
     Attributes:
-        refusals: what is wrong though the rest is known.
-        unusable: why its values are unknown; empty where they are known.
-        digest: of the ConfigMap's data; empty if it is missing, or may not be read.
+        refusals: problems that leave the remaining values usable.
+        unusable: reason why the values are unknown; empty if they are known.
+        digest: digest of the ConfigMap's data; empty if it is missing, or may not be read.
     """
 
     policy: RetryPolicy
@@ -56,12 +56,12 @@ class FoundDefaults(NamedTuple):
 
 
 def parse_part(config_map: Body, key: str, model: type[Part]) -> tuple[Part, str]:
-    """Return what a key of a ConfigMap holds, and what is to be said of it.
+    """Return the value of a ConfigMap's key, and its problems as a text.
 
-    One without the key gives nothing.
+    A missing key leads to an empty value.
 
     Raises:
-        ValueError: it holds no such thing; the message is one sentence.
+        ValueError: the value is invalid; the message is one sentence.
     """
     data = config_map.get("data")
     text = data.get(key, "") if isinstance(data, dict) else ""
@@ -77,7 +77,7 @@ def parse_part(config_map: Body, key: str, model: type[Part]) -> tuple[Part, str
 
 
 def _describe_slips(document: object, key: str, model: type[ApiModel]) -> str:
-    """Describe why the whole of it is no such thing; this is its first check."""
+    """Describe the unknown fields of a document that is valid without them."""
     try:
         model.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -99,10 +99,10 @@ def _digest_data(body: Body) -> str:
 
 @dataclass(slots=True)
 class _Version:
-    """What was read of a namespace last that had any.
+    """Last defaults of a namespace, by version of the ConfigMap.
 
     Attributes:
-        version: the object's, by which it is known again.
+        version: resource version of the parsed ConfigMap.
     """
 
     version: str
@@ -111,17 +111,17 @@ class _Version:
 
 @dataclass(slots=True)
 class NamespaceDefaults:
-    """The defaults of namespaces, as they were read last."""
+    """Cached defaults of namespaces."""
 
     name: str
     _entries: TtlCache[str, FoundDefaults] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
     _versions: dict[str, _Version] = field(default_factory=dict)
 
     async def read(self, api: Api, namespace: str, now: float) -> FoundDefaults:
-        """Return what a namespace gives, and what is wrong with it.
+        """Return a namespace's defaults, and their problems.
 
         Raises:
-            ApiError: it could not be read, for a reason that may pass.
+            ApiError: reading failed, perhaps temporarily.
         """
         return await self._entries.read(namespace, now, lambda: self._ask(api, namespace))
 
@@ -129,7 +129,7 @@ class NamespaceDefaults:
         try:
             body = await api.get(Resource.CONFIG_MAP, namespace, self.name)
         except Forbidden as error:
-            # Defaults that may not be read may still exist, so nothing may be made without them.
+            # Unreadable defaults may still exist, so no attempt may be created without them.
             message = f"the operator may not read ConfigMap {self.name}: {error.message}"
             return FoundDefaults(RetryPolicy(), unusable=message)
         if body is None:
@@ -160,7 +160,7 @@ class NamespaceDefaults:
         refusals: list[Refusal],
         unusable: list[str],
     ) -> Part:
-        """Return what a key holds; what is wrong with one leaves the others as they are."""
+        """Return the value of a key; problems of one key do not affect the others."""
         try:
             part, message = parse_part(body, key, model)
         except ValueError as error:

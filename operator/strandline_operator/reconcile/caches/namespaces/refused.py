@@ -1,6 +1,6 @@
-"""Watched namespaces in which the operator may not list pipelines: told once each, tried again.
+"""Watched namespaces in which the operator may not list pipelines: report once, and retry.
 
-A deleted RoleBinding, or a namespace that is gone, must not keep the other namespaces waiting.
+A deleted RoleBinding or namespace must not block the other namespaces.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ REASON = "NamespaceRefused"
 
 
 class RefusedNamespaces:
-    """Which namespaces are refused.
+    """Refused namespaces.
 
     Args:
-        show: takes a namespace and whether it is refused, for the gauge.
+        show: callback for the gauge, with a namespace and whether it is refused.
     """
 
     def __init__(self, show: Callable[[str, bool], None]) -> None:
@@ -30,18 +30,18 @@ class RefusedNamespaces:
         return len(self._refused)
 
     def note(self, namespace: str, error: Forbidden) -> EventDraft | None:
-        """Take a refusal; return the event of a new one."""
+        """Record a refusal; return an event if it is new."""
         if namespace in self._refused:
             return None
         self._refused.add(namespace)
-        self._show(namespace, True)  # noqa: FBT003 - one of two
+        self._show(namespace, True)  # noqa: FBT003 - one of two values
         text = f"the operator ignores the pipelines of namespace {namespace}: {error.message}"
         _LOGGER.warning("%s; give the operator its rights there, or stop watching it", text)
         return EventDraft(REASON, text, is_warning=True)
 
     def clear(self, namespace: str) -> None:
-        """Take that a namespace can be listed."""
+        """Record that a namespace can be listed."""
         if namespace in self._refused:
             self._refused.discard(namespace)
-            self._show(namespace, False)  # noqa: FBT003 - one of two
+            self._show(namespace, False)  # noqa: FBT003 - one of two values
             _LOGGER.info("pipelines of namespace %s are looked after again", namespace)
