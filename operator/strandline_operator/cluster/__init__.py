@@ -1,1 +1,1 @@
-"""The one room that talks to servers: Kubernetes' API, and the drivers of attempts."""
+"""The only package that connects to servers: the Kubernetes API, and the drivers of attempts."""

@@ -1,7 +1,7 @@
-"""Reads that go on where the operator lacks a right, and note which one it was.
+"""Reads that tolerate missing permissions and record them.
 
-What was refused is never taken for absent: a decision has the refusals beside what was read. This
-room must not know what follows.
+Refused objects are never treated as missing: decisions receive the refusals together with the
+objects. The module must not know what follows from a refusal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from strandline_operator.cluster.errors import Forbidden, NotFound
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal
 
-# Kinds that a cluster may do without.
+# Optional kinds, which a cluster may not serve.
 _FOREIGN = frozenset({Resource.RAYJOB, Resource.RAYCLUSTER})
 
 
@@ -22,8 +22,8 @@ class Access:
     """Reads in one namespace, for one pass.
 
     Attributes:
-        refused: what may not be read.
-        unserved: kinds that the server does not know.
+        refused: reads that were refused.
+        unserved: kinds that the server does not serve.
     """
 
     api: Api
@@ -32,10 +32,10 @@ class Access:
     unserved: set[Resource] = field(default_factory=set)
 
     async def get(self, resource: Resource, name: str) -> Body | None:
-        """Return an object; None where there is none, or where it may not be read.
+        """Return an object; None if it does not exist or may not be read.
 
         Raises:
-            ApiError: it could not be read, for another reason than a missing right.
+            ApiError: reading failed for a reason other than a missing right.
         """
         try:
             return await self.api.get(resource, self.namespace, name)
@@ -44,10 +44,10 @@ class Access:
         return None
 
     async def list_all(self, resource: Resource, selector: str) -> list[Body]:
-        """Return objects with some labels; none where they may not be read or have no kind there.
+        """Return objects by labels; empty if they may not be read or their kind is not served.
 
         Raises:
-            ApiError: they could not be read, for another reason.
+            ApiError: reading failed for another reason.
         """
         try:
             return await self.api.list_all(resource, self.namespace, selector)

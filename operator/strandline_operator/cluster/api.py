@@ -1,6 +1,6 @@
-"""What the operator asks of an API server, whatever carries it there.
+"""Interface for the API server, independent of the transport.
 
-Objects are plain JSON. This room must not know how a request travels, nor what an object means.
+Objects are plain JSON. The module must not know the transport, nor the meaning of objects.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Objects of a kind with some labels, of one namespace or of all.
+    """Objects of a kind with given labels, in one namespace or in all.
 
     Attributes:
-        is_optional: a follower does without, where that is not allowed.
+        is_optional: whether a missing permission is tolerated.
     """
 
     resource: ObjectKind
@@ -30,10 +30,10 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some objects of a list, and the version from which a watch goes on.
+    """Part of a list, and the version from which a watch continues.
 
     Attributes:
-        is_first: those of pages before are listed anew.
+        is_first: whether the list restarts; earlier pages are then invalid.
     """
 
     items: tuple[Body, ...]
@@ -42,100 +42,100 @@ class Page:
 
 
 class Api(Protocol):
-    """Reads and writes of single objects. Whatever fails raises an `ApiError`."""
+    """Reads and writes of single objects. Every failure raises an `ApiError`."""
 
     async def get(self, resource: ObjectKind, namespace: str | None, name: str) -> Body | None:
-        """Return an object; None where there is none. Nodes are in no namespace."""
+        """Return an object, or None if it does not exist. Nodes have no namespace."""
 
     async def list_all(
         self, resource: ObjectKind, namespace: str | None, selector: str = ""
     ) -> list[Body]:
-        """Return objects with some labels, of one namespace or of all.
+        """Return objects by labels, in one namespace or in all.
 
         Raises:
             NotFound: the kind is not served.
         """
 
     def list_pages(self, scope: Scope) -> AsyncIterator[Page]:
-        """Return all objects of a scope, some at a time, for lists too long for memory."""
+        """Return all objects of a scope page by page, for lists too long for memory."""
 
     async def create(
         self, resource: Resource, namespace: str, body: Body, *, is_strict: bool = False
     ) -> Body:
-        """Make an object.
+        """Create an object.
 
         Args:
-            is_strict: refuse a field that the kind does not have; else it is left out unseen.
+            is_strict: whether unknown fields are rejected instead of silently dropped.
 
         Raises:
-            Conflict: there is one of that name.
-            ApiError: a field is refused, with the status 400.
+            Conflict: an object of the same name exists.
+            ApiError: a field was rejected, with the status 400.
         """
 
     async def replace_status(
         self, resource: Resource, namespace: str, name: str, body: Body
     ) -> Body:
-        """Replace an object's status; `body` has metadata.resourceVersion as it was read.
+        """Replace an object's status; `body` contains the metadata.resourceVersion that was read.
 
         Raises:
-            Conflict: it has changed since.
+            Conflict: the object has changed since.
         """
 
     async def patch(self, resource: Resource, namespace: str, name: str, patch: Body) -> Body:
         """Merge a patch into an object.
 
         Raises:
-            Conflict: the patch has a metadata.resourceVersion, and the object another one.
+            Conflict: the patch has a metadata.resourceVersion that differs from the object's.
         """
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, uid: str, grace: int | None = None
     ) -> None:
-        """Delete the object of this very uid, and in the background what it owns.
+        """Delete the object with this uid, and its dependents in the background.
 
         Raises:
-            NotFound: there is none.
-            Conflict: one of the same name has another uid.
+            NotFound: the object does not exist.
+            Conflict: the existing object has another uid.
         """
 
     async def read_log(self, namespace: str, pod: str, container: str, lines: int) -> str:
-        """Return the last lines of a container's log; fewer where they are very long."""
+        """Return the last lines of a container's log, or fewer if they are very long."""
 
     async def list_events(self, namespace: str, name: str) -> list[Body]:
-        """Return events about objects of a name, of any kind: a page of them at most."""
+        """Return events about objects of a name, of any kind; at most one page."""
 
     async def push(self, url: str, body: Body, token: str) -> int:
-        """Send a driver something as JSON; return the status of its answer.
+        """Send JSON to a driver; return the HTTP status.
 
         Raises:
-            ApiError: it can't be reached.
+            ApiError: the driver is unreachable.
         """
 
     async def pull(self, url: str, token: str = "", release: str = "") -> object | None:
-        """Return what a driver answers, as JSON; None where it has nothing to say.
+        """Return a driver's response as JSON; None if it has nothing to report.
 
         Args:
-            token: by which it knows the caller; empty: it need not.
-            release: by which it knows that it may go once it has answered; empty: it may not.
+            token: authenticates the caller; empty if not required.
+            release: permits the driver to exit after its response; empty if it must not exit.
 
         Raises:
-            ApiError: it can't be reached, or what it says is no JSON.
+            ApiError: the driver is unreachable, or its response is not JSON.
         """
 
 
 class WatchApi(Protocol):
-    """Lists that are followed by watches."""
+    """Lists with watches."""
 
     def list_pages(self, scope: Scope) -> AsyncIterator[Page]:
-        """Return all objects of a scope as they stood at one version, some at a time."""
+        """Return all objects of a scope at one version, page by page."""
 
     def watch(self, scope: Scope, version: str) -> AsyncIterator[Body]:
-        """Return changes since a version, as Kubernetes' watch events: `type` and `object`.
+        """Return changes since a version, as Kubernetes watch events: `type` and `object`.
 
-        The first of them is ours, has the type `OPEN` and no object: the server lets us in. It ends
-        where the server ends it.
+        The first event is synthetic, with the type `OPEN` and no object: the server has accepted
+        the watch. The stream ends when the server ends it.
 
         Raises:
-            Gone: the version is no longer kept.
-            Unavailable: nothing was heard for too long, not even a bookmark.
+            Gone: the version is no longer available.
+            Unavailable: nothing arrived for too long, not even a bookmark.
         """

@@ -1,7 +1,7 @@
-"""The one implementation of `Api` and `WatchApi` on the official client.
+"""Implementation of `Api` and `WatchApi` with the official client.
 
-Requests and answers stay plain JSON, so that one piece of code serves all kinds, and an answer with
-words of a newer version is no error. This room must not know what an object means.
+Requests and responses stay plain JSON: the same code handles all kinds, and unknown values of newer
+versions are no errors. The module must not know the meaning of objects.
 """
 
 from __future__ import annotations
@@ -60,14 +60,13 @@ def build_path(resource: ObjectKind, namespace: str | None, name: str = "", part
 
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 30.0
-# Bookmarks come every minute; a stream that is silent for longer has died unnoticed.
+# Bookmarks arrive every minute, so a stream that is silent for longer is dead.
 SILENCE_SECONDS = 90.0
 WATCH_SECONDS = 300
 PAGE_SIZE = 500
-_NO_LIMIT = 0  # as aiohttp has it
+_NO_LIMIT = 0  # aiohttp's value for no limit
 _MOST_EVENTS = 100
-# A log is asked for with so many bytes, again with fewer lines where they have more, and its end is
-# read.
+# Logs are requested with a byte limit. If that cuts off the end, fewer lines are requested.
 _LOG_BYTES = 256 * 1024
 _LOG_SHOWN = 64 * 1024
 _FEWER = 8
@@ -75,20 +74,20 @@ _DRIVER_BYTES = 256 * 1024
 _REQUEST = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
 _STREAM = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
 _DRIVER = aiohttp.ClientTimeout(total=3, sock_connect=1)
-# A node that is about to go leaves two seconds at most, and a pass has other things to do.
+# A node may have only two seconds left, and a pass has other work.
 _NOTICE = aiohttp.ClientTimeout(total=2, sock_connect=1)
 _MERGE = "application/merge-patch+json"
 
-# Called after each request: verb, resource, HTTP status (0: no answer).
+# Called after each request: verb, resource, HTTP status (0 without a response).
 Note = Callable[[str, str, int], None]
 Query = list[tuple[str, str]]
 
 
 class KubernetesApi:
-    """An API server, through a pool of connections; `close` it in the end.
+    """An API server, accessed through a pool of connections; call `close` at the end.
 
     Args:
-        clock: learns the server's time from each answer.
+        clock: is updated with the server's time from each response.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class KubernetesApi:
         note: Note = lambda *_: None,
         clock: ServerClock | None = None,
     ) -> None:
-        # Each stream keeps a connection, and there are five for each watched namespace.
+        # Each stream occupies a connection, and each watched namespace has five streams.
         configuration.connection_pool_maxsize = _NO_LIMIT
         self._client = ApiClient(configuration)
         self._client.user_agent = agent
@@ -134,7 +133,8 @@ class KubernetesApi:
             except Gone:
                 if not following:
                     raise
-                # The server forgets faster than pages are read: all at once, or never.
+                # The continue token expires faster than pages are read, so request the whole list
+                # at once.
                 bounded, following = [], []
                 continue
             metadata = answer.get("metadata") or {}
@@ -183,7 +183,7 @@ class KubernetesApi:
         path = build_path(Resource.POD, namespace, pod, "log")
         options = [("container", container)] if container else []
         while True:
-            # The server counts its bytes from the first of these lines, and the last matter.
+            # The byte limit counts from the first of the lines, but the last ones are needed.
             query = [("tailLines", str(lines)), ("limitBytes", str(_LOG_BYTES)), *options]
             async with self._send("GET", Resource.POD, path, None, query) as response:
                 text = await response.read()
@@ -276,7 +276,7 @@ class KubernetesApi:
             sent_at = 0.0 if self._clock is None else self._clock.elapse()
             response = await self._request(verb, path, body, query, limit)
             status = response.status
-            # A proxy before a server that is away answers by a clock of its own.
+            # A proxy in front of an unavailable server reports its own clock.
             if self._clock is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 date = response.headers.get("Date", "")
                 self._has_dates = bool(date)
@@ -308,7 +308,7 @@ class KubernetesApi:
         credentials = await read_credentials(self._client.configuration)
         if credentials.authorization:
             headers["Authorization"] = credentials.authorization
-        # Not by the library's way for its own models, which copies every body.
+        # Avoid the library's method for its own models, which copies every body.
         answer = await self._client.rest_client.request(
             method,
             f"{credentials.server}{path}{'?' if query else ''}{urlencode(query)}",
@@ -336,18 +336,18 @@ class KubernetesApi:
 
 
 def _cut_to_end(log: bytes) -> bytes:
-    """Return the last lines of a log, whole ones: half a secret would not be known for one."""
+    """Return the last complete lines of a log: scrubbing could miss a secret in a partial line."""
     end = log[-_LOG_SHOWN:]
     return end if len(end) == len(log) else end.partition(b"\n")[2] or end
 
 
 def _open_drivers() -> aiohttp.ClientSession:
-    # An answer that is packed can be larger than any that is read; ours never are.
+    # A compressed response could exceed the size limit; drivers never compress.
     return aiohttp.ClientSession(timeout=_DRIVER, auto_decompress=False)
 
 
 async def _read_json(response: aiohttp.ClientResponse) -> object:
-    """Return what a driver answered; its code is a user's, so no more than some bytes are taken."""
+    """Return a driver's response, limited in size because a driver runs user code."""
     text = bytearray()
     async for chunk in response.content.iter_chunked(2**14):
         text += chunk
@@ -358,7 +358,7 @@ async def _read_json(response: aiohttp.ClientResponse) -> object:
 
 
 def _read_status(body: object, retry_after: str = "") -> ApiError:
-    """Return the error in a `Status` of Kubernetes, from an answer or from inside a watch."""
+    """Return the error in a Kubernetes `Status`, from a response or from a watch."""
     status: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
     code = status.get("code")
     details = status.get("details")

@@ -1,6 +1,6 @@
-"""How the operator finds its API server and its own identity: from inside a pod, or a kubeconfig.
+"""Configuration of the API server connection, from inside a pod or from a kubeconfig.
 
-This room must not know what is asked of the server.
+The module must not know requests to the server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kubernetes.aio.config.incluster_config import load_incluster_config
 from kubernetes.aio.config.kube_config import load_kube_config
 
 _IN_POD = "KUBERNETES_SERVICE_HOST"
-# The library looks into a file of any shape without asking.
+# The library does not validate the file, so any of these errors may occur.
 _UNREADABLE = (
     ConfigException,
     OSError,
@@ -30,17 +30,17 @@ _UNREADABLE = (
 
 
 class NoClusterError(Exception):
-    """Nothing tells which cluster to talk to."""
+    """No configuration names a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What another client of the same server needs.
+    """Credentials for another client of the same server.
 
     Attributes:
         server: address, such as `https://10.0.0.1:443`.
-        authorization: value of the header of that name; empty where a certificate says it.
-        ca_path, certificate_path, key_path: files; None where there are none.
+        authorization: value of the Authorization header; empty if a certificate is used.
+        ca_path, certificate_path, key_path: paths of files, or None.
     """
 
     server: str
@@ -52,12 +52,12 @@ class Credentials:
 
 
 async def load_configuration(configuration: Configuration | None = None) -> Configuration:
-    """Read the credentials, or read them anew into a configuration that is in use.
+    """Read the credentials, either for the first time or into an existing configuration.
 
-    KUBECONFIG wins, then the pod's service account, then the file in the home folder.
+    KUBECONFIG takes precedence, then the pod's service account, then the file in the home folder.
 
     Raises:
-        NoClusterError: there is none of them, or it can't be read.
+        NoClusterError: no configuration was found, or it can't be read.
     """
     target = Configuration() if configuration is None else configuration
     try:
@@ -71,20 +71,20 @@ async def load_configuration(configuration: Configuration | None = None) -> Conf
             f"there is no cluster to talk to: {text}; set KUBECONFIG, or run in a pod with a "
             "service account"
         ) from error
-    # aiohttp's own look at the environment takes two threads for each request.
+    # Reading the environment in aiohttp would use two threads per request.
     target.client_session_kwargs = {"trust_env": False}
     target.proxy = target.proxy or find_proxy(target.host)
     return target
 
 
 def find_proxy(server: str) -> str | None:
-    """Return the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name for a server, or None."""
+    """Return the proxy that HTTPS_PROXY, HTTP_PROXY, and NO_PROXY name for a server, or None."""
     parts = urlsplit(server)
     return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 
 
 def _find_file() -> str:
-    """Return the kubeconfig, or several with colons between; at least one must be there."""
+    """Return the path of the kubeconfig, or several joined by colons; at least one must exist."""
     paths = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     if not any(Path(path).is_file() for path in paths.split(os.pathsep)):
         raise FileNotFoundError(f"no file {paths}")
@@ -92,7 +92,7 @@ def _find_file() -> str:
 
 
 async def read_credentials(configuration: Configuration) -> Credentials:
-    """Return the credentials of a configuration, as they are at this moment."""
+    """Return the current credentials of a configuration."""
     auth = (await configuration.auth_settings()).get("BearerToken", {})
     return Credentials(
         server=configuration.host,

@@ -1,9 +1,8 @@
-"""What a server sends, as JSON, whatever its objects hold; and YAML in them.
+"""Parsing of JSON from a server, and of YAML in it, regardless of the contents.
 
-Python's reader gives up on the whole of a list or a stream where one value in it is nested deep,
-and the API server takes ten thousand levels. Here such a value is cut at some depth, and all else
-is as it was. YAML can say in a few lines what takes all memory; such is refused. This room must not
-know which kinds of objects there are.
+Python's JSON parser fails on a whole list or stream if one value is nested too deeply, and the API
+server permits ten thousand levels. This module truncates too deep values and keeps the rest. YAML
+that expands to huge values is rejected. The module must not know the kinds of objects.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from typing import Any
 import aiohttp
 import yaml
 
-# Below it anything is cut: deeper than any object has to be, and less than Python can read.
+# Values below this depth are cut. No object needs more levels, and Python's parser supports more.
 MOST_LEVELS = 128
 CUT = "(cut: nested too deep)"
-# So few brackets are nested no deeper than Python can read.
+# A document with this few brackets can't exceed the depth of Python's parser.
 _HARMLESS = 900
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _OPENING = frozenset({b"{", b"["})
@@ -28,11 +27,11 @@ _BRACKETS = frozenset({b"{", b"[", b"}", b"]"})
 _CHUNK = 1 << 20
 
 
-def parse_document(text: bytes | str) -> Any:  # noqa: ANN401 - whatever it is
-    """Return what JSON says; a value below `MOST_LEVELS` levels is a text that says so.
+def parse_document(text: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a parsed JSON document; values below `MOST_LEVELS` levels become a placeholder text.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: the document is not JSON.
     """
     try:
         return json.loads(text)
@@ -42,7 +41,7 @@ def parse_document(text: bytes | str) -> Any:  # noqa: ANN401 - whatever it is
 
 
 def cut_depth(text: bytes) -> bytes:
-    """Return JSON in which what is nested deeper than `MOST_LEVELS` is a text in its place."""
+    """Return JSON in which values nested deeper than `MOST_LEVELS` are replaced by a text."""
     return b"".join(_cut(text))
 
 
@@ -61,28 +60,28 @@ def _cut(text: bytes) -> Iterator[bytes]:
                 yield json.dumps(CUT).encode()
                 begin = match.end()
             depth -= 1
-    if depth <= MOST_LEVELS:  # a deeper document was cut off, and is no JSON
+    if depth <= MOST_LEVELS:  # a deeper document is truncated and not valid JSON
         yield text[begin:]
 
 
 MOST_YAML_BYTES = 64 * 1024
 _MOST_YAML_LEVELS = 32
-# libyaml's is ten times as quick as Python's own.
+# libyaml's loader is ten times as fast as Python's own.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_plain_yaml(text: str) -> object:
-    """Return what YAML of one document says, without what makes much of little.
+    """Return the value of a single YAML document, rejecting constructs that expand.
 
     Raises:
-        ValueError: it is no YAML, is too long or nested too deep, or has aliases.
+        ValueError: the text is invalid, too long, nested too deeply, or has aliases.
     """
     size = len(text.encode("utf-8", "replace"))
     if size > MOST_YAML_BYTES:
         raise ValueError(f"it has {size:,} bytes, and {MOST_YAML_BYTES:,} are read")
     try:
         problem = _find_trick(yaml.parse(text, Loader=_LOADER))
-        value: object = None if problem else yaml.load(text, Loader=_LOADER)  # noqa: S506 - safe
+        value: object = None if problem else yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ValueError(f"this is no YAML: {' '.join(str(error).split())}") from None
     if problem:
@@ -91,7 +90,7 @@ def read_plain_yaml(text: str) -> object:
 
 
 def _find_trick(events: Iterator[Any]) -> str:
-    """Return what makes much of little in a document; empty: nothing does."""
+    """Return a description of an expanding construct in a document, or an empty string."""
     depth = 0
     for event in events:
         if type(event) is yaml.AliasEvent:
@@ -105,30 +104,30 @@ def _find_trick(events: Iterator[Any]) -> str:
 
 
 class CuttingResponse(aiohttp.ClientResponse):
-    """An answer whose JSON can be read by a library that knows nothing of depth."""
+    """A response whose JSON is truncated for a library without depth limits."""
 
-    async def json(self, **_: Any) -> Any:  # noqa: ANN401 - as aiohttp has it
-        """Return what the whole answer says."""
+    async def json(self, **_: Any) -> Any:  # noqa: ANN401 - signature of aiohttp
+        """Return the JSON value of the whole response."""
         return parse_document(await self.read())
 
-    async def start(self, connection: Any) -> CuttingResponse:  # noqa: ANN401 - the same
-        """Begin to receive; the content is read by lines that are cut."""
+    async def start(self, connection: Any) -> CuttingResponse:  # noqa: ANN401 - signature of aiohttp
+        """Start the response, with content that truncates each line."""
         await super().start(connection)
         self.content = _CuttingContent(self.content)  # type: ignore[assignment]
         return self
 
 
 class _CuttingContent:
-    """A stream of lines, each a document; else it is what it was."""
+    """A stream of lines with one document each; other methods are unchanged."""
 
     def __init__(self, content: aiohttp.StreamReader) -> None:
         self._content = content
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever it has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute
         return getattr(self._content, name)
 
     async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
-        """Yield whole lines."""
+        """Yield complete lines."""
         rest = b""
         async for data in self._content.iter_chunked(_CHUNK):
             *lines, rest = (rest + data).split(b"\n")
@@ -139,7 +138,7 @@ class _CuttingContent:
 
 
 def cut_line(line: bytes) -> bytes:
-    """Return a document in which nothing is nested too deep for Python."""
+    """Return a document without values that are nested too deeply for Python."""
     is_harmless = line.count(b"{") + line.count(b"[") < _HARMLESS
     return line if is_harmless else cut_depth(line)
 
@@ -147,7 +146,7 @@ def cut_line(line: bytes) -> bytes:
 def open_cutting_session(
     security: ssl.SSLContext, headers: Mapping[str, str]
 ) -> aiohttp.ClientSession:
-    """Open connections without a limit, of which all answers are read so."""
+    """Open a session without a connection limit and with truncating responses."""
     connector = aiohttp.TCPConnector(limit=0, ssl=security)
     return aiohttp.ClientSession(
         connector=connector, headers=headers, response_class=CuttingResponse

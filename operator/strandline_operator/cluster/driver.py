@@ -1,7 +1,7 @@
-"""What the driver of an attempt says of itself: how far it is, and how it ended.
+"""Reports of an attempt's driver about its progress and its end.
 
-Users' code runs beside it, so every answer is taken as it comes and nothing it says is an error.
-This room must not know when to ask.
+User code runs in the same place, so every response is untrusted and never causes an error. The
+module must not know when to request reports.
 """
 
 from __future__ import annotations
@@ -18,30 +18,29 @@ from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.model.objects import SUBMITTER, Pod
 
-# The driver's last words are followed by what Ray and the submitter add.
+# Ray and the submitter append output after the driver's last lines.
 LOG_LINES = 200
-# Ray's tools colour what they say.
+# Ray's tools write ANSI colors.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# Lines of the program that submits the driver, before the driver's lines and after them.
+# Lines of the submitting program, before and after the driver's lines.
 _OF_SUBMITTER = re.compile(
     r"\d{4}-\d\d-\d\d [\d:,]+\s+[A-Z]+ (?:cli|sdk|job_manager)\.py:\d+ -- (?!Status message:)"
     r"|Waiting for Ray Dashboard GCS to become healthy"
 )
-# At a bad end the driver's last lines are said once more, after this.
+# After a failure, the submitter repeats the driver's last lines after this header.
 _ONCE_MORE = re.compile(r"last available logs \(truncated to [\d,]+ chars\):$")
-MOST_NAME = 253  # characters, as the status allows
-MOST_REASON = 700  # characters, so that an event has room for it
+MOST_NAME = 253  # characters, limited by the status
+MOST_REASON = 700  # characters, limited by an event's message
 
 
 class DriverReport(NamedTuple):
-    """What a driver says of its work.
+    """A driver's report on its progress.
 
     Attributes:
-        progress: how far it is.
-        latest: what `latest` leads to.
-        log_file: what keeps its log, below the pipeline's folder; empty: nothing does.
-        redo_reason: from where it does finished sources again, and since what has changed; empty:
-            it does none.
+        progress: current progress.
+        latest: publication to which `latest` points.
+        log_file: file with its log, relative to the pipeline's folder; empty if there is none.
+        redo_reason: why it processes finished sources again; empty if it does not.
     """
 
     progress: Progress
@@ -51,11 +50,11 @@ class DriverReport(NamedTuple):
 
 
 class DriverAddress(NamedTuple):
-    """Where a driver is asked, and by which tokens it knows the caller.
+    """Address of a driver, and tokens for authentication.
 
     Attributes:
-        token: for what is asked or told.
-        release: lets an ended driver go; empty: it does not.
+        token: authenticates requests and notices.
+        release: permits an ended driver to exit; empty if it must not exit.
     """
 
     ip: str
@@ -65,13 +64,13 @@ class DriverAddress(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a driver has answered.
+    """Response of a driver.
 
     Attributes:
-        reported: None where it says nothing of its work.
-        outcome: None where it has not ended; once read it goes, so the caller must keep
-            the answer.
-        is_reached: the address answered, be it that there is nothing to say.
+        reported: progress report; None if the response has none.
+        outcome: final report; None if the driver has not ended. The driver exits once the report is
+            read, so the caller must keep it.
+        is_reached: whether the address responded, even without a report.
     """
 
     reported: DriverReport | None = None
@@ -80,7 +79,7 @@ class Answer(NamedTuple):
 
 
 async def ask(api: Api, address: DriverAddress) -> Answer:
-    """Ask a driver how far it has come, and how it ended."""
+    """Request a driver's progress and outcome."""
     is_there, progress = await _pull(api, address, "progress")
     is_still_there, outcome = await _pull(api, address, "outcome")
     return Answer(
@@ -89,7 +88,7 @@ async def ask(api: Api, address: DriverAddress) -> Answer:
 
 
 def read_progress(answer: object) -> DriverReport | None:
-    """Progress in the words of `strandline run --json`; None where these are others."""
+    """Return the progress in the format of `strandline run --json`, or None if it is another."""
     line = answer if isinstance(answer, dict) else {}
     sources = line.get("sources")
     if not isinstance(sources, dict):
@@ -104,38 +103,39 @@ def read_progress(answer: object) -> DriverReport | None:
 
 
 def read_outcome(answer: object) -> DriverOutcome | None:
-    """Return an outcome as the driver writes it; None where this is something else."""
+    """Return an outcome in the driver's format; None if the format is unknown."""
     return find_outcome_line(f"{MARK} {json.dumps(answer)}") if answer is not None else None
 
 
 async def read_tail(api: Api, pod: Pod) -> tuple[DriverOutcome | None, tuple[str, ...]]:
-    """Return the outcome in the submitter's log, and what the driver wrote beside it.
+    """Return the outcome in the submitter's log, and other lines of the driver.
 
     Raises:
-        ApiError: there is no log, or none can be read now.
+        ApiError: the log does not exist, or can't be read now.
     """
     names = [container.name for container in pod.containers]
     container = SUBMITTER if SUBMITTER in names else ""
     text = await api.read_log(pod.meta.namespace, pod.meta.name, container, LOG_LINES)
-    # Whole, since a key has many lines; an outcome is scrubbed when it is read, and is JSON here.
+    # Scrub the whole text, because a key spans several lines. The outcome is scrubbed when it is
+    # parsed.
     return find_outcome_line(text), tuple(pick_drivers_lines(scrub(text)))
 
 
 def pick_drivers_lines(log: str) -> list[str]:
-    """Return the driver's own lines in the log of what submitted it; all lines where none is."""
+    """Return the driver's own lines in the submitter's log; all lines if none is recognized."""
     stripped = (line.rstrip() for line in _COLOUR.sub("", log).splitlines())
     lines = [line for line in stripped if line and MARK not in line]
     again = max((at for at, line in enumerate(lines) if _ONCE_MORE.search(line)), default=-1)
-    # Only the log's end was read: what is said once more may be all of it that is the driver's.
+    # Only the end of the log was read, so the repeated lines may be the only ones of the driver.
     own_lines = lines[again + 1 :] or lines
     return [line for line in own_lines if not _OF_SUBMITTER.match(line)] or lines
 
 
 async def send_notice(api: Api, address: DriverAddress, body: Body) -> int:
-    """Tell a driver that a node is about to go; return the status of its answer.
+    """Notify a driver that a node is about to be removed; return the HTTP status.
 
     Raises:
-        ApiError: it can't be reached.
+        ApiError: the driver is unreachable.
     """
     return await api.push(f"{_format_root(address)}/notice", body, address.token)
 
@@ -146,7 +146,7 @@ def _format_root(address: DriverAddress) -> str:
 
 
 async def _pull(api: Api, address: DriverAddress, page: str) -> tuple[bool, object | None]:
-    """Return whether the address answered, and what."""
+    """Return whether the address responded, and the response."""
     try:
         url = f"{_format_root(address)}/{page}"
         return True, await api.pull(url, address.token, address.release)

@@ -1,6 +1,6 @@
-"""How an API server says no, as exceptions that the rest of the operator can tell apart.
+"""Failures of API requests, as exceptions that the rest of the operator can distinguish.
 
-This room must not know which library carried the request, nor what follows a refusal.
+The module must not know the library that sends requests, nor what follows from a failure.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from strandline_operator.model.view import UNANSWERED_WEBHOOK
 
 
 class ApiError(Exception):
-    """A request that an API server did not carry out.
+    """A failed API request.
 
     Attributes:
-        status: of HTTP; 0 where no server answered.
-        reason: the server's word, such as `AlreadyExists`; may be empty.
-        message: the server's sentence.
-        retry_after: seconds that the server asks to be left alone; None where it does not say.
+        status: HTTP status; 0 if no server responded.
+        reason: the server's reason, such as `AlreadyExists`; may be empty.
+        message: the server's message.
+        retry_after: value of Retry-After in seconds; None if it is missing.
     """
 
     def __init__(
@@ -31,39 +31,39 @@ class ApiError(Exception):
 
 
 class NotFound(ApiError):
-    """There is no such object, or its kind is not served."""
+    """The object does not exist, or its kind is not served."""
 
 
 class Conflict(ApiError):
-    """The object has changed since it was read, or exists already."""
+    """The object has changed since it was read, or already exists."""
 
 
 class Forbidden(ApiError):
-    """The operator may not do this: rights, a quota, or a namespace that is going away."""
+    """A missing permission, an exceeded quota, or a namespace that is being deleted."""
 
 
 class Invalid(ApiError):
-    """The object breaks the rules of its kind."""
+    """The object violates the rules of its kind."""
 
 
 class TooMany(ApiError):
-    """The server has too much to do."""
+    """The server is overloaded."""
 
 
 class Gone(ApiError):
-    """The version to go on from is no longer kept."""
+    """The requested version is no longer available."""
 
 
 class Unavailable(ApiError):
-    """The server failed, or none answered in time."""
+    """The server failed, or did not respond in time."""
 
 
 class Unadmitted(ApiError):
-    """A webhook that has to let the object in did not answer; the server itself is well."""
+    """A required admission webhook did not respond; the API server itself is available."""
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {
-    HTTPStatus.UNAUTHORIZED: Unavailable,  # credentials that ran out are read anew
+    HTTPStatus.UNAUTHORIZED: Unavailable,  # expired credentials are read again
     HTTPStatus.FORBIDDEN: Forbidden,
     HTTPStatus.NOT_FOUND: NotFound,
     HTTPStatus.REQUEST_TIMEOUT: Unavailable,
@@ -79,7 +79,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 def make_error(
     status: int, reason: str, message: str, retry_after: float | None = None
 ) -> ApiError:
-    """Return the exception for a status of HTTP, 400 or more."""
+    """Return the exception for an HTTP status of 400 or more."""
     is_servers = status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if is_servers and UNANSWERED_WEBHOOK in message:
         return Unadmitted(status, reason, message, retry_after)

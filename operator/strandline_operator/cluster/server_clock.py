@@ -1,8 +1,8 @@
-"""The API server's time, by which the whole operator goes.
+"""The API server's clock, which the whole operator uses.
 
-Objects carry the times of their server, so an operator of another opinion would see starts that
-last for hours. Each answer names the server's time, and so does whatever was just made; between two
-of them runs the clock that is never set. This room must not know what is timed.
+Objects carry server times, so with another clock a start would seem to last for hours. Each
+response contains the server's time, and so does each created object. In between, a monotonic clock
+is used. The module must not know the purpose of times.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 
 from strandline_api.notation.times import parse_time
 
-# Clocks that are kept together differ by less, and an answer's time is cut to the second.
+# Synchronized clocks differ by less than this, and the Date header is truncated to seconds.
 TOLERANCE = 5.0
 _SECOND = 1.0
 
@@ -22,11 +22,11 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ServerClock:
-    """Seconds since the epoch by the server's clock; by this machine's before its first answer.
+    """Server time in seconds since the epoch; local time before the first response.
 
     Args:
-        wall: this machine's time, which may be wrong or be set.
-        elapsed: seconds since any moment, which only ever grow.
+        wall: local time, which may be wrong or be changed.
+        elapsed: monotonic clock in seconds.
     """
 
     def __init__(self, wall: Callable[[], float], elapsed: Callable[[], float]) -> None:
@@ -37,33 +37,33 @@ class ServerClock:
         return self._elapsed() + self._offset
 
     def elapse(self) -> float:
-        """Return when a request is sent, for `compare`."""
+        """Return the monotonic time of sending a request, for `compare`."""
         return self._elapsed()
 
     def compare(self, date: str, sent_at: float) -> None:
-        """Take the server's time from an answer, where ours can't be the same.
+        """Adjust to the server's time in a response if the clock is out of its possible range.
 
         Args:
-            date: value of the header `Date`; anything that is none says nothing.
-            sent_at: what `elapse` gave when the request was sent.
+            date: value of the `Date` header; invalid values are ignored.
+            sent_at: result of `elapse` before the request.
         """
         with suppress(ValueError, TypeError, OverflowError):
             self._take(parsedate_to_datetime(date).timestamp(), sent_at)
 
     def compare_made(self, created: object, sent_at: float) -> None:
-        """Take it from an object that the server has just made, where the answer had no date.
+        """Adjust to the creation time of a new object if the response had no date.
 
-        Something on the way may take that off; what is made has the server's time all the same.
+        A proxy may remove the header, but a created object always has the server's time.
 
         Args:
-            created: its `creationTimestamp`; anything that is none says nothing.
-            sent_at: as for `compare`.
+            created: the object's `creationTimestamp`; invalid values are ignored.
+            sent_at: result of `elapse` before the request.
         """
         with suppress(ValueError, TypeError, OverflowError):
             self._take(parse_time(str(created)), sent_at)
 
     def _take(self, server_time: float, sent_at: float) -> None:
-        # The header was written at some moment of that second, between question and answer.
+        # The header was written during that second, between request and response.
         least, most = server_time - self._elapsed(), server_time + _SECOND - sent_at
         if least - TOLERANCE <= self._offset <= most + TOLERANCE:
             return

@@ -1,7 +1,7 @@
-"""The key from which tokens of attempts are derived: in a Secret beside the operator.
+"""The key from which tokens of attempts are derived, in a Secret next to the operator.
 
-The first operator of an installation makes it, so that no chart and no Git repository holds it, and
-the next one reads it: an attempt outlives operators.
+The first operator of an installation creates the key, so no chart or Git repository contains it.
+Later operators read it, because an attempt may outlive an operator.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from strandline_operator.model.plan import Resource
 
 _LOGGER = logging.getLogger(__name__)
 _FIELD = "key"
-_PAUSE = 2.0  # seconds between two tries while the server is away
+_PAUSE = 2.0  # seconds between retries while the server is unavailable
 _TRIES_OF_A_RACE = 3
 
 
 class TokenKeyError(ValueError):
-    """A Secret of that name holds something else; the message is one sentence."""
+    """The Secret of that name has other contents; the message is one sentence."""
 
 
 def name_key(account: str) -> str:
-    """Return the name of the Secret, from that of the operator's service account."""
+    """Return the name of the Secret, derived from the operator's service account."""
     return f"{account}-attempt-tokens"
 
 
@@ -38,17 +38,17 @@ async def read_key(
     draw: Callable[[int], bytes],
     sleep: Callable[[float], Awaitable[None]],
 ) -> bytes:
-    """Return the key, and make it where there is none; waits for a server that is away.
+    """Return the key, and create it if it is missing; wait for an unavailable server.
 
-    Without a place for it, the key is only this process' own: after a restart, drivers of running
-    attempts can't be told that a node goes, and wait at their end until they have waited enough.
+    Without a Secret, the key is lost with this process: after a restart, drivers of running
+    attempts can't be notified of removed nodes, and at their end wait until a timeout.
 
     Args:
-        account: namespace and name of the operator's service account; empty: it runs elsewhere.
-        draw: returns so many random bytes.
+        account: namespace and name of the operator's service account; empty outside a cluster.
+        draw: returns the given number of random bytes.
 
     Raises:
-        TokenKeyError: the Secret holds no key.
+        TokenKeyError: the Secret contains no key.
     """
     namespace, _, name = account.partition("/")
     if not name:
@@ -60,7 +60,7 @@ async def read_key(
             _LOGGER.warning("the key of tokens can't be read now: %s", error)
             await sleep(_PAUSE)
         except ApiError as error:
-            _LOGGER.error(  # noqa: TRY400 - the server's sentence says all
+            _LOGGER.error(  # noqa: TRY400 - the server's message is enough
                 "the Secret %s/%s can't be read or made, so drivers that run now will not know the "
                 "next operator: %s; give the operator its Role of the chart",
                 namespace,

@@ -1,1 +1,1 @@
-"""What the operator sees and what it is going to do, as plain data."""
+"""The operator's observations and plans, as plain data."""

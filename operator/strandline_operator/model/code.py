@@ -13,11 +13,11 @@ PYTHON = ".py"
 
 @dataclass(frozen=True, slots=True)
 class CodeFiles:
-    """What a ConfigMap holds, by key.
+    """Contents of a ConfigMap, by key.
 
     Attributes:
-        texts: its `data`.
-        binaries: its `binaryData`, in base64.
+        texts: the ConfigMap's `data`.
+        binaries: the ConfigMap's `binaryData`, in base64.
     """
 
     texts: Mapping[str, str]
@@ -25,10 +25,10 @@ class CodeFiles:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> CodeFiles:
-        """Return the files of a ConfigMap, whatever its object has."""
+        """Return the files of a ConfigMap; invalid fields count as empty."""
         return cls(read_mapping(body.get("data")), read_mapping(body.get("binaryData")))
 
     @property
     def has_modules(self) -> bool:
-        """Return whether there is anything that Python could import."""
+        """Return whether the ConfigMap contains a Python module."""
         return any(name.endswith(PYTHON) for name in (*self.texts, *self.binaries))

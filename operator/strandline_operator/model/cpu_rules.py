@@ -1,8 +1,8 @@
-"""What a namespace demands of the CPU of containers, by its quotas and ranges of limits.
+"""CPU rules of a namespace for containers, from its quotas and limit ranges.
 
-A container that names no limit may use what is idle, so ours that only pass something on name none.
-Some namespaces let no such pod in. This room must not know when they are asked, nor whose
-containers they are.
+A container without a CPU limit may use idle CPU, so light containers of Strandline set none. Some
+namespaces reject pods without limits. The module must not know when rules are read, nor to which
+containers they apply.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from strandline_api.notation.quantities import parse_cpu
 from strandline_operator.model.objects import read_list, read_mapping
 
 Json = Mapping[str, Any]
-# Cores of a container that mostly waits, where it has to name a limit.
+# Limit in cores for a mostly idle container, if it must set one.
 _USUAL = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class CpuRules:
-    """Rules of a namespace, in cores.
+    """CPU rules of a namespace, in cores.
 
     Attributes:
-        is_limit_asked: a container without a limit is refused.
-        default: limit of a container that names none; infinite where it stays without.
-        least, most: of a container's request, and of its limit.
-        ratio: how many times its request a container's limit may be at most.
+        is_limit_asked: whether containers without a limit are rejected.
+        default: limit of a container that sets none; infinite if there is no default.
+        least, most: bounds of a container's request and limit.
+        ratio: maximum ratio of a container's limit to its request.
     """
 
     is_limit_asked: bool = False
@@ -38,17 +38,17 @@ class CpuRules:
     ratio: float = math.inf
 
     def fit(self, resources: Json) -> dict[str, Any]:
-        """Return the resources of a container as this namespace lets them in.
+        """Return a container's resources, adjusted to the rules of the namespace.
 
         Args:
-            resources: with a request for CPU and no limit of it.
+            resources: resources with a CPU request and without a CPU limit.
         """
         cores = parse_cpu(resources["requests"]["cpu"])
         request = min(max(cores, self.least), self.most)
         fitting = dict(resources)
         if request != cores:
             fitting["requests"] = {**resources["requests"], "cpu": _format(request)}
-        # A default does as well, unless it is another than this request may have.
+        # The namespace's default limit is enough, unless this request must not have it.
         is_given = request <= self.default < math.inf and self.ratio == math.inf
         if is_given or not (self.is_limit_asked or self.default < math.inf):
             return fitting
@@ -59,7 +59,7 @@ class CpuRules:
 def read_rules(quotas: Iterable[Json], ranges: Iterable[Json]) -> CpuRules:
     """Return the rules of a namespace from its ResourceQuotas and LimitRanges.
 
-    What can't be read of them is passed over: the API server reads them itself.
+    Unreadable parts are skipped: the API server applies its own interpretation anyway.
     """
     items = [
         read_mapping(item)
@@ -67,7 +67,7 @@ def read_rules(quotas: Iterable[Json], ranges: Iterable[Json]) -> CpuRules:
         for item in read_list(read_mapping(each.get("spec")).get("limits"))
     ]
     containers = [item for item in items if item.get("type") == "Container"]
-    # A bound of a whole pod asks each of its containers for a limit.
+    # A limit for whole pods requires a limit of each container.
     bounding = [item for item in items if item.get("type") in {"Container", "Pod"}]
     ratios = list(_list_cpu(bounding, "maxLimitRequestRatio"))
     is_bounded = bool(ratios) or any(_list_cpu(bounding, "max"))
@@ -90,5 +90,5 @@ def _list_cpu(items: Iterable[Json], name: str) -> Iterator[float]:
 
 
 def _format(cores: float) -> str:
-    # Rounded down, so that it stays within whatever bounds it.
+    # Round down to stay within the bounds.
     return f"{math.floor(cores * 1000 + 1e-6)}m"

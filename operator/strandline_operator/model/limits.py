@@ -1,4 +1,4 @@
-"""What the operator was configured with, as far as decisions and manifests depend on it."""
+"""Operator settings that affect decisions and manifests."""
 
 from __future__ import annotations
 
@@ -7,39 +7,41 @@ from dataclasses import dataclass, field
 from strandline_api.spec.ray_cluster import PodSecurity
 from strandline_operator.model.network import AttemptNetwork
 
-# Ids of the user that both images have. With `{}` the cluster chooses instead.
+# Ids of the user in both images. With `{}` the cluster chooses the ids.
 POD_SECURITY = PodSecurity(run_as_user=1000, fs_group=1000, fs_group_change_policy="OnRootMismatch")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Times in seconds, names, and the images of this installation.
+    """Durations in seconds, names, and images of this installation.
 
     Attributes:
-        settle: from the first sign of an attempt's end to its teardown, so that evidence that
-            comes late is caught.
-        outcome: longest wait for the driver's own word after that.
-        submitter: from the submitter's end without a word of the driver to taking that as the
-            attempt's end, whatever the RayJob says.
-        teardown: from the deletion of a RayJob to the condition that its pods do not go.
-        force_teardown: pods that do not go are deleted by force then.
-        pre_running: longest time until the driver runs, where the pipeline names none.
-        image_pull: longest time that an image can't be pulled.
-        pull_interval: from one question to the driver to the next.
-        status_interval: from one write of mere progress to the next.
-        resync: from one pass to the next where nothing happens.
-        runtime_image, ray_version: of the driver and Ray, where the pipeline names none.
-        driver_port: where the driver answers.
-        dashboard_host: address at which Ray's dashboard answers in the head.
-        reports_lineage: the operator reports attempts' ends to a lineage system, so that drivers
-            are to name their runs as it does and to leave lost ones to it.
-        pod_security: users and groups of Ray pods, where the pipeline says nothing of them.
-        preflight: pipelines are checked in a Job before a cluster is made, where they say nothing.
-        preflight_longest: longest time that such a check may take, from the making of its Job.
-        account: namespace and name of the operator's own service account; empty: not known.
-        attempt_network: which peers may reach an attempt's pods; None: all that the cluster lets.
-        token_key: secret from which tokens of attempts are derived; empty where none is made, as
-            for manifests that are only printed.
+        settle: time from the first sign of an attempt's end to its teardown, to catch late
+            evidence.
+        outcome: maximum time to wait for the driver's own report after that.
+        submitter: time from the submitter's end without a driver report until the attempt is ended,
+            whatever the RayJob reports.
+        teardown: time from the deletion of a RayJob until remaining pods are reported.
+        force_teardown: whether remaining pods are then deleted by force.
+        pre_running: maximum time until the driver runs, if the pipeline sets none.
+        image_pull: maximum time of failing image pulls.
+        pull_interval: interval between requests to a driver.
+        status_interval: minimum interval between status writes that contain only progress.
+        resync: interval of passes without events.
+        runtime_image, ray_version: image of the driver and its Ray version, if the pipeline sets
+            none.
+        driver_port: port of the driver's endpoint.
+        dashboard_host: address on which Ray's dashboard listens in the head.
+        reports_lineage: whether the operator reports the ends of attempts to a lineage system. If
+            so, drivers use its run names, and leave reports of lost runs to the operator.
+        pod_security: users and groups of Ray pods, if the pipeline sets none.
+        preflight: whether pipelines are checked in a Job before a cluster is created, if they do
+            not specify it.
+        preflight_longest: maximum duration of a check, from the creation of its Job.
+        account: namespace and name of the operator's own service account; empty if unknown.
+        attempt_network: peers that may reach an attempt's pods; None for no restriction.
+        token_key: key from which tokens of attempts are derived; empty if none is needed, for
+            example for printed manifests.
     """
 
     settle: float = 3.0
@@ -53,9 +55,9 @@ class Limits:
     status_interval: float = 30.0
     resync: float = 60.0
     runtime_image: str = "strandline/runtime:latest"
-    ray_version: str = "2.60.0"  # as pinned in constraints.txt, from which that image is made
+    ray_version: str = "2.60.0"  # pinned in constraints.txt, from which the image is built
     driver_port: int = 8780
-    dashboard_host: str = "0.0.0.0"  # noqa: S104 - the submitter asks it from another pod
+    dashboard_host: str = "0.0.0.0"  # noqa: S104 - the submitter connects from another pod
     reports_lineage: bool = False
     pod_security: PodSecurity = POD_SECURITY
     preflight: bool = False

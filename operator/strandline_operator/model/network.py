@@ -1,7 +1,7 @@
-"""Which peers may reach the pods of an attempt, by choice of the operator's installation.
+"""Peers that may reach the pods of an attempt, as configured in the operator's installation.
 
-Peers and rules are those of a NetworkPolicy and are handed on as they were given: the API server
-checks them. This room must not know which pods or ports an attempt has.
+Peers and rules have the format of a NetworkPolicy and are passed on unchanged: the API server
+validates them. The module must not know the pods or ports of an attempt.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-# As in Kubernetes' NetworkPolicy: an entry of `from`, and one of `ingress` or `egress`.
+# Kubernetes NetworkPolicy types: an entry of `from`, and an entry of `ingress` or `egress`.
 Peer = dict[str, Any]
 Rule = dict[str, Any]
 
-# A port that is open to everywhere would be a way out, to any server that listens there.
+# Restrict the peer too: a port open to all addresses would permit traffic to any server that
+# listens on it.
 CLUSTER_DNS: Rule = {
     "to": [
         {
@@ -27,9 +28,9 @@ CLUSTER_DNS: Rule = {
 
 
 class AttemptNetwork(BaseModel):
-    """What the NetworkPolicy of each attempt says, besides what its own pods need.
+    """Settings of each attempt's NetworkPolicy, in addition to rules for the attempt's own pods.
 
-    Peers of none name none: an empty list opens no door, other than an empty `from` would.
+    An empty list of peers grants no access, unlike an empty `from`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

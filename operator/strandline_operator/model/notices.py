@@ -1,7 +1,7 @@
-"""What the cluster's own controllers report about objects: events, and waits in a queue.
+"""Reports of the cluster's controllers about objects: events, and waits in a queue.
 
-A failed mount, a pod that a policy refused, the words of a failed probe and those of an autoscaler
-are in events alone. This room must not know which of them matter.
+Some information is only available as events, for example failed mounts, rejected pods, failed
+probes, and messages of autoscalers. The module must not know the relevance of an event.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning about an object, or other news of it.
+    """An event about an object: a warning or other news.
 
     Attributes:
-        kind, name: of the object that it is about.
-        uid: of that object; empty where the event does not say.
-        first, time: when it was given first and last, in seconds since the epoch.
-        source: its writer, such as `cluster-autoscaler`; empty where the event does not say.
+        kind, name: kind and name of the event's subject.
+        uid: uid of the subject; empty if the event has none.
+        first, time: first and last occurrence, in seconds since the epoch.
+        source: reporting component, such as `cluster-autoscaler`; empty if the event has none.
     """
 
     kind: str
@@ -37,7 +37,7 @@ class Notice:
 
     @classmethod
     def read(cls, body: Json) -> Notice:
-        """Return a notice from the object of its event; what is missing is empty."""
+        """Return a notice from an event object; missing fields are empty."""
         about = body.get("involvedObject")
         about = about if isinstance(about, Mapping) else {}
         times = _list_times(body)
@@ -55,11 +55,11 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """What a scheduler reports about a RayJob that waits in a queue.
+    """Scheduler's report about a RayJob that waits in a queue.
 
     Attributes:
-        since: start of the wait (epoch); None if unknown.
-        message: why the RayJob waits; empty if unknown.
+        since: start of the wait, in seconds since the epoch; None if unknown.
+        message: reason for the wait; empty if unknown.
     """
 
     since: float | None = None
@@ -67,14 +67,14 @@ class QueueState:
 
 
 def find_newest(notices: Iterable[Notice], reasons: Iterable[str], uid: str = "") -> Notice | None:
-    """Return the newest of some reasons, of an object or of any; None where there is none."""
+    """Return the newest notice with one of the reasons, optionally of one object, or None."""
     names = set(reasons)
     matches = (notice for notice in notices if notice.reason in names and uid in {"", notice.uid})
     return max(matches, key=lambda item: item.time, default=None)
 
 
 def _list_times(body: Json) -> list[float]:
-    """Whenever it was given, as each of the ways has it in which controllers write events."""
+    """Return all times of an event, which controllers write in several fields."""
     series = body.get("series")
     observed = series.get("lastObservedTime") if isinstance(series, Mapping) else None
     metadata = body.get("metadata")
@@ -85,7 +85,7 @@ def _list_times(body: Json) -> list[float]:
 
 
 def _read_source(body: Json) -> str:
-    """Return the writer of an event, as older and as newer libraries put it down."""
+    """Return the reporting component of an event, from the field of older or newer libraries."""
     source = body.get("source")
     component = source.get("component") if isinstance(source, Mapping) else None
     return _text(component) or _text(body.get("reportingComponent"))

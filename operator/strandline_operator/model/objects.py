@@ -1,7 +1,7 @@
-"""Kubernetes' objects as far as decisions need them, read from what an API server or a watch gave.
+"""Kubernetes objects as far as decisions need them, from the API server or a watch.
 
-Reading never fails: a field that is missing or of another shape is empty, an unknown word stays a
-word. This room must not know where an object came from, nor what is made of it.
+Reading never fails: missing or invalid fields are empty, and unknown words are kept. The module
+must not know the origin of an object, nor how it is used.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from strandline_api.spec.pod_paths import SUBMITTER_CONTAINER
 from strandline_operator.model.pod_requests import PodRequest
 
 Json = Mapping[str, Any]
-_GRACE = 30.0  # seconds that Kubernetes gives a pod that does not say
-# A container's reason where the kernel has ended it for want of memory.
+_GRACE = 30.0  # Kubernetes' default grace period, in seconds
+# Container reason for a kill by the kernel for lack of memory.
 OOM_KILLED = "OOMKilled"
-DRIVER_PORT = "strandline"  # name of a container's port
-# In a pod of its own, or beside Ray in the head pod, as the submission mode has it.
+DRIVER_PORT = "strandline"  # name of the container port
+# Name of the submitter's container: in its own pod, or next to Ray in the head pod.
 SUBMITTER = SUBMITTER_CONTAINER
 
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """An object's metadata.
+    """Metadata of an object.
 
     Attributes:
-        created: seconds since the epoch; 0 where unknown.
-        is_deleting: it has a deletion timestamp.
-        gone_by: the moment of that timestamp; of a pod, the end of its grace. None without one.
-        owner: uid of the object that controls it; empty without one.
+        created: seconds since the epoch; 0 if unknown.
+        is_deleting: whether it has a deletion timestamp.
+        gone_by: the deletion timestamp; for a pod, the end of its grace period. None without one.
+        owner: uid of the controlling object; empty without one.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Meta:
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """How a container ended: reason, exit code, what it wrote last, and when (epoch, or None)."""
+    """End of a container: reason, exit code, last output, and time (epoch, or None)."""
 
     reason: str
     exit_code: int
@@ -86,10 +86,10 @@ class Container:
     """A container of a pod.
 
     Attributes:
-        waiting, waiting_message: why it waits; empty where it does not.
-        ends: the state and the last state, where these are ends.
-        started: since when it runs (epoch); None where it does not, or is not known to.
-        is_init: it runs before the others do.
+        waiting, waiting_message: reason for a wait; empty if it is not waiting.
+        ends: current and last state, as far as they are terminated states.
+        started: start time if it is running (epoch); None if it is not, or if unknown.
+        is_init: whether it is an init container.
     """
 
     name: str
@@ -106,21 +106,21 @@ class Pod:
     """A pod.
 
     Attributes:
-        phase: a word of Kubernetes', such as `Running`.
-        reason, message: of the pod as a whole, such as `Evicted`.
-        disruption: reason of its condition DisruptionTarget, such as `PreemptionByScheduler`.
-        disrupted: since when that condition is true (epoch); None where it is not, or is not dated.
-        unschedulable: why it can't be placed; empty where it can.
-        is_gone: it was deleted; this is its last body.
-        is_ready: its condition Ready is true.
-        unready: what that condition says where it is false.
-        asks_spot: its spec asks for spot capacity.
-        grace: seconds that it gets to end.
-        is_revived: it had ended, and its node has begun it once more; why it had ended stands in
-            `reason`, `message` and `disruption`.
-        request: what it asks of its node.
-        claims: names of the claims that it mounts.
-        driver_port: where its driver answers; 0 where it names no such port.
+        phase: Kubernetes phase, such as `Running`.
+        reason, message: reason and message of the whole pod, such as `Evicted`.
+        disruption: reason of the condition DisruptionTarget, such as `PreemptionByScheduler`.
+        disrupted: start of that condition (epoch); None if it is false or undated.
+        unschedulable: reason why it can't be scheduled; empty if it can.
+        is_gone: whether it was deleted; this is then its last state.
+        is_ready: whether its condition Ready is true.
+        unready: message of that condition if it is false.
+        asks_spot: whether its spec requests spot capacity.
+        grace: grace period in seconds.
+        is_revived: whether it had ended and was restarted by its node; the earlier reason is then
+            in `reason`, `message`, and `disruption`.
+        request: its requirements for a node.
+        claims: names of the claims it mounts.
+        driver_port: port of its driver; 0 if it declares none.
     """
 
     meta: Meta
@@ -146,7 +146,7 @@ class Pod:
 
     @property
     def submitter_end(self) -> Termination | None:
-        """Return how the container ended that submits the driver and follows its log."""
+        """Return the end of the container that submits the driver and follows its log."""
         ends = (
             container
             for container in self.containers
@@ -196,9 +196,9 @@ class Pod:
         )
 
     def follow(self, before: Pod | None) -> Pod:
-        """Return this pod with why it had ended, where an earlier sight of it shows that it had.
+        """Return this pod with the reason of its earlier end, if an earlier state shows an end.
 
-        A node that comes back reports its pods from the beginning, and forgets what it had said.
+        A restarted node reports its pods as new, without their earlier states.
         """
         if before is None or before.meta.uid != self.meta.uid or self.phase == "Failed":
             return self
@@ -217,18 +217,18 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class RayJob:
-    """A RayJob. The words are KubeRay's; newer versions may have others.
+    """A RayJob. The values are KubeRay's; newer versions may add others.
 
     Attributes:
         deployment: `jobDeploymentStatus`.
         job: `jobStatus`.
-        started: start of the driver's run by Ray's word (epoch); another one means that it ran
-            twice. None where Ray has not said.
-        ended: end of the driver's run by Ray's word, else that of the RayJob (epoch); None while
+        started: Ray's start time of the driver (epoch); a change means a second run. None if Ray
+            has not reported it.
+        ended: Ray's end time of the driver, or else the end time of the RayJob (epoch); None if
             neither has ended.
-        managed_by: the controller that carries out the RayJob; empty for KubeRay.
+        managed_by: controller of the RayJob; empty for KubeRay.
         groups: names of the worker groups.
-        has_submitter: a pod of its own submits the driver.
+        has_submitter: whether a separate pod submits the driver.
     """
 
     meta: Meta
@@ -272,8 +272,8 @@ class RayClusterState:
 
     Attributes:
         failure: reason of its condition ReplicaFailure, such as `FailedCreateHeadPod`.
-        failure_message: KubeRay's words for it; the API server's own are among them.
-        failed: since when that is so (epoch); None where it is not.
+        failure_message: KubeRay's message for it, including the API server's message.
+        failed: start of that condition (epoch); None if it is false.
     """
 
     meta: Meta
@@ -307,9 +307,9 @@ class VolumeClaim:
 
     Attributes:
         phase: `Pending`, `Bound` or `Lost`.
-        modes: its access modes.
-        requested, capacity: sizes that it asks for and has, such as `10Gi`; empty: not known.
-        resizing: what is said of a growth that goes on; empty where none does.
+        modes: access modes.
+        requested, capacity: requested and actual size, such as `10Gi`; empty if unknown.
+        resizing: message about a resize in progress; empty if there is none.
     """
 
     meta: Meta
@@ -338,7 +338,7 @@ class VolumeClaim:
 
 
 def read_time(text: object) -> float | None:
-    """Return a time as Kubernetes writes it, in seconds since the epoch."""
+    """Return a Kubernetes timestamp in seconds since the epoch, or None if it is invalid."""
     if not isinstance(text, str):
         return None
     try:
@@ -376,12 +376,12 @@ def _read_ends(states: tuple[Json, ...]) -> Iterator[Termination]:
 
 
 def read_mapping(value: object) -> dict[str, Any]:
-    """Return a copy of a mapping; empty where the value is none."""
+    """Return a copy of a mapping; an empty one for other values."""
     return dict(value) if isinstance(value, Mapping) else {}
 
 
 def read_list(value: object) -> list[Any]:
-    """Return a list as it is; an empty one where the value is none."""
+    """Return a list unchanged; an empty one for other values."""
     return value if isinstance(value, list) else []
 
 
@@ -400,10 +400,10 @@ def _read_driver_port(spec: Json) -> int:
 
 
 def list_mounted(spec: Json, pod: str = "") -> Iterator[str]:
-    """Yield the names of the claims in the spec of a pod, or of a template of pods.
+    """Yield the names of the claims in the spec of a pod, or of a pod template.
 
     Args:
-        pod: name of the pod, from which Kubernetes derives the names of its own claims.
+        pod: name of the pod, from which Kubernetes derives the names of ephemeral claims.
     """
     for volume in map(read_mapping, read_list(spec.get("volumes"))):
         if "persistentVolumeClaim" in volume:

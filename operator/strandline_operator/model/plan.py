@@ -1,7 +1,7 @@
-"""What one pass is going to do, as data: statuses to write, then actions in order, then events.
+"""Plan of a pass as data: statuses to write, then actions in order, then events.
 
-Statuses are written first, and nothing is done where one can't be written, so an action never
-happens before the intent behind it is durable.
+Statuses are written first, and a failed write stops the plan. So the intent behind each action is
+durable before the action.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Manifest = dict[str, Any]
 
 
 class ObjectKind(StrEnum):
-    """A kind of objects: plural, then group. Integrations have enums of their own kinds."""
+    """Object kind: plural, then group. Integrations have enums of their own kinds."""
 
     @property
     def root(self) -> str:
@@ -28,7 +28,7 @@ class ObjectKind(StrEnum):
 
 
 class Resource(ObjectKind):
-    """The kinds of objects that the operator reads or writes on every cluster."""
+    """Kinds of objects that the operator reads or writes on every cluster."""
 
     PIPELINE = "curationpipelines.strandline.dev"
     ATTEMPT = "curationattempts.strandline.dev"
@@ -38,7 +38,7 @@ class Resource(ObjectKind):
     NODE = "nodes"
     CLAIM = "persistentvolumeclaims"
     CONFIG_MAP = "configmaps"
-    SECRET = "secrets"  # noqa: S105 - a kind
+    SECRET = "secrets"  # noqa: S105 - a kind, not a secret
     JOB = "jobs.batch"
     NETWORK_POLICY = "networkpolicies.networking.k8s.io"
     DEPLOYMENT = "deployments.apps"
@@ -50,12 +50,12 @@ class Resource(ObjectKind):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object; that it exists and is ours is success.
+    """Create an object; an existing object of ours counts as success.
 
     Attributes:
-        is_strict: a field that the server does not know is refused, instead of left out.
-        is_exact: one that exists and has other data is not this one.
-        is_unread: one that exists counts as ours, since the operator may not read it.
+        is_strict: whether the server rejects unknown fields instead of dropping them.
+        is_exact: whether an existing object with other data counts as a conflict.
+        is_unread: whether an existing object counts as ours, because the operator may not read it.
     """
 
     resource: Resource
@@ -67,10 +67,10 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an object of this very uid; that it is gone is success.
+    """Delete the object with this uid; a missing object counts as success.
 
     Attributes:
-        grace: seconds for its processes to end; None: the object's own.
+        grace: grace period in seconds; None for the object's own.
     """
 
     resource: Resource
@@ -81,7 +81,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Grow:
-    """Ask for more room on the claim of this very uid; that it is gone is success."""
+    """Request a larger size for the claim with this uid; a missing claim counts as success."""
 
     name: str
     uid: str
@@ -90,7 +90,7 @@ class Grow:
 
 @dataclass(frozen=True, slots=True)
 class SetFinalizer:
-    """Put our finalizer on the pipeline, or take it off."""
+    """Set or remove Strandline's finalizer on the pipeline."""
 
     is_set: bool
 
@@ -100,10 +100,10 @@ Action = Create | Delete | Grow | SetFinalizer
 
 @dataclass(frozen=True, slots=True)
 class EventDraft:
-    """Something that happened, for `kubectl describe`: reason and sentence.
+    """An event for `kubectl describe`: reason and message.
 
     Attributes:
-        attempt: name of the attempt that it is about; None: the pipeline.
+        attempt: name of the attempt that the event is about; None for the pipeline.
     """
 
     reason: str
@@ -129,7 +129,7 @@ MetricName = CounterName | HistogramName
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A metric's step: name of a counter or histogram of ours, a cause or nothing, a value."""
+    """A metric update: name of the counter or histogram, a cause or empty, and a value."""
 
     name: MetricName
     cause: str = ""
@@ -138,14 +138,14 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """An attempt that is over, for a lineage system.
+    """An ended attempt, for a lineage system.
 
     Attributes:
-        namespace, name: of its object, which may be gone.
+        namespace, name: of the attempt's object, which may be deleted.
         pipeline, pipeline_uid: name and uid of its pipeline.
-        run: the pipeline's `runId` at its time.
-        status: with its final cause.
-        retries: what its run has used up; None where that is not counted.
+        run: the pipeline's `runId` during the attempt.
+        status: status with the final cause.
+        retries: retries that its run has used; None if they are not counted.
     """
 
     namespace: str
@@ -160,17 +160,17 @@ class AttemptEnd:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A node of Ray's that is about to go, for the driver of a running attempt.
+    """A Ray node that is about to be removed, for the driver of a running attempt.
 
     Attributes:
         attempt: uid of the attempt.
         head: address of the driver's pod.
-        pod: uid of the pod that goes.
-        mark: by what that is known; a driver is told once of each.
-        node: the pod's address, by which Ray knows it.
-        seconds: until it goes, as far as is known.
-        why: a sentence without an end.
-        port: where that driver answers; 0 where its pod does not name it.
+        pod: uid of the terminating pod.
+        mark: evidence of the removal; a driver is notified once per mark.
+        node: the pod's address, which identifies the node in Ray.
+        seconds: estimated time until the removal.
+        why: a sentence without its final period.
+        port: port of the driver; 0 if its pod does not declare one.
     """
 
     attempt: str
@@ -185,18 +185,18 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class PassPlan:
-    """A pass's result.
+    """Plan of a pass.
 
     Attributes:
-        pipeline: the status to write; None: nothing changed.
+        pipeline: status to write; None if unchanged.
         attempts: statuses to write, by name of the attempt.
-        actions: in this order, after the statuses.
-        events, counts: after that; all speak of transitions.
-        audit: lines for the log, one for each attempt that is dispatched.
-        ends: attempts that are over, whose reports are pending and have no other reporter.
-        departures: what the driver of the running attempt is to be told, if it was not before.
-        wake_at: when to look again even if nothing happens, in seconds since the epoch.
-        is_at_rest: until then nothing needs a look, unless the pipeline itself changes.
+        actions: actions in order, after the statuses.
+        events, counts: events and metrics after the actions; all describe transitions.
+        audit: log lines, one for each dispatched attempt.
+        ends: ended attempts with a pending report and no other reporter.
+        departures: notices for the driver of the running attempt, unless already sent.
+        wake_at: time of the next pass without an event, in seconds since the epoch.
+        is_at_rest: whether no pass is needed until then, unless the pipeline itself changes.
     """
 
     pipeline: PipelineStatus | None = None

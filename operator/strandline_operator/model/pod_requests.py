@@ -1,7 +1,7 @@
-"""What a pod asks of a node: cores, memory, GPUs, and the nodes that it lets itself be put on.
+"""Requirements of a pod for its node: cores, memory, GPUs, and node constraints.
 
-Read as a scheduler adds it up, from a pod's own body: what a policy of the cluster changed in it is
-in there too. This room must not know which nodes there are.
+Sums follow the scheduler's rules and use the pod's own object, which includes changes by cluster
+policies. The module must not know the existing nodes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ MIB = 1024**2
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """Resources and nodes that a pod requests.
+    """Resources and node constraints of a pod.
 
     Attributes:
-        cpu, memory, gpu: cores, bytes and whole GPUs of all its containers.
-        selector: labels that its node must have.
-        tolerations: as they stand in the pod.
-        terms: of the node affinity that is required, one of which its node must meet; empty where
-            none is required.
+        cpu, memory, gpu: cores, bytes, and whole GPUs of all its containers.
+        selector: required labels of its node.
+        tolerations: tolerations as in the pod.
+        terms: terms of the required node affinity, of which its node must match one; empty if there
+            are no requirements.
     """
 
     cpu: float = 0.0
@@ -37,9 +37,9 @@ class PodRequest:
 
     @classmethod
     def read(cls, spec: Mapping[str, Any]) -> PodRequest:
-        """Return the request of a pod's spec; what can't be read of it counts as nothing."""
+        """Return the request of a pod's spec; invalid parts count as zero."""
         asks = [_read_container(each) for each in _list(spec.get("containers"))]
-        # Init containers run one after the other, before all the rest.
+        # Init containers run one after the other, before the regular containers.
         first = [_read_container(each) for each in _list(spec.get("initContainers"))]
         totals = [sum(parts) for parts in zip(*asks, strict=True)] or [0, 0, 0]
         cpu, memory, gpu = (
@@ -58,9 +58,9 @@ class PodRequest:
         )
 
     def describe(self) -> str:
-        """Describe it: `4 CPU, 8Gi of memory, 1 GPU, a node with pool=spot`; empty for nothing."""
+        """Describe the request, for example `4 CPU, 8Gi of memory, a node with pool=spot`."""
         parts = [f"{self.cpu:g} CPU"] if self.cpu else []
-        # Init containers and sidecars of others make odd numbers of bytes.
+        # Injected init containers and sidecars lead to odd numbers of bytes, so round to MiB.
         size = self.memory if self.memory < MIB else self.memory // MIB * MIB
         parts += [f"{format_memory(size)} of memory"] if self.memory else []
         parts += [f"{self.gpu} GPU{'s' if self.gpu > 1 else ''}"] if self.gpu else []
@@ -72,7 +72,7 @@ class PodRequest:
 def _read_container(container: Mapping[str, Any]) -> tuple[float, int, int]:
     resources = container.get("resources")
     resources = resources if isinstance(resources, Mapping) else {}
-    # A limit stands for a request that is left out.
+    # A limit replaces a missing request.
     amounts: dict[str, Any] = {}
     for kind in ("limits", "requests"):
         part = resources.get(kind)

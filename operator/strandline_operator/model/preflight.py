@@ -1,4 +1,4 @@
-"""The Job that checks a pipeline before it runs, as far as decisions need it."""
+"""Job of a pipeline's preflight check, as far as decisions need it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from strandline_operator.model.objects import Json, Meta, Pod, read_list, read_m
 
 @dataclass(frozen=True, slots=True)
 class PreflightJob:
-    """A Job of the name that a pipeline's check has, and its pod.
+    """The Job with the name of a pipeline's check, and its pod.
 
     Attributes:
-        failure: why it has failed as a whole, such as by its deadline; empty where it has not.
-        pod: None where it has none yet.
-        image: that of the pod, with its digest; empty where unknown.
-        unread: why it may not be read; then nothing else is known.
+        failure: reason why the whole Job failed, such as its deadline; empty if it has not.
+        pod: the Job's pod; None if it has none yet.
+        image: image of the pod, with its digest; empty if unknown.
+        unread: reason why the Job may not be read; if set, no other field is known.
     """
 
     meta: Meta

@@ -1,4 +1,4 @@
-"""All that one pass has read, frozen. Decisions see this and nothing else."""
+"""All inputs of one pass, immutable. Decisions depend on nothing else."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from strandline_operator.model.notices import Notice, QueueState
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.preflight import PreflightJob
 
-# A driver counts as unreachable after so many questions, over so many seconds.
+# A driver is unreachable after this many unanswered requests over this many seconds.
 FEWEST_QUESTIONS = 3
 SHORTEST_SILENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineView:
-    """The pipeline.
+    """A pipeline.
 
     Attributes:
-        spec: None where it is invalid.
-        problems: why, a sentence each.
-        has_status: it was seen before; a new or restored one has none.
-        manifest: the pipeline as it is stored: apiVersion, kind, metadata, spec.
-        unknown: paths of fields that this operator does not know and ignores.
+        spec: parsed spec; None if it is invalid.
+        problems: problems of the spec, a sentence each.
+        has_status: whether it was processed before; a new or restored one has no status.
+        manifest: the stored pipeline: apiVersion, kind, metadata, spec.
+        unknown: paths of fields that this operator does not support and ignores.
     """
 
     meta: Meta
@@ -49,7 +49,7 @@ class PipelineView:
 
 @dataclass(frozen=True, slots=True)
 class AttemptObject:
-    """One attempt of it."""
+    """An attempt of a pipeline."""
 
     meta: Meta
     spec: AttemptSpec
@@ -58,13 +58,13 @@ class AttemptObject:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Questions in a row that a driver has not answered, as this process has asked them.
+    """Consecutive unanswered requests of this process to a driver.
 
-    What was before it began to ask is not known to it, and so counts for nothing.
+    Time before the first request is unknown, so it does not count.
 
     Attributes:
-        questions: how many.
-        seconds: between the first and the last of them, long pauses cut short.
+        questions: number of requests.
+        seconds: time between the first and the last request, with long pauses shortened.
     """
 
     questions: int = 0
@@ -72,19 +72,19 @@ class Silence:
 
     @property
     def is_lasting(self) -> bool:
-        """Return whether it is more than a packet that was lost."""
+        """Return True if the failure is persistent, not a single lost packet."""
         return self.questions >= FEWEST_QUESTIONS and self.seconds >= SHORTEST_SILENCE
 
     def is_longer_than(self, limit: float) -> bool:
-        """Return whether a limit of so many seconds is over."""
+        """Return whether the silence exceeds a limit in seconds."""
         return self.is_lasting and self.seconds > limit
 
     def prolong(self, pause: float, longest: float) -> Silence:
-        """Return the same with one question more.
+        """Return the silence extended by one unanswered request.
 
         Args:
-            pause: seconds since the one before; of any size and sign where clocks are set.
-            longest: seconds that one question may count for at most.
+            pause: seconds since the previous request; any value if a clock was set.
+            longest: maximum seconds that count for one request.
         """
         counted = min(max(0.0, pause), longest) if self.questions else 0.0
         return Silence(self.questions + 1, self.seconds + counted)
@@ -92,18 +92,18 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class DriverView:
-    """What was heard from an attempt's driver in this pass.
+    """Information from an attempt's driver, as of this pass.
 
     Attributes:
         attempt: name of the attempt.
-        progress: None where it could not be asked.
-        outcome: None where it has not ended, or can't be asked.
-        log_outcome: from the tail of the submitter's log.
-        log_tail: its last lines.
-        latest: the publication that `latest` leads to; empty where there is none.
-        log_file: what keeps its log on the volume; empty where nothing does.
-        redo_reason: why it does finished sources again; empty where it does none.
-        silence: how long it has not answered; none where it has.
+        progress: latest progress; None if the driver could not be reached.
+        outcome: final report; None if the driver has not ended, or can't be reached.
+        log_outcome: outcome from the end of the submitter's log.
+        log_tail: last lines of that log.
+        latest: publication to which `latest` points; empty if there is none.
+        log_file: file with its log on the volume; empty if there is none.
+        redo_reason: why it processes finished sources again; empty if it does not.
+        silence: current silence; empty if the driver answered.
     """
 
     attempt: str
@@ -117,20 +117,20 @@ class DriverView:
     silence: Silence = Silence()
 
 
-# Kubernetes' words where a webhook that has to let an object in is away, or too slow.
+# Kubernetes' message for a required admission webhook that is unavailable or too slow.
 UNANSWERED_WEBHOOK = "failed calling webhook"
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An action of an earlier pass that the API server refused, or a read of this one.
+    """An action of an earlier pass, or a read of this pass, that the API server refused.
 
     Attributes:
-        what: the kind of object, as in `Resource`.
-        name: of the object; empty for all of a kind.
-        status: HTTP status; 0 where the server could not be reached.
-        message: the server's sentence.
-        verb: of a read: `get`, `list` or `watch`.
+        what: kind of the object, as in `Resource`.
+        name: name of the object; empty for all objects of a kind.
+        status: HTTP status; 0 if the server was unreachable.
+        message: the server's message.
+        verb: for a read: `get`, `list` or `watch`.
     """
 
     what: str
@@ -142,11 +142,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Whether the limit on attempts across the cluster lets another one be made.
+    """Whether the cluster-wide rate limit permits another attempt.
 
     Attributes:
-        opens_at: when it does again, in seconds since the epoch; None: never, as it is set.
-        spread: seconds that those who wait need to pass it all.
+        opens_at: time when it permits the next one, in seconds since the epoch; None if never.
+        spread: seconds until the limit has admitted all waiting pipelines.
     """
 
     is_open: bool = True
@@ -156,36 +156,35 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The world as one pass sees it.
+    """All observations of one pass.
 
     Attributes:
-        attempts: by number.
-        rayjobs, rayclusters, pods: whatever carries the pipeline's uid as a label.
-        gone_pods: last bodies of pods that were deleted while the operator watched.
+        attempts: attempts by number.
+        rayjobs, rayclusters, pods: objects with the pipeline's uid in their labels.
+        gone_pods: last states of pods that were deleted while the operator watched.
         policy: retry policy with the defaults of namespace and operator merged in.
-        claim: the ledger's; None where there is none.
-        output: the claim for outputs; None where there is none, or none is named.
-        has_kuberay: the RayJob kind is served.
-        turn: what the limit on attempts across the cluster says.
-        refusals: of the last pass.
-        unread: what could not be read for want of rights; what depends on it is not known.
-        nodes: those with overdue pods, by name.
-        marks: of the nodes of pods, by uid of the pod: as they are, or were when the pod went.
-        code: what the ConfigMap holds that the next attempt brings; None where there is none, or
-            this pass can't make an attempt.
-        namesakes: what may still run of a former pipeline of this name, by kind and name; looked
-            for where this pass may make an attempt.
-        sizes: of all nodes, where this pass may need them and they may be read; else None.
-        notices: events about what does not get to start, in no order.
-        others: pipelines that it comes after, by name, and where a run begins those before them;
-            None for one that is not there. None in all: nothing begins that they have a say in.
-        preflight: the Job that checks it before it runs; None where there is none, or nothing is
-            to be checked.
-        cpu_rules: what the namespace demands of containers, where this pass may make some.
-        queue: the report of a scheduler about a waiting RayJob; None if none waits, or if unknown.
-        lineage: what became of pending reports to a lineage system, by number of the attempt.
-        defaults: what the namespace gives where the pipeline says nothing.
-        defaults_problem: why its values are unknown; empty where they are known.
+        claim: the ledger's claim; None if it does not exist.
+        output: the claim for outputs; None if it does not exist, or none is configured.
+        has_kuberay: whether the RayJob kind is served.
+        turn: state of the cluster-wide rate limit for attempts.
+        refusals: refusals of the last pass.
+        unread: reads without permission; anything that depends on them is unknown.
+        nodes: nodes with overdue pods, by name.
+        marks: marks of the pods' nodes by pod uid, current or as of the pod's deletion.
+        code: ConfigMap for the next attempt's code; None if it does not exist, or if this pass
+            can't create an attempt.
+        namesakes: running remains of a former pipeline of this name, by kind and name; read only if
+            this pass may create an attempt.
+        sizes: sizes of all nodes, if this pass needs them and they are readable; otherwise None.
+        notices: events about objects that do not start, unordered.
+        others: predecessors by name, before a new run also indirect ones; the value is None for a
+            missing pipeline. None if no pending start depends on them.
+        preflight: Job of the preflight check; None if it does not exist, or no check is due.
+        cpu_rules: the namespace's rules for containers, if this pass may create some.
+        queue: a scheduler's report on a waiting RayJob; None if none waits, or if unknown.
+        lineage: results of pending reports to a lineage system, by attempt number.
+        defaults: the namespace's defaults for fields that the pipeline does not set.
+        defaults_problem: reason why the defaults are unknown; empty if they are known.
         defaults_name: name of their ConfigMap.
         defaults_digest: digest of their ConfigMap's data; empty if it is missing or unreadable.
         defaults_before: record of another pipeline in the namespace, for a pipeline without a

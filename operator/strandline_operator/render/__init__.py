@@ -1,1 +1,1 @@
-"""Manifests of what the operator makes, spelled from specs. Pure."""
+"""Manifests of the operator's objects, rendered from specs. Pure."""

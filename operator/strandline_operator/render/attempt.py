@@ -1,4 +1,4 @@
-"""An attempt's object, and the claim that holds a pipeline's ledger."""
+"""Manifests of an attempt, and of the claim for a pipeline's ledger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strandline_operator.render.order import label_attempt, label_pipeline
 
 
 def render_attempt(pipeline: PipelineView, spec: AttemptSpec) -> Manifest:
-    """Render the CurationAttempt of a number; it goes with its pipeline."""
+    """Render the CurationAttempt with a number; it is deleted with its pipeline."""
     meta = pipeline.meta
     return {
         "apiVersion": API_VERSION,
@@ -28,8 +28,8 @@ def render_attempt(pipeline: PipelineView, spec: AttemptSpec) -> Manifest:
 
 
 def render_claim(pipeline: PipelineView) -> Manifest:
-    """Render the claim that holds the ledger; it goes with the pipeline only where that says so."""
-    assert pipeline.spec is not None  # an invalid pipeline gets no claim
+    """Render the ledger's claim; it is deleted with the pipeline only if the spec says so."""
+    assert pipeline.spec is not None  # no claim is created for an invalid pipeline
     meta, storage = pipeline.meta, pipeline.spec.storage
     metadata: dict[str, Any] = {
         "name": name_claim(meta.name),
@@ -53,12 +53,12 @@ def render_claim(pipeline: PipelineView) -> Manifest:
 
 
 def render_owner(pipeline: PipelineView) -> dict[str, Any]:
-    """Render the reference to the pipeline as the owner of what goes with it."""
+    """Render the owner reference to the pipeline, for objects that are deleted with it."""
     return render_pipeline_owner(pipeline.meta.name, pipeline.meta.uid)
 
 
 def render_pipeline_owner(name: str, uid: str) -> dict[str, Any]:
-    """Render the same from the pipeline's name and uid."""
+    """Render the owner reference from the pipeline's name and uid."""
     return {
         "apiVersion": API_VERSION,
         "kind": PIPELINE.name,

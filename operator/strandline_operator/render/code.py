@@ -1,8 +1,8 @@
-"""How the code that a pipeline brings gets into its pods.
+"""Delivery of a pipeline's own code to its pods.
 
-A ConfigMap is copied for the attempt and mounted, so that pods which start later have what the
-first ones had. Anything else is fetched by an init container before Ray starts. How it is fetched
-is the runtime's matter: see `strandline fetch-code`.
+Code in a ConfigMap is copied for the attempt and mounted, so that later pods get the same code as
+the first ones. Other code is fetched by an init container before Ray starts. The runtime implements
+the fetch: see `strandline fetch-code`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from strandline_operator.render.order import Order
 
 CONTAINER = "strandline-code"
 PYTHONPATH = "PYTHONPATH"
-# Where a user's own path comes from elsewhere, it is kept under this name.
+# Keeps a user's own path that comes from `valueFrom`.
 OWN_PATH = "STRANDLINE_OWN_PYTHONPATH"
-# Fields of Ray's container that a fetch needs: not its ports, probes or devices.
+# Fields of Ray's container that a fetch needs: not its ports, probes, or devices.
 _SHARED = ("image", "imagePullPolicy", "env", "envFrom", "securityContext")
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
@@ -28,7 +28,7 @@ Template = dict[str, Any]
 
 
 def render_code(order: Order, metadata: dict[str, Any]) -> Manifest | None:
-    """Render the attempt's own copy of the ConfigMap; None where the pipeline names none."""
+    """Render the attempt's own copy of the ConfigMap; None if the pipeline names none."""
     if order.code is None:
         return None
     files = {"data": dict(order.code.texts), "binaryData": dict(order.code.binaries)}
@@ -42,10 +42,10 @@ def render_code(order: Order, metadata: dict[str, Any]) -> Manifest | None:
 
 
 def bring_code(order: Order, template: Template) -> Template:
-    """Return the template of a Ray pod, with the code in it; Ray's container is the first.
+    """Return the template of a Ray pod with the code added; Ray's container is the first.
 
-    It comes last: fetching takes image, variables and mounts of Ray's container, as they have
-    become by the user's own templates.
+    Call this last: the fetching container copies the final image, variables, and mounts of Ray's
+    container, including changes by the user's templates.
     """
     code = order.spec.code
     if not code.is_given:
@@ -74,7 +74,7 @@ def bring_code(order: Order, template: Template) -> Template:
 
 
 def _render_fetch(ray: dict[str, Any], code: Code, mount: dict[str, Any]) -> dict[str, Any]:
-    """Render the container that fetches: as Ray's own, but that it may write there."""
+    """Render the fetching container: like Ray's own, but with write access to the code folder."""
     document = code.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     document.pop("configMap", None)
     resources = {
@@ -85,7 +85,7 @@ def _render_fetch(ray: dict[str, Any], code: Code, mount: dict[str, Any]) -> dic
     return {
         "name": CONTAINER,
         **{name: ray[name] for name in _SHARED if name in ray},
-        # Kubernetes would put variables in the place of `$(…)`.
+        # Kubernetes would replace `$(…)` with the value of a variable.
         "command": [
             "strandline",
             "fetch-code",
@@ -100,7 +100,7 @@ def _render_fetch(ray: dict[str, Any], code: Code, mount: dict[str, Any]) -> dic
 
 
 def _add_path(ray: dict[str, Any], code: Code) -> list[dict[str, Any]]:
-    """Return the variables with the code's folders before whatever path the user has given."""
+    """Return the variables, with the code's folders before any path that the user has set."""
     path = [f"{CODE}/{folder}" for folder in list_code_folders(code)]
     variables = []
     for variable in _list(ray, "env"):

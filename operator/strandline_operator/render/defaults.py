@@ -1,8 +1,8 @@
-"""What a namespace gives, laid below what a pipeline says itself.
+"""Namespace defaults for fields that a pipeline does not set.
 
-Pure, and done anew in each pass: what is stored stays as its user wrote it. Only the output
-location is recorded with the first attempt, because later defaults must not move outputs. This room
-must not know where defaults are kept.
+Pure, and repeated in each pass: the stored pipeline stays as its user wrote it. Only the output
+location is recorded with the first attempt, because later defaults must not move outputs. The
+module must not know where defaults are stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_DEFAULTS = SpecDefaults()
 
 
 def fill_in(pipeline: PipelineView, defaults: SpecDefaults) -> PipelineSpec | None:
-    """Return the spec with the namespace's defaults where it says nothing; None for an invalid."""
+    """Return the spec, completed with the namespace's defaults; None if the spec is invalid."""
     spec = pipeline.spec
     if spec is None:
         return None
@@ -35,7 +35,7 @@ def fill_in(pipeline: PipelineView, defaults: SpecDefaults) -> PipelineSpec | No
 
 
 def find_default_output(pipeline: PipelineView, defaults: SpecDefaults) -> DefaultOutput | None:
-    """Return where outputs lie by default: as recorded, or else as the defaults are now.
+    """Return the default location of outputs: the recorded one, or else the current one.
 
     Return None if the pipeline names its own location, or is invalid.
     """
@@ -63,18 +63,19 @@ def record_output(
 def _fill_ray(ray: RayCluster, defaults: RayDefaults, labels: Mapping[str, str]) -> RayCluster:
     return evolve(
         ray,
-        # The version speaks of one image, and so do the secrets that it is pulled with.
+        # Version and pull secrets belong to a specific image, so don't combine them with another
+        # one.
         image=ray.image or defaults.image,
         version=ray.version or (None if ray.image else defaults.version),
         image_pull_secrets=ray.image_pull_secrets
         or (() if ray.image else defaults.image_pull_secrets),
         pod_template=lay_over(dict(defaults.pod_template), dict(ray.pod_template)),
-        # KubeRay's own options have no model here, so they are taken whole.
+        # KubeRay's own options have no model here, so replace them as a whole.
         auth_options=ray.auth_options or defaults.auth_options,
         tls_options=ray.tls_options or defaults.tls_options,
         gcs_fault_tolerance_options=ray.gcs_fault_tolerance_options
         or defaults.gcs_fault_tolerance_options,
-        # A label of the pipeline itself says as much as its spec.
+        # A label of the pipeline counts like a field of its spec.
         queue_name=ray.queue_name or _unless(names_queue(labels), defaults.queue_name),
         queue_priority_class=ray.queue_priority_class
         or _unless(names_priority(labels), defaults.queue_priority_class),
@@ -87,9 +88,9 @@ def _fill_storage(
     if output is None or output == DefaultOutput():
         return storage
     meta = pipeline.meta
-    # A place has one owner, so each pipeline gets its own, as on a claim.
+    # Locations must not be shared, so each pipeline gets its own, as on a claim.
     url = f"{output.url.rstrip('/')}/{meta.namespace}/{meta.name}" if output.url else None
-    # Without validation: a long default that gets longer by the name must not end the pass.
+    # Skip validation: the name may make a long default too long, which must not abort the pass.
     location = evolve(storage.output, url=url, claim_name=output.claim_name or None)
     return evolve(storage, output=location)
 

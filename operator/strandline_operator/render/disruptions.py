@@ -1,7 +1,7 @@
-"""What makes programs wait that take nodes away at will: annotations, and a budget if requested.
+"""Settings that make drains and autoscalers wait for pods: annotations, and an optional budget.
 
-Karpenter and the cluster autoscaler read annotations of a pod; a drain by the
-eviction API, as `kubectl drain` does, heeds budgets alone. This room must not know what is drained.
+Karpenter and the cluster autoscaler read annotations of a pod. A drain through the eviction API,
+such as `kubectl drain`, respects only budgets. The module must not know which nodes are drained.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ WAIT_ANNOTATIONS = {KARPENTER_WAIT: "true", AUTOSCALER_WAIT: "false"}
 
 
 def annotate(ray: RayCluster, role: str) -> dict[str, str]:
-    """Return the annotations of a pod that is to be waited for; empty for any other."""
+    """Return the annotations of a protected pod; empty for other pods."""
     return dict(WAIT_ANNOTATIONS) if role in list_waited(ray) else {}
 
 
 def list_waited(ray: RayCluster) -> tuple[str, ...]:
-    """Return the roles of the pods that are waited for."""
+    """Return the roles of protected pods."""
     disruptions = ray.voluntary_disruptions or VoluntaryDisruptions()
     choices = {Role.HEAD: disruptions.head, Role.WORKER: disruptions.workers}
-    # KubeRay fails a RayJob whose submitter is evicted, so that pod is worth as much as the head.
+    # KubeRay fails a RayJob if its submitter is evicted, so protect the submitter like the head.
     if ray.submission_mode == "K8sJobMode":
         choices[Role.SUBMITTER] = disruptions.head
     return tuple(role.value for role, choice in choices.items() if choice == "Wait")
 
 
 def has_budget(ray: RayCluster) -> bool:
-    """Return whether a budget holds evictions up."""
+    """Return whether a budget blocks evictions."""
     disruptions = ray.voluntary_disruptions
     return disruptions is not None and disruptions.pod_disruption_budget and bool(list_waited(ray))
 
 
 def render_budget(order: Order, metadata: dict[str, Any]) -> Manifest | None:
-    """Render the PodDisruptionBudget of an attempt; None where none is asked for."""
+    """Render the PodDisruptionBudget of an attempt; None if none is requested."""
     ray = order.spec.ray
     if not has_budget(ray):
         return None
     roles = list_waited(ray)
-    # A RayCluster has no scale subresource, so a budget can only be a number: that of all pods.
+    # A RayCluster has no scale subresource, so a budget needs an absolute number: all pods.
     most = [group.max_replicas or group.min_replicas for group in ray.worker_groups]
     workers = sum(most) if Role.WORKER in roles else 0
     own = {name: order.labels[name] for name in (PIPELINE_UID_LABEL, ATTEMPT_LABEL)}

@@ -1,6 +1,6 @@
-"""Where pods of one pipeline find what another one has made, and a record of how that one stands.
+"""Locations of another pipeline's outputs in pods, and a record of that pipeline's state.
 
-This room must not know which pipeline waits for which, nor when anything is read.
+The module must not know dependencies between pipelines, nor when pipelines are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from strandline_operator.render.order import Input
 
 
 def record_input(other: PipelineView, defaults: SpecDefaults) -> InputRecord:
-    """Record how another pipeline stands, and where its outputs are; nowhere if it is invalid."""
+    """Record the state of another pipeline, and its output location; empty if it is invalid."""
     spec, meta, status = fill_in(other, defaults), other.meta, other.status
     locations = {} if spec is None else _list_locations(spec, meta.namespace, meta.name)
     return InputRecord(
@@ -33,23 +33,23 @@ def record_input(other: PipelineView, defaults: SpecDefaults) -> InputRecord:
 def _list_locations(spec: PipelineSpec, namespace: str, name: str) -> dict[str, str]:
     ledger = spec.storage.ledger.claim_name or name_claim(name)
     location = spec.output_location
-    # A place in pods of its own is in no pod of another.
+    # A local path of one pod does not exist in other pods.
     if location is not None:
         return {"ledger_claim": ledger, "output": location if is_shared(location) else ""}
     claim = spec.storage.output.claim_name or ledger
     folder = f"{INPUTS}/{claim}/{namespace}/{name}"
-    # A claim for outputs holds nothing else, so they lie at the top of the pipeline's folder.
+    # A claim for outputs has no other contents, so outputs are at the top of the pipeline's folder.
     output = folder if claim != ledger else f"{folder}/output"
     return {"ledger_claim": ledger, "output": output, "output_claim": claim}
 
 
 def is_shared(location: str) -> bool:
-    """Return whether a place means the same in all pods, as far as its name tells."""
+    """Return whether a location means the same in all pods, judging by its form."""
     return "://" in location or location.startswith("/")
 
 
 def locate_input(reference: Reference, record: InputRecord, namespace: str) -> Input:
-    """Return what a reference stands for in pods."""
+    """Return the location of a reference in pods."""
     if not reference.artifact:
         return Input(record.output, record.output_claim)
     folder = f"{INPUTS}/{record.ledger_claim}/{namespace}/{record.pipeline}"

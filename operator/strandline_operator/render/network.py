@@ -1,8 +1,8 @@
-"""Which peers talk to pods: the NetworkPolicy of an attempt, and what keeps meshes out of its pods.
+"""Network access to pods: an attempt's NetworkPolicy, and settings to stay out of meshes.
 
-Ray runs any code on request, so a peer that reaches its ports or its dashboard can do what the
-attempt can. Where the way out is restricted, a second one holds for what is made beside attempts
-and runs a pipeline's code too. See docs/design/attempts.md.
+Ray runs arbitrary code on request, so a peer with access to its ports or dashboard gains all rights
+of the attempt. If egress is restricted, a second policy covers checks and commands, which also run
+a pipeline's code. See docs/design/attempts.md.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from strandline_operator.model.plan import Manifest
 from strandline_operator.render.attempt import render_pipeline_owner
 from strandline_operator.render.order import Order, Role, label_pipeline
 
-# KubeRay names these of itself only where the head names no port at all.
+# KubeRay adds these ports by default, but only if the head declares no port at all.
 RAY_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
 _MESHES = ((ISTIO_KEYS, OUT_OF_ISTIO), (LINKERD_KEYS, OUT_OF_LINKERD))
 _LAST_PORT = 65535
-_LONGEST_CHOICE = 63  # characters of a label; an annotation could have any number
+_LONGEST_CHOICE = 63  # maximum characters of a label value; an annotation may be longer
 
 
 def render_network(order: Order, metadata: dict[str, Any]) -> Manifest | None:
-    """Render the policy of all pods of an attempt; None where none is wanted.
+    """Render the policy for all pods of an attempt; None if none is configured.
 
-    What it does not name is closed, but for the node's own probes, which no policy stops.
+    All other traffic is denied, except probes from the node, which no policy blocks.
     """
     network = order.limits.attempt_network
     if network is None:
@@ -59,10 +59,11 @@ def render_network(order: Order, metadata: dict[str, Any]) -> Manifest | None:
 
 
 def render_network_beside(order: Order) -> Manifest | None:
-    """Render the policy of checks and commands of a pipeline; None where their way out is open.
+    """Render the policy for checks and commands of a pipeline; None if their egress is open.
 
-    It is the pipeline's, since commands run when all attempts are gone. Policies add up and the
-    operator may change none, so one with other rules has another name and selects other pods.
+    It belongs to the pipeline, because commands also run after all attempts are deleted. Policies
+    add up, and the operator may not change existing ones. So a policy with other rules gets another
+    name, and selects other pods.
     """
     labels, network = label_beside(order), order.limits.attempt_network
     if not labels or network is None:
@@ -85,8 +86,8 @@ def render_metadata_beside(order: Order, head: Mapping[str, Any]) -> dict[str, A
     """Render labels and annotations of a check and of commands.
 
     Args:
-        order: the attempt that they are made for.
-        head: metadata of its head's pod, in whose place they are: also as to meshes.
+        order: the attempt to which they belong.
+        head: metadata of its head pod; its mesh settings are copied.
     """
     metadata: dict[str, Any] = {"labels": label_beside(order), "annotations": {}}
     for part, values in metadata.items():
@@ -97,7 +98,7 @@ def render_metadata_beside(order: Order, head: Mapping[str, Any]) -> dict[str, A
 
 
 def keep_out_of_meshes(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pod's metadata with what keeps each mesh out of which it says nothing itself."""
+    """Return a pod's metadata, extended to opt out of each mesh that it does not configure."""
     names = {*_read_map(metadata, "labels"), *_read_map(metadata, "annotations")}
     result = dict(metadata)
     for keys, out in _MESHES:
@@ -113,7 +114,7 @@ def _read_map(metadata: Mapping[str, Any], part: str) -> Mapping[str, Any]:
 
 
 def label_beside(order: Order) -> dict[str, str]:
-    """Return by which label a policy finds pods beside the attempts; none where none is made."""
+    """Return the label by which a policy selects checks and commands; empty without a policy."""
     network = order.limits.attempt_network
     if network is None or network.egress is None:
         return {}
@@ -135,11 +136,11 @@ def _render_ingress(order: Order, network: AttemptNetwork) -> list[Rule]:
     dashboard = RAY_PORTS["dashboard"]
     own = _label_own(order)
     roles = {"key": ROLE_LABEL, "operator": "In", "values": [Role.HEAD.value, Role.WORKER.value]}
-    # Ray chooses most of its ports when it starts, so between its nodes all of them are open.
+    # Ray chooses most of its ports at startup, so all ports are open between its nodes.
     nodes = {"podSelector": {"matchLabels": own, "matchExpressions": [roles]}}
     submitter = {"podSelector": {"matchLabels": own | {ROLE_LABEL: Role.SUBMITTER.value}}}
     driver = order.limits.driver_port
-    # A rule without peers lets in everybody.
+    # A rule without peers allows all peers.
     others = (
         {"ports": _list_ports_but(driver)}
         if network.closes == "driver"
@@ -150,7 +151,7 @@ def _render_ingress(order: Order, network: AttemptNetwork) -> list[Rule]:
 
 
 def _list_ports_but(port: int) -> list[dict[str, Any]]:
-    """Return every port of every protocol but one of TCP."""
+    """Return all ports of all protocols except one TCP port."""
     ranges = [("TCP", 1, port - 1), ("TCP", port + 1, _LAST_PORT)]
     ranges += [(protocol, 1, _LAST_PORT) for protocol in ("UDP", "SCTP")]
     return [
@@ -165,5 +166,5 @@ def _open(peers: list[Peer], port: int) -> Rule:
 
 
 def _label_own(order: Order) -> dict[str, str]:
-    """Return what the attempt's pods have and no other pod: users' templates can't change it."""
+    """Return the labels of only this attempt's pods; users' templates can't change these labels."""
     return {name: order.labels[name] for name in (PIPELINE_UID_LABEL, ATTEMPT_LABEL)}

@@ -1,4 +1,4 @@
-"""What a manifest is rendered from: one attempt of one pipeline, with all names decided."""
+"""Inputs for rendering manifests: one attempt of one pipeline, with all names decided."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from strandline_operator.model.limits import Limits
 
 
 class Role(StrEnum):
-    """What a pod of an attempt is there for."""
+    """Role of a pod in an attempt."""
 
     HEAD = "head"
     WORKER = "worker"
@@ -33,11 +33,11 @@ class Role(StrEnum):
 
 
 class Input(NamedTuple):
-    """Something of another pipeline, as pods of this one see it.
+    """An input from another pipeline, as pods of this pipeline see it.
 
     Attributes:
         root: folder or URL of its output, or folder of its artifacts.
-        claim: the claim that has to be mounted for it; empty where none has to.
+        claim: claim that has to be mounted for it; empty if none is needed.
     """
 
     root: str
@@ -46,24 +46,24 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One attempt to be made.
+    """An attempt to be rendered.
 
     Attributes:
-        name: of the attempt's object.
+        name: name of the attempt's object.
         rayjob: name of its RayJob.
-        uid: of the attempt's object.
+        uid: uid of the attempt's object.
         pipeline, pipeline_uid: name and uid of the pipeline.
-        claim: name of the claim that holds the ledger.
-        manifest: what the driver reads.
-        memory: bytes by group, where it is not what the spec says.
-        after: why the attempt before ended; empty for the first one.
-        repairs: it does again what is missing or hurt.
-        code: what the ConfigMap holds that the pipeline brings; None where it names none.
-        inputs: what it reads of other pipelines.
-        run: name of its run; empty: the spec's.
-        on_demand: head and groups that use nodes on demand instead of spot nodes.
-        config: name of its ConfigMap; empty: that of the attempt.
-        cpu_rules: what the namespace demands of containers that name no limit of CPU.
+        claim: name of the ledger's claim.
+        manifest: the pipeline that the driver reads.
+        memory: bytes by group, if different from the spec.
+        after: cause of the previous attempt's end; empty for the first attempt.
+        repairs: whether it processes missing or damaged results again.
+        code: contents of the pipeline's code ConfigMap; None if it names none.
+        inputs: inputs from other pipelines.
+        run: name of its run; empty for the spec's.
+        on_demand: head and groups that use on-demand nodes instead of spot nodes.
+        config: name of its ConfigMap; empty for the attempt's name.
+        cpu_rules: the namespace's rules for containers without a CPU limit.
     """
 
     name: str
@@ -94,26 +94,26 @@ class Order:
 
     @property
     def input_claims(self) -> tuple[str, ...]:
-        """Claims of other pipelines that every Ray pod mounts, to read them."""
+        """Claims of other pipelines that every Ray pod mounts read-only."""
         return tuple(dict.fromkeys(each.claim for each in self.inputs.values() if each.claim))
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels of everything that belongs to the attempt."""
+        """Labels of all objects of the attempt."""
         return label_attempt(self.pipeline, self.pipeline_uid, self.number)
 
     def label_pod(self, role: Role, group: str | None = None) -> dict[str, str]:
-        """Return labels of one kind of its pods."""
+        """Return the labels of the attempt's pods of one role."""
         labels = {**self.labels, ROLE_LABEL: role.value}
         return labels if group is None else {**labels, GROUP_LABEL: group}
 
     def find_memory(self, group: str, own: int) -> int:
-        """Return bytes of a group's pods: the raised ones, or its own."""
+        """Return the memory of a group's pods in bytes: the raised value, or else its own."""
         return max(own, self.memory.get(group, 0))
 
 
 def label_pipeline(pipeline: str, uid: str) -> dict[str, str]:
-    """Return labels of everything that belongs to a pipeline."""
+    """Return the labels of all objects of a pipeline."""
     return {
         MANAGED_BY_LABEL: MANAGER,
         PIPELINE_LABEL: format_label_value(pipeline),
@@ -122,5 +122,5 @@ def label_pipeline(pipeline: str, uid: str) -> dict[str, str]:
 
 
 def label_attempt(pipeline: str, uid: str, number: int) -> dict[str, str]:
-    """Return labels of everything that belongs to one of its attempts."""
+    """Return the labels of all objects of one of its attempts."""
     return label_pipeline(pipeline, uid) | {ATTEMPT_LABEL: str(number)}

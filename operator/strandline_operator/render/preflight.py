@@ -1,9 +1,9 @@
-"""The Job that checks stages and parameters in the image of the run, before there is a cluster.
+"""The Job that checks stages and parameters in the run's image before a cluster is created.
 
-Its pod is the head's in all that decides what can be imported: image, code, variables, users,
-nodes, and what the user mounts. It has none of our claims: a volume that is bound for a check
-would bind the run, and one that a pod holds would hold the run back. It has no label by which pods
-of attempts are found, and where the way out is restricted the one by which a policy finds it.
+Its pod matches the head in everything that affects imports: image, code, variables, users, nodes,
+and the user's mounts. It mounts none of our claims: a volume bound for a check would determine the
+run's node, and a mounted one would delay the run. It lacks the labels that identify an attempt's
+pods. If egress is restricted, it has the label that a policy selects.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from strandline_operator.render.pods.templates import render_head
 from strandline_operator.render.rayjob import localise
 
 CONTAINER = "strandline-preflight"
-# An argument may have 128 KiB, and some of its letters are written twice.
+# An argument may have 128 KiB, and escaping doubles some characters.
 MOST_DOCUMENT = 60_000
 KEEP_SECONDS = 300
 _OURS = frozenset({"ledger", "pipeline", "output", "memory"})
@@ -41,14 +41,14 @@ Part = dict[str, Any]
 
 
 class PreflightOrder(NamedTuple):
-    """A check to be made.
+    """A check to be created.
 
     Attributes:
-        pod: the spec of its pod.
-        key: digest of all that is checked.
-        is_short: the pipeline fits into an argument.
+        pod: spec of its pod.
+        key: digest of the checked contents.
+        is_short: whether the pipeline fits into an argument.
         metadata: labels and annotations of its pod.
-        network: the policy that selects it; None where none is wanted.
+        network: the policy that selects it; None if there is none.
     """
 
     pod: Part
@@ -59,7 +59,7 @@ class PreflightOrder(NamedTuple):
 
 
 def order_preflight(order: Order) -> PreflightOrder:
-    """Return the check of what an attempt is going to be, whichever number and run it has."""
+    """Return the check of a planned attempt, independent of its number and run."""
     document = localise(order)
     document["spec"].pop("runId", None)
     text = render_document(document)
@@ -69,7 +69,7 @@ def order_preflight(order: Order) -> PreflightOrder:
     checking = {
         "name": CONTAINER,
         **{name: value for name, value in _strip(ray).items() if name in _KEPT},
-        # Kubernetes would put variables in the place of `$(…)`.
+        # Kubernetes would replace `$(…)` with the value of a variable.
         "command": ["strandline", "preflight", text.replace("$(", "$$(")],
         "resources": order.cpu_rules.fit(_RESOURCES),
         "volumeMounts": _strip(ray)["volumeMounts"],
@@ -98,10 +98,10 @@ def render_preflight(
     """Render the Job.
 
     Args:
-        pipeline: its owner.
-        check: what it does.
-        token: what tells it from an earlier one of its name.
-        longest: seconds after which no attempt waits for it any more.
+        pipeline: owner of the Job.
+        check: contents of the check.
+        token: distinguishes it from an earlier Job of the same name.
+        longest: seconds after which no attempt waits for it.
     """
     meta, labels = pipeline.meta, {PREFLIGHT_LABEL: token}
     template = {"metadata": lay_over(check.metadata, {"labels": labels}), "spec": check.pod}
@@ -124,7 +124,7 @@ def render_preflight(
 
 
 def _strip(container: Mapping[str, Any]) -> Part:
-    """Return a container without what the check has not got."""
+    """Return a container without the variables and mounts that the check lacks."""
     env = [each for each in container.get("env") or () if each["name"] not in DRIVERS_OWN]
     mounts = container.get("volumeMounts") or ()
     remaining = [mount for mount in mounts if not _is_ours(mount["name"])]
@@ -136,7 +136,7 @@ def _is_ours(volume: str) -> bool:
 
 
 def _mount_code(order: Order, volume: Mapping[str, Any]) -> Part:
-    """Return a volume; the ConfigMap with code is the user's, since no attempt has a copy yet."""
+    """Return a volume; for code, use the user's ConfigMap, because no attempt has a copy yet."""
     if volume["name"] != CODE_FILES_VOLUME:
         return dict(volume)
     return {**volume, "configMap": {"name": order.spec.code.config_map}}

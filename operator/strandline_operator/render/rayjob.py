@@ -1,8 +1,8 @@
-"""An attempt's RayJob, and what is made before it: the ConfigMap for its driver, its policy.
+"""Manifests of an attempt's RayJob and of the objects created before it.
 
-The shape is the one that ran a driver exactly once in every recording of a real KubeRay, whatever
-was lost: no retries of its own, no head that comes back, no start that is waited for without end.
-How long a driver may run is the pipeline's to say: where it says nothing, nothing ends it by time.
+In every recording of a real KubeRay, this form ran a driver exactly once, whatever failed: without
+KubeRay's own retries, without restarts of the head, and with a limit on startup. The pipeline sets
+the maximum duration of a driver; by default there is no limit.
 """
 
 from __future__ import annotations
@@ -46,25 +46,24 @@ from strandline_operator.render.pods.templates import (
 from strandline_operator.render.pods.token_secret import render_secret
 
 KEEP_SECONDS = 60
-# Letters of which most take a byte; an API server refuses a ConfigMap of more than 1 MiB.
+# In characters, most of which take one byte; the API server rejects a ConfigMap of more than 1 MiB.
 MOST_CONFIG = 500_000
-# KubeRay's own deadlines only catch what ours have missed.
+# KubeRay's own deadlines are only a fallback for ours.
 SLACK_SECONDS = 120
-# KubeRay can't tell a wait for room, which is free unless a user bounds it, from a start that
-# hangs.
+# KubeRay can't distinguish a wait for capacity, unlimited by default, from a start that hangs.
 LONGEST_DROUGHT_SECONDS = 30 * 86_400
 NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
-# KubeRay's own, of which some versions know none.
+# KubeRay's own options; some versions support none of these.
 OPTIONS = ("authOptions", "tlsOptions", "gcsFaultToleranceOptions")
-# From this version on it is Ray's default for all clusters, as its release notes announce.
+# From this version on, tokens are Ray's default for all clusters, according to its release notes.
 WANTS_TOKEN = (2, 61)
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 
 def render_config(order: Order) -> Manifest:
-    """Render the ConfigMap with the pipeline as its driver reads it, and with the head's pod.
+    """Render the ConfigMap with the pipeline for the driver, and with the head's pod.
 
-    The pod is for commands that need the volumes when the head is gone: see docs/kubectl.md.
+    The pod is for commands that need the volumes after the head is deleted: see docs/kubectl.md.
     """
     template = render_head(order)
     data = {
@@ -72,7 +71,7 @@ def render_config(order: Order) -> Manifest:
         COMMAND_METADATA: json.dumps(render_metadata_beside(order, template["metadata"])),
     }
     head = json.dumps(template["spec"])
-    # A pipeline that nearly fills a ConfigMap is worth more than commands after its run.
+    # If space is short, the pipeline is more important than commands after its run.
     if sum(map(len, (*data.values(), head))) <= MOST_CONFIG:
         data[HEAD_TEMPLATE] = head
     return {
@@ -85,25 +84,25 @@ def render_config(order: Order) -> Manifest:
 
 
 def render_code_map(order: Order) -> Manifest | None:
-    """Render the ConfigMap with the code that is the attempt's own.
+    """Render the ConfigMap with the attempt's own code.
 
-    None where none is brought so.
+    Return None if the code comes from elsewhere.
     """
     return render_code(order, _metadata(order, name_code(order.pipeline, order.number)))
 
 
 def render_token_secret(order: Order) -> Manifest | None:
-    """Render the Secret with what its workers may say; None where there is none to keep."""
+    """Render the Secret with the workers' token; None if there is none."""
     return render_secret(order, _metadata(order, order.name))
 
 
 def render_network_policy(order: Order) -> Manifest | None:
-    """Render what may reach the attempt's pods; None where no policy is wanted."""
+    """Render the network policy for the attempt's pods; None if none is configured."""
     return render_network(order, _metadata(order, order.name))
 
 
 def render_disruption_budget(order: Order) -> Manifest | None:
-    """Render what holds up evictions of the attempt's pods; None where nothing is to."""
+    """Render the budget that blocks evictions of the attempt's pods; None if none is requested."""
     return render_budget(order, _metadata(order, order.name))
 
 
@@ -121,7 +120,7 @@ def render_rayjob(order: Order) -> Manifest:
         "submissionMode": order.spec.ray.submission_mode,
         "backoffLimit": 0,
         "shutdownAfterJobFinishes": True,
-        # KubeRay would take away what is to be looked at.
+        # KubeRay would otherwise delete held pods before their inspection.
         "ttlSecondsAfterFinished": int(order.spec.hold_on_failure_seconds or 0) + KEEP_SECONDS,
         "preRunningDeadlineSeconds": int(pre_running) + SLACK_SECONDS,
         **_bound_activity(order, pre_running),
@@ -169,9 +168,9 @@ def _render_entrypoint(order: Order) -> str:
 
 
 def _bound_activity(order: Order, pre_running: float) -> dict[str, int]:
-    """Return how long KubeRay lets the RayJob be; the time before the driver runs counts too.
+    """Return KubeRay's deadline for the RayJob, which includes the time before the driver runs.
 
-    Without a deadline the field is left out: to KubeRay that is no limit at all.
+    Without a deadline the field is omitted, so KubeRay applies no limit.
     """
     longest = order.spec.deadlines.attempt_seconds
     if longest is None:
@@ -186,7 +185,7 @@ def _render_cluster(order: Order, *, has_one_size: bool) -> dict[str, Any]:
     head, growth = render_head(order), {}
     if is_elastic(order, has_one_size=has_one_size):
         head, growth = make_elastic(order, head), render_autoscaler(order, confine())
-    # The version of a pipeline's own image is known to the pipeline alone.
+    # Only the pipeline's user knows the version in a custom image.
     version = ray.version or ("" if ray.image else order.limits.ray_version)
     cluster: dict[str, Any] = {
         **growth,
@@ -203,9 +202,9 @@ def _render_cluster(order: Order, *, has_one_size: bool) -> dict[str, Any]:
 
 
 def _ask_for_token(version: str, head: dict[str, Any]) -> dict[str, Any]:
-    """Return what has KubeRay give a cluster its token, where Ray starts only with one.
+    """Return the option that makes KubeRay provide a token, if this Ray version requires one.
 
-    Nothing where the pipeline's own variables settle it.
+    Return nothing if the pipeline's own variables configure authentication.
     """
     match = _VERSION.match(version)
     wants = match is not None and tuple(map(int, match.groups())) >= WANTS_TOKEN
@@ -215,13 +214,13 @@ def _ask_for_token(version: str, head: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list_options(ray: RayCluster) -> dict[str, Any]:
-    """Return what KubeRay is told in its own words, as far as it is given."""
+    """Return the KubeRay options that are set."""
     facts = (ray.auth_options, ray.tls_options, ray.gcs_fault_tolerance_options)
     return {name: option for name, option in zip(OPTIONS, facts, strict=True) if option}
 
 
 def has_options(rayjob: Manifest) -> bool:
-    """Return whether a RayJob has a field that not every KubeRay knows."""
+    """Return whether a RayJob has a field that some KubeRay versions lack."""
     return any(name in rayjob["spec"]["rayClusterSpec"] for name in OPTIONS)
 
 
@@ -246,13 +245,14 @@ def _locate(order: Order, reference: Reference) -> str:
 
 
 def localise(order: Order) -> dict[str, Any]:
-    """Return the pipeline for its driver, with the places where its pods find claims.
+    """Return the pipeline for its driver, with paths of claims in its pods.
 
-    A driver of any age is told plain folders and URLs of what is read of other pipelines.
+    References to other pipelines become plain folders and URLs, which drivers of all versions
+    support.
     """
     document = forward_document(order.manifest, order.spec)
     spec = document["spec"]
-    # A run by the clock has a name that the spec does not know.
+    # The name of a scheduled run is not in the spec.
     if order.run not in {"", order.spec.run_id}:
         spec["runId"] = order.run
     for item in (spec["source"], *spec.get("stages", ()), spec["sink"]):

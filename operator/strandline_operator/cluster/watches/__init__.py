@@ -1,1 +1,1 @@
-"""Kinds of objects that are followed: the stream, its cache, and the memory that it takes."""
+"""Watches: the stream, its cache, and its memory use."""

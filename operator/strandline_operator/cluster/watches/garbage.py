@@ -1,29 +1,29 @@
-"""Searches for garbage that leave alone the objects of a cluster, which stay in memory for long.
+"""Garbage collection that skips long-lived objects of the cluster.
 
-This room must not know what those objects are.
+The module must not know those objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-# A search stops the process: no stream is read, no pass comes further, no probe is answered.
+# A collection stops the process: no stream is read, no pass continues, and no probe is answered.
 LONG = 0.05
-# Circles that were left out stay in memory until then: a pipeline that is deleted leaves some.
+# Frozen reference cycles stay in memory until then; each deleted pipeline leaves some.
 WHOLE_AFTER = 3600.0
-_OLDEST = 2  # the generation whose search looks at all others too
+_OLDEST = 2  # the generation whose collection includes all others
 
 
 class GarbageWatch:
-    """Is called by Python around each search for garbage; see `gc.callbacks`.
+    """Callback for Python's garbage collections; see `gc.callbacks`.
 
-    With 5,000 pipelines a search of all takes 0.8 s and finds next to nothing: bodies have no
-    circles, and go as soon as others take their place.
+    With 5,000 pipelines a full collection takes 0.8 s and finds almost nothing: object bodies have
+    no cycles, and are freed when they are replaced.
 
     Args:
         clock: seconds.
-        freeze: has what is there by now left out of later searches.
-        thaw: has all looked at again.
+        freeze: excludes the current objects from later collections.
+        thaw: includes all objects again.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class GarbageWatch:
             return
         if phase == "start":
             self._begun = self._clock()
-            # An operator that runs for months would grow by each pipeline that is deleted.
+            # Otherwise an operator that runs for months would grow with each deleted pipeline.
             if self._begun - self._whole > WHOLE_AFTER:
                 self._whole = self._begun
                 self._thaw()
-        # A short one costs little to repeat, and finds circles as soon as they are garbage.
+        # Repeating a short collection is cheap, and frees cycles early.
         elif self._clock() - self._begun > LONG:
             self._freeze()

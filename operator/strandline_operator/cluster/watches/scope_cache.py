@@ -1,11 +1,10 @@
-"""Objects of a scope as a server last gave them: in a list, in a stream, in answers to writes.
+"""Cache of a scope's objects, fed by lists, a stream, and responses to writes.
 
-What was written is known at once, and neither an older event nor an older list takes it back. What
-goes by unseen, while no stream is there or since one has died unnoticed, makes the cache anything
-but current, and then it must not be read. Versions of one kind are numbers that grow, as
-Kubernetes has it; where they are something else only what was written comes later.
+Own writes are visible at once, and are not reverted by older events or lists. Without a working
+stream, changes are missed: the cache is then not current and must not be read. Versions of a kind
+are increasing numbers, as in Kubernetes; if they are not, only own writes count as newer.
 
-This room must not know what an object means, nor how it came here.
+The module must not know the meaning or the origin of an object.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from strandline_operator.cluster.api import Body
 
 T = TypeVar("T")
 
-# A stream that has not shown by then what was written has died, or its server is far behind.
+# If a stream has not shown a write by then, it is dead, or its server is far behind.
 EXPECTATION_SECONDS = 10.0
 _NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Observation(Generic[T]):
-    """An object as it was seen; the last of it where it is gone."""
+    """An observed object; the last state of a deleted one."""
 
     value: T
     is_gone: bool
 
 
 class Entry(NamedTuple, Generic[T]):
-    """An object: its uid, the number of its version, and what is read of it."""
+    """A cached object: uid, version number, and the parsed value."""
 
     uid: str
     version: int
@@ -40,15 +39,15 @@ class Entry(NamedTuple, Generic[T]):
 
 
 class ScopeCache(Generic[T]):
-    """Objects by uid, and by keys under which they are looked for.
+    """Objects by uid, with an index by keys.
 
     Args:
-        read: reads an object; gets the value that there was before, or None.
-        list_keys: keys under which a value is found.
+        read: parses an object; receives the previous value or None.
+        list_keys: returns the index keys of a value.
 
     Attributes:
-        version: from which a stream goes on; empty: all has to be listed.
-        is_connected: a stream follows it, as far as is known.
+        version: version from which a stream continues; empty if a list is necessary.
+        is_connected: whether a stream is probably connected.
     """
 
     def __init__(
@@ -70,20 +69,20 @@ class ScopeCache(Generic[T]):
         return tuple(self._index.get(key, {}).values())
 
     def is_current(self, now: float) -> bool:
-        """Return whether it has all but what happened a moment ago."""
+        """Return whether the cache lacks at most very recent changes."""
         times = (since for _, since in self._expected.values())
-        # A time ahead of now was written by a clock that was set back since.
+        # A time in the future was written before the clock was set back.
         is_late = any(abs(now - since) > EXPECTATION_SECONDS for since in times)
         return bool(self.version) and self.is_connected and not is_late
 
     def has(self, body: Body) -> bool:
-        """Return whether an object is kept as it is here, or as it was later."""
+        """Return whether the cache has an object in this or a later version."""
         entry = self._entries.get(str(_read_metadata(body).get("uid", "")))
         version = _parse_version(_read_metadata(body).get("resourceVersion"))
         return entry is not None and version != _NONE and entry.version >= version
 
     def read(self, body: Body) -> Entry[T]:
-        """Return an object as it would be kept."""
+        """Return the entry that would be stored for an object."""
         metadata = _read_metadata(body)
         uid = str(metadata.get("uid", ""))
         before = self._entries.get(uid)
@@ -91,9 +90,9 @@ class ScopeCache(Generic[T]):
         return Entry(uid, _parse_version(metadata.get("resourceVersion")), value)
 
     def replace(self, entries: Iterable[Entry[T]], version: str) -> list[Observation[T]]:
-        """Take a list of all objects; return what has changed, and first what is gone."""
+        """Store a list of all objects; return the changes, deletions first."""
         by_uid, number = {entry.uid: entry for entry in entries}, _parse_version(version)
-        # An object that was written after the list was made is not missing from the list.
+        # An object that was written after the list is not missing.
         missing = [
             entry
             for entry in self._entries.values()
@@ -108,7 +107,7 @@ class ScopeCache(Generic[T]):
         return changes
 
     def apply(self, kind: str, body: Body) -> list[Observation[T]]:
-        """Take an event of the stream; return what has changed by it."""
+        """Apply an event of the stream; return the changes."""
         version = str(_read_metadata(body).get("resourceVersion") or "")
         changes: list[Observation[T]] = []
         if kind in {"ADDED", "MODIFIED"}:
@@ -117,16 +116,16 @@ class ScopeCache(Generic[T]):
             entry = self.read(body)
             self._remove(entry.uid)
             changes = [Observation(entry.value, is_gone=True)]
-        # A stream that breaks goes on from here, so that what happens meanwhile is seen too.
+        # A broken stream resumes from this version, so that no change is missed.
         self.version = version or self.version
         self._meet(_parse_version(version))
         return changes
 
     def put(self, body: Body, now: float) -> bool:
-        """Take the answer to a write; return whether that has changed anything.
+        """Store the response to a write; return whether the cache has changed.
 
-        A stream that has come further has shown it already, and perhaps what came after it: that
-        the object is gone. Otherwise the stream is expected to show it.
+        A stream that is further along has already shown the write, and perhaps a later deletion.
+        Otherwise the stream is expected to show the write soon.
         """
         entry = self.read(body)
         if not self.version or entry.version <= self._seen:
@@ -158,7 +157,7 @@ class ScopeCache(Generic[T]):
                 del self._index[key]
 
     def _meet(self, version: int) -> None:
-        """Note how far the server has shown what happened."""
+        """Record how far the server's events have been shown."""
         self._seen = max(self._seen, version)
         for uid in [uid for uid, (due, _) in self._expected.items() if due <= self._seen]:
             del self._expected[uid]

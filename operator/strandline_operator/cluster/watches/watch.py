@@ -1,8 +1,8 @@
-"""Follows the objects that carry our labels, in one namespace or in all.
+"""Watches of objects with Strandline's labels, in one namespace or in all.
 
-kopf's streams know no absence: they end the operator where a kind is not served, or where rights
-are missing. What belongs to KubeRay may come and go, so these streams wait and try again. This
-room must not know what becomes of what it sees.
+kopf's streams end the operator if a kind is not served, or a permission is missing. KubeRay may be
+installed or removed at any time, so these streams wait and retry. The module must not know how
+observations are used.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ LONGEST_WAIT = 30.0
 
 
 class Watch(Generic[T]):
-    """Lists, then follows, then lists again where the thread was lost.
+    """A list followed by a stream, repeated whenever the stream is lost.
 
-    A change that leaves what is read of an object as it was is not told.
+    Changes that do not affect the parsed value are not reported.
 
-    An object missing from a new list went between two looks, and is reported as gone with the last
-    that was seen of it.
+    An object that is missing in a new list was deleted in the meantime, and is reported with its
+    last known state.
 
     Args:
-        cache: keeps what it sees.
-        absence: level of the log line where the kind is not served.
+        cache: stores the objects.
+        absence: log level for a kind that is not served.
 
     Attributes:
-        last_event: when it last heard of the server, or was refused by it; by its own clock.
-        refused: that it may not look, for want of rights; None where it may.
-        has_begun: it has listed all, or could not.
+        last_event: time of the last response of the server, including refusals, by the watch's
+            clock.
+        refused: the refusal for lack of permission; None if permitted.
+        has_begun: whether the first list is complete, or has failed.
     """
 
     def __init__(
@@ -79,21 +80,22 @@ class Watch(Generic[T]):
                 await self._wait_after(error)
 
     async def _list(self) -> None:
-        # Page by page, since all objects of a large cluster at once take much memory.
+        # Read page by page, because all objects of a large cluster at once need much memory.
         entries: list[Entry[T]] = []
         version = ""
         async for page in self._api.list_pages(self.scope):
             entries = [] if page.is_first else entries
             entries += map(self._cache.read, page.items)
             version = page.version
-            self.last_event = self._clock()  # a list may have many pages, each half a minute long
+            # a list may have many pages, each taking up to half a minute
+            self.last_event = self._clock()
         self._note_event()
         self._report(self._cache.replace(entries, version))
 
     async def _follow(self) -> None:
         async for event in self._api.watch(self.scope, self._cache.version):
             self._note_event()
-            # An opened stream shows nothing yet: the server may have forgotten that version.
+            # An open stream proves nothing yet: the server may have dropped the version.
             self._losses = self._losses if event.get("type") == "OPEN" else 0
             self._report(self._cache.apply(str(event.get("type")), event.get("object") or {}))
         await self._sleep(PAUSE)
@@ -109,9 +111,9 @@ class Watch(Generic[T]):
         self._failures = 0
 
     async def _wait_after_loss(self) -> None:
-        """Wait before all is listed again, but for the first time.
+        """Wait before the next full list, except after the first loss.
 
-        Lists of a large cluster are what a server that forgets so fast can bear least.
+        A server that drops versions so fast can least bear lists of a large cluster.
         """
         if self._losses:
             await self._sleep(min(LONGEST_WAIT, FIRST_WAIT * 2 ** (self._losses - 1)))

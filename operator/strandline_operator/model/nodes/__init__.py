@@ -1,1 +1,1 @@
-"""Nodes: the marks that they bear, and their sizes."""
+"""Nodes: marks and sizes."""

@@ -1,7 +1,7 @@
-"""What nodes have for pods, and which pods they let in.
+"""Capacity of nodes for pods, and constraints on pods.
 
-One answer to "may this pod run on that node?", for all that ask. This room must not know when nodes
-are looked at, nor what follows from the answer.
+The module has the only implementation of the question whether a pod may run on a node. It must not
+know when nodes are read, nor what follows from the answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline_api.notation.quantities import parse_cpu, parse_memory
 from strandline_operator.model.objects import read_list, read_mapping
 from strandline_operator.model.pod_requests import GPU, PodRequest
 
-# Taints that come and go with a node's health, or with its end; the node is there all the same.
+# Temporary taints that depend on a node's health or shutdown; the node exists regardless.
 _PASSING_TAINTS = (
     "node.kubernetes.io/",
     "node.cloudprovider.kubernetes.io/",
@@ -31,7 +31,7 @@ _READY_LATER = re.compile(r"agent-not-ready|not-ready$")
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """Why pods stay away from a node, unless they tolerate it."""
+    """A taint, which keeps pods off a node unless they tolerate it."""
 
     key: str
     value: str
@@ -40,11 +40,11 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class NodeSize:
-    """A node.
+    """A node's capacity for pods.
 
     Attributes:
-        memory: bytes that pods may ask for.
-        cpu, gpu: cores and whole GPUs that they may.
+        memory: allocatable bytes.
+        cpu, gpu: allocatable cores and whole GPUs.
     """
 
     name: str
@@ -56,7 +56,7 @@ class NodeSize:
 
 
 def read_size(body: Mapping[str, Any]) -> NodeSize | None:
-    """Return a node from its object; None where it does not say what it has."""
+    """Return the size of a node object; None if the object contains no sizes."""
     metadata, spec, status = (
         read_mapping(body.get(part)) for part in ("metadata", "spec", "status")
     )
@@ -85,12 +85,12 @@ def _read_taint(body: Mapping[str, Any]) -> Taint:
 
 
 def _is_kept(taint: Taint) -> bool:
-    """Return whether it keeps pods away for good; `PreferNoSchedule` keeps none away."""
+    """Return whether a taint keeps pods away permanently; `PreferNoSchedule` does not."""
     return taint.effect in {"NoSchedule", "NoExecute"} and not is_passing(taint.key)
 
 
 def is_passing(taint: str) -> bool:
-    """Return whether a taint of this name says that a node is not well, or not ready yet."""
+    """Return whether a taint of this name means that a node is unhealthy or not ready yet."""
     return taint.startswith(_PASSING_TAINTS) or _READY_LATER.search(taint) is not None
 
 
@@ -98,7 +98,7 @@ def can_hold(node: NodeSize, request: PodRequest, share: float = 1.0) -> bool:
     """Return whether a node is large enough for a pod that may run there.
 
     Args:
-        share: of the node's cores and memory that a pod may have.
+        share: available share of the node's cores and memory.
     """
     return (
         request.cpu <= node.cpu * share
@@ -109,9 +109,9 @@ def can_hold(node: NodeSize, request: PodRequest, share: float = 1.0) -> bool:
 
 
 def may_run(request: PodRequest, node: NodeSize) -> bool:
-    """Return whether a pod's selector, node affinity, and tolerations let it run on a node.
+    """Return whether a pod's selector, node affinity, and tolerations permit it to run on a node.
 
-    What is of another shape than Kubernetes' keeps no pod away.
+    Invalid constraints are ignored.
     """
     return (
         all(node.labels.get(name) == value for name, value in request.selector.items())
@@ -123,20 +123,20 @@ def may_run(request: PodRequest, node: NodeSize) -> bool:
 
 
 def tolerates(toleration: object, taint: Taint) -> bool:
-    """Return whether a toleration lets a pod onto a node with a taint, by Kubernetes' own rules."""
+    """Return whether a toleration matches a node's taint, by the rules of Kubernetes."""
     if not isinstance(toleration, Mapping):
         return False
     if toleration.get("effect") not in {None, "", taint.effect}:
         return False
     key = toleration.get("key") or ""
-    # Without a key it tolerates everything.
+    # Without a key, the toleration matches all taints.
     if toleration.get("operator") == "Exists":
         return key in {"", taint.key}
     return key == taint.key and (toleration.get("value") or "") == taint.value
 
 
 def _meets(term: Mapping[str, Any], node: NodeSize) -> bool:
-    """Return whether a node meets a term of a required affinity; an empty term fits no node."""
+    """Return whether a node satisfies a required affinity term; an empty term matches no node."""
     expressions = read_list(term.get("matchExpressions"))
     fields = read_list(term.get("matchFields"))
     return bool(expressions or fields) and (
@@ -157,12 +157,12 @@ def _matches(expression: object, labels: Mapping[str, str]) -> bool:
         "Gt": _compare(label, values) > 0,
         "Lt": _compare(label, values) < 0,
     }
-    # An operator of a newer Kubernetes may let the pod in.
+    # Accept unknown operators: a newer Kubernetes may add some.
     return outcomes.get(operator, True) if isinstance(operator, str) else True
 
 
 def _compare(label: str | None, values: list[Any]) -> int:
-    """Compare a label with the one number of an expression; 0 where either is no number."""
+    """Compare a label with the single number of an expression; return 0 if either is invalid."""
     try:
         (value,) = values
         number, limit = int(label or ""), int(value)

@@ -1,6 +1,6 @@
-"""Nodes, as plain data: how a node with overdue pods stands, and what marks it otherwise.
+"""Nodes as plain data: the state of a node with overdue pods, and other marks on it.
 
-This room must not know which mark means what.
+The module must not know the meaning of a mark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 
 
 class NodeState(StrEnum):
-    """How a node stands, in the words of a sentence about it."""
+    """State of a node, worded for messages."""
 
     GONE = "is gone"
     OUT_OF_SERVICE = "is out of service"
@@ -27,42 +27,42 @@ class NodeState(StrEnum):
 
     @property
     def is_lost(self) -> bool:
-        """Nothing runs there any more, by the word of the cluster's administrator."""
+        """Return whether the node object is deleted, or declared out of service."""
         return self in {NodeState.GONE, NodeState.OUT_OF_SERVICE}
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node.
+    """State of a node.
 
     Attributes:
-        since: when it fell silent, in seconds since the epoch; None where unknown.
+        since: time when it stopped responding, in seconds since the epoch; None if unknown.
     """
 
     state: NodeState
     since: float | None = None
 
 
-# Many programs write nodes' objects; a decision needs no more marks, and no longer ones.
+# Many programs write to node objects; decisions need no more marks, and no longer ones.
 _MOST_MARKS, _MOST_LETTERS = 32, 200
 _SHUTTING_DOWN = "shutting down"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMarks:
-    """A node object's marks of its taker: all that is kept of it.
+    """Marks of a node object that may explain its loss; other fields are not kept.
 
     Attributes:
-        is_known: its object was seen; without that nothing but its name is known.
-        is_spot: its labels are those of spot capacity.
-        taints: key and value of each.
-        conditions: type and reason of those that are true, but for Ready.
-        is_cordoned: no new pods are let in.
-        is_silent: its kubelet is not heard of.
-        is_unready: it answers, or did, and is not ready.
-        is_shutting_down: its kubelet says so.
-        is_deleting: its object is being deleted.
-        is_gone: its object was there, and is not any more.
+        is_known: whether the object was seen; if not, only its name is known.
+        is_spot: whether its labels mark spot capacity.
+        taints: key and value of each taint.
+        conditions: type and reason of each true condition except Ready.
+        is_cordoned: whether it accepts no new pods.
+        is_silent: whether its kubelet stopped reporting.
+        is_unready: whether it reported that it is not ready.
+        is_shutting_down: whether its kubelet reports a shutdown.
+        is_deleting: whether its object is being deleted.
+        is_gone: whether its object existed and was deleted.
     """
 
     name: str
@@ -79,7 +79,7 @@ class NodeMarks:
 
 
 def read_marks(body: Mapping[str, Any]) -> NodeMarks:
-    """Return a node's marks from its object. Odd fields count as missing."""
+    """Return the marks of a node object. Invalid fields count as missing."""
     meta = Meta.read(body)
     spec = body.get("spec")
     conditions = [each for each in _list(body, "status", "conditions") if each.get("type")]
@@ -101,7 +101,7 @@ def read_marks(body: Mapping[str, Any]) -> NodeMarks:
 
 
 def _pair(entries: list[Mapping[str, Any]], first: str, second: str) -> tuple[tuple[str, str], ...]:
-    """Return two fields of each entry, in order, so that their order makes no difference."""
+    """Return two fields of each entry, sorted, so that the original order does not matter."""
     pairs = {(_text(entry.get(first)), _text(entry.get(second))) for entry in entries}
     return tuple(sorted(pair for pair in pairs if pair[0])[:_MOST_MARKS])
 
@@ -111,7 +111,10 @@ def _text(value: object) -> str:
 
 
 def read_node(body: Mapping[str, Any] | None) -> NodeView:
-    """Return a node from its object; None: there is no such node. Odd fields count as missing."""
+    """Return the state of a node object; None means a missing node.
+
+    Invalid fields count as missing.
+    """
     if body is None:
         return NodeView(NodeState.GONE)
     ready = next(
@@ -121,7 +124,7 @@ def read_node(body: Mapping[str, Any] | None) -> NodeView:
     since = None if ready.get("status") == "True" else read_time(ready.get("lastTransitionTime"))
     if any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in _list(body, "spec", "taints")):
         return NodeView(NodeState.OUT_OF_SERVICE, since)
-    # A node that reports itself as not ready still answers, and ends its pods.
+    # A node that reports itself as not ready still responds, and ends its pods.
     is_silent = ready.get("status") == "Unknown"
     return NodeView(NodeState.SILENT, since) if is_silent else NodeView(NodeState.WELL)
 

@@ -1,1 +1,1 @@
-"""Pods of an attempt: templates, the claims they mount, and what a user lays over them."""
+"""Pods of an attempt: templates, mounted claims, and user overlays."""

@@ -1,6 +1,6 @@
-"""Volumes of claims in a pod: a pipeline's inputs and outputs, and each claim once.
+"""Claim volumes in a pod: a pipeline's inputs and outputs, with each claim only once.
 
-This room must not know which container does what.
+The module must not know the purpose of containers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _OWN_CLAIMS = frozenset({"ledger", "output"})
 
 
 def mount_output(order: Order) -> list[dict[str, Any]]:
-    """Return the mount of outputs, where the pipeline has a claim for them."""
+    """Return the mount of outputs, if the pipeline has a claim for them."""
     claim = order.spec.storage.output.claim_name
     return [] if claim is None else [{"name": "output", "mountPath": OUTPUT}]
 
 
 def mount_inputs(order: Order) -> list[dict[str, Any]]:
-    """Return the mounts of claims that the attempt reads, none of them writable."""
+    """Return the read-only mounts of claims that the attempt reads."""
     return [
         {
             "name": f"{INPUT_VOLUME_PREFIX}{index}",
@@ -45,7 +45,7 @@ def render_input_volumes(order: Order) -> list[dict[str, Any]]:
 
 
 def render_output_volume(order: Order) -> list[dict[str, Any]]:
-    """Return the volume of outputs, where the pipeline has a claim for them."""
+    """Return the volume of outputs, if the pipeline has a claim for them."""
     claim = order.spec.storage.output.claim_name
     if claim is None:
         return []
@@ -53,10 +53,10 @@ def render_output_volume(order: Order) -> list[dict[str, Any]]:
 
 
 def join_claims(spec: dict[str, Any]) -> None:
-    """Have each claim in a pod once: kubelets wait for ever for one that is there twice.
+    """Merge volumes of the same claim: kubelets wait forever for a claim that is in a pod twice.
 
-    Places stay what they were: several are mounts of one volume then, some of them read-only.
-    Where no claim is there twice nothing is touched, and the API server refuses what is no volume.
+    Mount paths do not change: one volume then has several mounts, some of them read-only. Without
+    duplicates nothing changes, and the API server rejects invalid volumes.
     """
     claims = {
         volume["name"]: claim
@@ -86,7 +86,7 @@ def _rename_mounts(container: Mapping[str, Any], names: Mapping[str, str]) -> di
 
 
 def _list_named(entries: object) -> list[Mapping[str, Any]]:
-    """Return what has a name in a list of a user's; none where it is no list."""
+    """Return the named entries of a user's list; empty for other values."""
     items = entries if isinstance(entries, list | tuple) else ()
     return [
         entry
@@ -96,7 +96,7 @@ def _list_named(entries: object) -> list[Mapping[str, Any]]:
 
 
 def _find_claim(volume: Mapping[str, Any]) -> str | None:
-    """Return the claim of a volume that may be written to; None where it is another kind."""
+    """Return the claim of a writable claim volume; None for other volumes."""
     source = volume.get("persistentVolumeClaim")
     if not isinstance(source, Mapping) or source.get("readOnly"):
         return None

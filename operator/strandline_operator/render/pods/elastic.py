@@ -1,7 +1,7 @@
-"""A Ray cluster that grows: KubeRay's autoscaler beside the head, and its rights.
+"""Autoscaling of a Ray cluster: KubeRay's autoscaler next to the head, and its permissions.
 
-The autoscaler asks the API server, so its container gets a token, and no other container does: the
-pod as a whole still mounts none. See docs/design/attempts.md.
+The autoscaler calls the API server, so only its container gets a token; the pod as a whole still
+mounts none. See docs/design/attempts.md.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from strandline_api.spec.pod_paths import AUTOSCALER_SCRATCH_VOLUME, AUTOSCALER_
 from strandline_api.spec.ray_cluster import RayNode, WorkerGroup
 from strandline_operator.render.order import Order
 
-TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where clients look
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - standard path for clients
 TOKEN_SECONDS = 3600
 IDLE_SECONDS = 120
 FULL_SIZE = "STRANDLINE_FULL_SIZE"
-# The autoscaler goes through a list with an entry for each requested worker.
+# The autoscaler processes a list with one entry per requested worker.
 MOST_ASKED = 1000
 _RESOURCES = {"requests": {"cpu": "200m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}}
 
@@ -27,17 +27,17 @@ def is_elastic(order: Order, *, has_one_size: bool) -> bool:
     """Return whether the cluster of an attempt may grow.
 
     Args:
-        has_one_size: a queue admits it, at the size that it has then.
+        has_one_size: whether a queue admits it, with a fixed size.
     """
     groups = order.spec.ray.worker_groups
     return not has_one_size and any(_most(group) > group.min_replicas for group in groups)
 
 
 def render_autoscaler(order: Order, confine: dict[str, Any]) -> dict[str, Any]:
-    """Render the fields of a Ray cluster that make KubeRay put an autoscaler into the head pod."""
+    """Render the fields of a Ray cluster that make KubeRay add an autoscaler to the head pod."""
     mounts = [
         {"name": AUTOSCALER_TOKEN_VOLUME, "mountPath": TOKEN_PATH, "readOnly": True},
-        {"name": AUTOSCALER_SCRATCH_VOLUME, "mountPath": "/tmp"},  # noqa: S108 - its own
+        {"name": AUTOSCALER_SCRATCH_VOLUME, "mountPath": "/tmp"},  # noqa: S108 - the container's own volume
     ]
     return {
         "enableInTreeAutoscaling": True,
@@ -52,7 +52,7 @@ def render_autoscaler(order: Order, confine: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_elastic(order: Order, head: dict[str, Any]) -> dict[str, Any]:
-    """Return the head's template with its autoscaler's mounts, and the full size for the driver."""
+    """Return the head's template with the autoscaler's mounts, and the full size for the driver."""
     spec = head["spec"]
     ray, *others = spec["containers"]
     size = {"name": FULL_SIZE, "value": render_full_size(order)}
@@ -66,7 +66,7 @@ def make_elastic(order: Order, head: dict[str, Any]) -> dict[str, Any]:
 
 
 def render_full_size(order: Order) -> str:
-    """Return how many nodes with what there are when all groups are at their greatest, as JSON."""
+    """Return the nodes of the cluster at its maximum size with their resources, as JSON."""
     ray = order.spec.ray
     nodes = [(1, _offer(ray.head)), *((_most(it), _offer(it)) for it in ray.worker_groups)]
     requests = [[min(count, MOST_ASKED), offer] for count, offer in nodes if count and offer]
@@ -74,7 +74,7 @@ def render_full_size(order: Order) -> str:
 
 
 def _offer(node: RayNode) -> dict[str, int]:
-    """Return what Ray has on such a node, rounded down, so that it surely fits."""
+    """Return Ray's resources of a node, rounded down to ensure that requests fit."""
     facts = node.ray_start_params.get("num-cpus", "")
     cpus = int(facts) if facts.isdecimal() else math.floor(node.resources.cpu)
     amounts = {"CPU": cpus, "GPU": node.resources.gpu}

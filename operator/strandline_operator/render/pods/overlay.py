@@ -1,6 +1,6 @@
-"""A user's part of a manifest, laid over a generated one.
+"""Merging of a user's part of a manifest into a generated one.
 
-This room must not know which pod a template is for.
+The module must not know to which pod a template belongs.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pydantic import BaseModel
 from strandline_api.spec.pod_paths import CONTAINERS
 from strandline_api.spec.ray_cluster import RayCluster
 
-# Mounts have a name too, that of the volume, and several may share one.
+# The order matters: mounts also have a name (of the volume), which several mounts may share.
 _KEYS = ("mountPath", "containerPort", "name")
-# Fields of which an entry has one: a variable's value, or where that comes from.
+# Mutually exclusive fields: a variable's value, or its source.
 _EITHER = frozenset({"value", "valueFrom"})
 
 
 def lay_over(base: Any, top: Any) -> Any:  # noqa: ANN401 - any part of a manifest
-    """Return a new manifest in which `top` wins.
+    """Return a new manifest in which `top` takes precedence.
 
     Objects are merged field by field. Lists of entries with a key (mounts by path, ports by number,
-    containers, volumes and variables by name) are merged by it, in the order of `base`, then of
-    `top`; any other list is replaced.
+    containers, volumes, and variables by name) are merged by key, in the order of `base`, then of
+    `top`. Other lists are replaced.
     """
     if isinstance(base, Mapping) and isinstance(top, Mapping):
         result = dict(base)
@@ -52,9 +52,9 @@ def _has_key(value: object, key: str) -> bool:
 
 
 def add_to_container(container: Mapping[str, Any], ray: RayCluster) -> dict[str, Any]:
-    """Return a Ray container with the variables and mounts that the pipeline asks for.
+    """Return a Ray container with the variables and mounts that the pipeline requests.
 
-    A variable of ours that it sets too is there once, since KubeRay's definition refuses two.
+    The pipeline's variables replace ours, because KubeRay's definition rejects duplicates.
     """
     added = {
         "env": _dump(ray.env),
@@ -65,14 +65,14 @@ def add_to_container(container: Mapping[str, Any], ray: RayCluster) -> dict[str,
 
 
 def render_volumes(ray: RayCluster) -> list[dict[str, Any]]:
-    """Render the volumes that the pipeline asks for, as a pod has them."""
+    """Render the pipeline's volumes in pod format."""
     return _dump(ray.volumes)
 
 
 def fit_template(template: Mapping[str, Any], container: str) -> dict[str, Any]:
-    """Return what of a pod template is meant for the pod with this container of ours.
+    """Return the parts of a pod template that apply to the pod with this container.
 
-    A template for all pods may speak of the containers of each; an empty list speaks of none.
+    A template for all pods may have entries for containers of other pods; they are dropped.
     """
     spec = template.get("spec")
     if not isinstance(spec, Mapping):

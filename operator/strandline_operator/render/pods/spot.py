@@ -1,8 +1,8 @@
-"""On which nodes pods of an attempt may be put, where spot nodes are at play.
+"""Node constraints of an attempt's pods if spot nodes are used.
 
-Each cloud marks its spot nodes by a label of its own; a preset knows label and taint. A head is
-kept off spot nodes where only groups have them: with it the whole attempt goes. This room must not
-know when spot nodes are given up.
+Each cloud marks its spot nodes with its own label; a preset contains the label and the taint. A
+head is kept off spot nodes if only groups use them: losing the head ends the attempt. The module
+must not know when spot nodes are abandoned.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """How a cloud marks its nodes.
+    """A cloud's marks on its nodes.
 
     Attributes:
-        label, value: of a spot node.
-        on_demand: value of that label on any other node; empty where those need not have it.
-        is_tainted: spot nodes have a taint of the same name and value, or may have it.
+        label, value: label of a spot node.
+        on_demand: value of that label on any other node; empty if other nodes may lack the label.
+        is_tainted: whether spot nodes have, or may have, a taint of the same name and value.
     """
 
     label: str
@@ -42,19 +42,19 @@ PRESETS: Mapping[str, Preset] = {
     "gke": Preset("cloud.google.com/gke-spot", "true", is_tainted=True),
     "eks": Preset("eks.amazonaws.com/capacityType", "SPOT", on_demand="ON_DEMAND"),
     "karpenter": Preset("karpenter.sh/capacity-type", "spot", on_demand="on-demand"),
-    # Regular pools of AKS have the label only where a user has set it.
+    # Regular node pools of AKS have the label only if a user has set it.
     "aks": Preset("kubernetes.azure.com/scalesetpriority", "spot", is_tainted=True),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class NodeChoice:
-    """Where a pod may be put.
+    """Node constraints of a pod.
 
     Attributes:
         selector: labels of its node.
-        tolerations: as they stand in a pod.
-        terms: of its node's affinity, one of which has to be met; none: nothing more.
+        tolerations: tolerations in pod format.
+        terms: terms of its node affinity, of which one has to match; empty for no constraint.
     """
 
     selector: Mapping[str, str] = field(default_factory=dict)
@@ -63,25 +63,24 @@ class NodeChoice:
 
 
 def list_spot(ray: RayCluster) -> dict[str, Spot]:
-    """Return the choice of spot nodes of the head and of each worker group that has one."""
+    """Return the spot settings of the head and the worker groups that have some."""
     nodes: dict[str, RayNode] = {HEAD: ray.head}
     nodes |= {group.name: group for group in ray.worker_groups}
     return {name: node.spot for name, node in nodes.items() if node.spot is not None}
 
 
 def list_fallbacks(ray: RayCluster) -> dict[str, SpotFallback]:
-    """Return when the head and groups leave spot nodes, by name, as far as they may."""
+    """Return the fallback settings of the head and groups that have some, by name."""
     spots = list_spot(ray).items()
     return {name: spot.fallback for name, spot in spots if spot.fallback is not None}
 
 
 def choose_nodes(ray: RayCluster, on_demand: Collection[str], group: str | None) -> NodeChoice:
-    """Choose where a pod may be put.
+    """Return the node constraints of a pod.
 
     Args:
-        on_demand: head and groups that use nodes on demand instead of spot nodes.
-        group: of a worker; None for the head, and for the submitter, since neither is of use
-            without the other.
+        on_demand: head and groups that use on-demand nodes instead of spot nodes.
+        group: group of a worker; None for the head and the submitter, which share their fate.
     """
     groups: dict[str, RayNode] = {each.name: each for each in ray.worker_groups}
     spot = ray.head.spot if group is None else groups[group].spot
@@ -91,7 +90,7 @@ def choose_nodes(ray: RayCluster, on_demand: Collection[str], group: str | None)
 
 
 def apply_choice(spec: Json, choice: NodeChoice) -> None:
-    """Have a pod's spec say where it may be put; what its user wrote of a label goes first."""
+    """Add node constraints to a pod's spec; the user's own settings for a label take precedence."""
     labels = _read_mapping(spec.get("nodeSelector"))
     selector = {**choice.selector, **labels}
     if selector:
@@ -107,7 +106,7 @@ def apply_choice(spec: Json, choice: NodeChoice) -> None:
 def _require(
     spec: Json, terms: Iterable[tuple[Expression, ...]], selector: Mapping[str, Any]
 ) -> None:
-    """Join the terms of a node's affinity with those that its user wrote."""
+    """Combine our node affinity terms with the user's."""
     affinity = _read_mapping(spec.get("affinity"))
     node = _read_mapping(affinity.get("nodeAffinity"))
     own = _read_mapping(node.get(_REQUIRED)).get("nodeSelectorTerms")
@@ -118,7 +117,7 @@ def _require(
     ours = [term for term in terms if not any(each["key"] in keys for each in term)]
     if not ours:
         return
-    # A node has to meet one term of a list, so each of the user's is joined with each of ours.
+    # A node has to match one term of a list, so combine each of the user's terms with each of ours.
     joined = [
         {**theirs, "matchExpressions": [*_read_expressions(theirs), *term]}
         for theirs in own or [{}]
@@ -144,7 +143,7 @@ def _use_spot(spot: Spot) -> NodeChoice:
 
 
 def _leave_spot(spot: Spot) -> NodeChoice:
-    """Return the nodes on demand that take the place of spot nodes."""
+    """Return the constraints for on-demand nodes that replace spot nodes."""
     fallback = spot.fallback
     selector = dict(fallback.node_selector) if fallback else {}
     tolerations = _render_tolerations(fallback.tolerations) if fallback else ()
@@ -155,19 +154,19 @@ def _leave_spot(spot: Spot) -> NodeChoice:
 
 
 def _avoid_spot(ray: RayCluster) -> NodeChoice:
-    """Return any nodes but the spot nodes of groups."""
+    """Return the constraints for all nodes except the groups' spot nodes."""
     terms: list[tuple[Expression, ...]] = [()]
     for spot in dict.fromkeys(_identify(group.spot) for group in ray.worker_groups if group.spot):
         excluded = _exclude_labels(dict(spot))
-        # Every exclusion has to hold, by any of its labels; beyond a readable number of terms none
-        # is added.
+        # A node must fail each group's selector by at least one label. Stop adding terms before the
+        # list becomes too long.
         if len(terms) * len(excluded) <= _MOST_TERMS:
             terms = [(*term, *more) for term in terms for more in excluded]
     return NodeChoice(terms=tuple(term for term in terms if term))
 
 
 def _identify(spot: Spot) -> tuple[tuple[str, str], ...]:
-    """Return the labels by which spot nodes are known: those of a preset say enough."""
+    """Return the labels that identify spot nodes; for a preset, its own label is enough."""
     if spot.preset is not None:
         preset = PRESETS[spot.preset]
         return ((preset.label, preset.value),)
@@ -179,7 +178,7 @@ def _exclude(spot: Spot) -> tuple[tuple[Expression, ...], ...]:
 
 
 def _exclude_labels(labels: Mapping[str, str]) -> tuple[tuple[Expression, ...], ...]:
-    """Return terms that hold of a node which has not all of these labels, or has others there."""
+    """Return terms for nodes that lack any of the labels, or have another value for one."""
     return tuple(
         ({"key": label, "operator": "DoesNotExist"},)
         if label == PRESETS["gke"].label

@@ -1,7 +1,7 @@
 """Pod templates of an attempt's Ray cluster, and of the pod that submits its driver.
 
-What the user wrote is laid over what is generated here, but for the labels by which the operator
-finds its pods again, and for what keeps a pod from coming back on its own.
+The user's settings override the generated ones, except the labels by which the operator finds its
+pods, and the settings that prevent restarts of pods.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from strandline_operator.render.pods.overlay import (
 from strandline_operator.render.pods.spot import apply_choice, choose_nodes
 from strandline_operator.render.pods.token_secret import NOTICE_KEY
 
-# The head outlives its driver by so much that KubeRay, which looks every 3 s, sees how it ended.
+# The head outlives its driver this long, so that KubeRay, which polls every 3 s, sees the end.
 LINGER_SECONDS = 8
 EXTRA_GRACE_SECONDS = 15
-POD_GRACE_SECONDS = 30  # for a pod that names none
-# Ray kills a job so long after its grace period: force is used first, and its end put down.
+POD_GRACE_SECONDS = 30  # for pods without a setting
+# Ray waits this long after a job's grace period before force is used and the end recorded.
 EXTRA_STOP_SECONDS = 8
-# A user that the cluster chooses has no entry in the image, and libraries ask for its name.
+# A user id chosen by the cluster has no entry in the image, but libraries look up the name.
 USER_NAME = "strandline"
 RAY_CONTAINERS = (HEAD_CONTAINER, WORKER_CONTAINER)
-# Where a node's agent answers for its health, unless `ray start` is told another port.
+# Default health port of a node's agent; a parameter of `ray start` may change it.
 AGENT_PORT = 52365
 AGENT_PORT_PARAM = "dashboard-agent-listen-port"
 
@@ -71,10 +71,10 @@ Template = dict[str, Any]
 
 
 def render_head(order: Order) -> Template:
-    """Render the head pod: it holds the ledger and runs the driver."""
+    """Render the head pod: it has the ledger and runs the driver."""
     node = order.spec.ray.head
     container = _container(HEAD_CONTAINER, order, node, Role.HEAD)
-    # Readers of pods see these: no token can be told from its digest.
+    # Anyone who can read pods sees the variables, so they contain only digests of the tokens.
     container["env"] += [
         {"name": name, "value": digest_token(token)} for name, token in _list_tokens(order)
     ]
@@ -105,9 +105,9 @@ def render_head(order: Order) -> Template:
 
 
 def _list_tokens(order: Order) -> list[tuple[str, str]]:
-    """Return the tokens of an attempt, by the variables of their digests."""
+    """Return the tokens of an attempt, by name of the variable for their digest."""
     found, key = [(READER_VARIABLE, derive_token(order.uid))], order.limits.token_key
-    if key:  # without one, everybody could derive them
+    if key:  # without a key, anybody could derive the tokens
         found.append((VARIABLE, derive_release_token(key, order.uid)))
         found.append((NOTICE_VARIABLE, derive_notice_token(key, order.uid)))
     return found
@@ -116,7 +116,7 @@ def _list_tokens(order: Order) -> list[tuple[str, str]]:
 def render_worker(order: Order, group: WorkerGroup) -> Template:
     """Render a worker pod of a group."""
     container = _container(WORKER_CONTAINER, order, group, group.name)
-    # Without the Secret, a worker that goes is lost as one without a hook is.
+    # Optional: without the Secret, a terminating worker is lost as if it had no hook.
     secret = {"name": order.name, "key": NOTICE_KEY, "optional": True}
     value = {"valueFrom": {"secretKeyRef": secret}}
     container["env"].append({"name": NOTICE_TOKEN_VARIABLE, **value})
@@ -134,13 +134,13 @@ def render_worker(order: Order, group: WorkerGroup) -> Template:
 
 
 def _leave_in_time(template: Template, port: int) -> None:
-    """Have a worker tell the driver of its end and wait until nothing of the run is left on it.
+    """Make a terminating worker notify the driver and wait until its data has been moved.
 
-    As long as its grace lets it, which the user may set; a hook of the user's own is left alone.
+    The wait ends with the worker's grace period. A hook set by the user is not replaced.
     """
     grace = template["spec"].get("terminationGracePeriodSeconds")
     seconds = grace if isinstance(grace, int) else POD_GRACE_SECONDS
-    # An image from before knows no such command, and a hook that fails is an event of its own.
+    # An older image lacks the command, and a failing hook would cause an event.
     leave = f"strandline leave --wait --port {port} --seconds {seconds} || true"
     for container in template["spec"]["containers"]:
         if container["name"] == WORKER_CONTAINER:
@@ -150,14 +150,14 @@ def _leave_in_time(template: Template, port: int) -> None:
 
 
 def render_submitter(order: Order) -> Template:
-    """Render the pod that hands the driver to Ray and follows its log."""
+    """Render the pod that submits the driver to Ray and follows its log."""
     container = {
         "name": SUBMITTER_CONTAINER,
         "image": _image(order),
         **({"env": variables} if (variables := _free_of_tokens(order)) else {}),
         "resources": order.cpu_rules.fit(_SUBMITTERS_RESOURCES),
         "securityContext": confine(),
-        "volumeMounts": [{"name": "temporary", "mountPath": "/tmp"}],  # noqa: S108 - its own
+        "volumeMounts": [{"name": "temporary", "mountPath": "/tmp"}],  # noqa: S108 - the container's own volume
     }
     node = RayNode()
     volumes = [{"name": "temporary", "emptyDir": {}}]
@@ -174,7 +174,7 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
         "name": name,
         "image": _image(order),
         "env": [
-            # A task that runs out of memory must fail, or Ray tries it again without end.
+            # A task that runs out of memory must fail; by default Ray would retry it forever.
             {"name": "RAY_task_oom_retries", "value": "0"},
             {"name": "RAY_JOB_STOP_WAIT_TIME_S", "value": str(stop_wait)},
             {"name": ATTEMPT_VARIABLE, "value": str(order.number)},
@@ -184,10 +184,10 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
         ],
         "resources": {"requests": resources, "limits": dict(resources)},
         "securityContext": confine(),
-        # Why a Ray does not start it says in its log alone, and KubeRay removes that with the pod.
+        # Ray reports a failed start only in its log, which KubeRay deletes with the pod.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
-            {"name": "temporary", "mountPath": "/tmp"},  # noqa: S108 - Ray's own place
+            {"name": "temporary", "mountPath": "/tmp"},  # noqa: S108 - Ray's default folder
             {"name": "memory", "mountPath": "/dev/shm"},  # noqa: S108 - Ray's object store
             *mount_output(order),
             *mount_inputs(order),
@@ -196,7 +196,7 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
 
 
 def _free_of_tokens(order: Order) -> list[dict[str, str]]:
-    """Return what a Ray is told that is to want no token: KubeRay leaves it to Ray's default."""
+    """Return a variable that disables Ray's token if the pipeline does; KubeRay sets none."""
     is_disabled = order.spec.ray.auth_options.get("mode") == "disabled"
     return [{"name": "RAY_AUTH_MODE", "value": "disabled"}] if is_disabled else []
 
@@ -242,19 +242,19 @@ def _finish(
 
 
 def _probe(template: Template, node: RayNode) -> None:
-    """Describe how Ray's container is asked for its health, unless the user did.
+    """Set the health probes of Ray's container, unless the user did.
 
-    KubeRay's own choice needs `wget` in the image wherever it does not know Ray's version.
+    KubeRay's own probes need `wget` in the image if KubeRay can't parse Ray's version.
     """
     facts = node.ray_start_params.get(AGENT_PORT_PARAM, "")
     port = int(facts) if facts.isdecimal() else AGENT_PORT
-    # The one path that every version of Ray has that we run on.
+    # The only path that exists in all supported versions of Ray.
     probe = {"path": "/api/local_raylet_healthz", "port": port}
     often = {"timeoutSeconds": 5, "periodSeconds": 5}
     for container in template["spec"]["containers"]:
         if container["name"] in RAY_CONTAINERS:
             ready = {"initialDelaySeconds": 5, "failureThreshold": 10}
-            # A node that is slow for minutes is still at work: ten of them pass for lost.
+            # A node that is slow for minutes is still alive; after ten minutes it counts as lost.
             alive = {"initialDelaySeconds": 30, "failureThreshold": 120}
             for name, bounds in {"readinessProbe": ready, "livenessProbe": alive}.items():
                 container.setdefault(name, {"httpGet": dict(probe)} | often | bounds)
@@ -283,7 +283,7 @@ def _image(order: Order) -> str:
 
 
 def confine() -> dict[str, Any]:
-    """Return what no container of an attempt may do."""
+    """Return the security context that restricts all containers of an attempt."""
     return {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},

@@ -1,6 +1,6 @@
-"""The Secret of an attempt: what its workers' pods may say to its driver.
+"""The Secret of an attempt, with the token that authenticates workers to its driver.
 
-A variable in a pod's spec is read by all that may read pods or RayJobs; few may read Secrets.
+Anyone who can read pods or RayJobs can read variables in a pod's spec; few can read Secrets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NOTICE_KEY = "notice"
 
 
 def render_secret(order: Order, metadata: dict[str, Any]) -> Manifest | None:
-    """Render the Secret; None where the operator has no key, so that there is no secret."""
+    """Render the Secret; None if the operator has no key."""
     key = order.limits.token_key
     if not key:
         return None
