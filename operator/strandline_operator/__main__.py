@@ -1,6 +1,6 @@
-"""The operator as a process: settings in, signals heard, an exit code out.
+"""The operator as a process: settings, signal handling, and exit codes.
 
-0: it was asked to stop. 64: bad settings, or no cluster to talk to. 1: anything else.
+0: stopped on request. 64: invalid settings, or no cluster. 1: any other error.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the operator until it is asked to stop, render a file, or prepare its removal."""
+    """Run the operator until it is stopped, render a file, or prepare the uninstallation."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == [RENDER]:
         sys.exit(manifests.main(words[1:], program=f"{PROGRAM} {RENDER}"))

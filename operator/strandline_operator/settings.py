@@ -1,6 +1,6 @@
-"""How this installation is configured: flags, then environment variables, then defaults.
+"""Settings of this installation: flags, then environment variables, then defaults.
 
-Bad values become one sentence each. This room must not know what the values are for.
+Each invalid value is reported in one sentence. The module must not know the purpose of values.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.network import AttemptNetwork
 
 PREFIX = "STRANDLINE_"
-# Kubernetes sets such variables for each service, and STRANDLINE_METRICS_PORT could be one.
+# Kubernetes sets variables for each service; STRANDLINE_METRICS_PORT could be one of these.
 _SERVICE_LINKS = ("tcp://", "udp://", "sctp://")
 _LIMITS = Limits()
 
 
 class SettingsError(ValueError):
-    """Settings that can't be used; the message has one line for each problem."""
+    """Invalid settings; the message has one line per problem."""
 
 
 def _read_seconds(value: object) -> object:
@@ -76,7 +76,7 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class Settings(BaseModel):
-    """All that can be configured; a time may be '30s', '5m' or as a number of seconds."""
+    """All settings; a duration is '30s', '5m' or a number of seconds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -184,7 +184,7 @@ class Settings(BaseModel):
 
     @property
     def limits(self) -> Limits:
-        """The part that decisions depend on."""
+        """The settings that affect decisions."""
         names = (field.name for field in fields(Limits) if field.name in type(self).model_fields)
         return Limits(**{name: getattr(self, name) for name in names})
 
@@ -201,14 +201,14 @@ class Settings(BaseModel):
 
 
 class FlagParser(argparse.ArgumentParser):
-    """Ends the process with 64 and one sentence where a flag is wrong."""
+    """Parser that ends the process with exit code 64 and one sentence if a flag is invalid."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
         self.exit(ExitCode.BAD_SPEC, f"{self.prog}: {message}; --help lists the options\n")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Give a parser one flag for each setting."""
+    """Add a flag for each setting to a parser."""
     for name, field in Settings.model_fields.items():
         is_list = name == "namespaces"
         parser.add_argument(
@@ -221,14 +221,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def read_settings(flags: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
-    """Put flags and variables together.
+    """Return the settings from flags and environment variables; flags take precedence.
 
     Args:
-        flags: values by name of the setting; None where a flag was not given.
-        environment: variables of the process.
+        flags: values by name of the setting; None if a flag was not given.
+        environment: environment variables of the process.
 
     Raises:
-        SettingsError: something can't be used.
+        SettingsError: a value is invalid.
     """
     names = Settings.model_fields
     set_here = {name: environment.get(format_variable(name), "") for name in names}
@@ -246,12 +246,12 @@ def read_settings(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
 
 
 def format_flag(name: str) -> str:
-    """Format the flag of a setting: `--log-level`."""
+    """Return the flag of a setting: `--log-level`."""
     return f"--{name.replace('_', '-')}"
 
 
 def format_variable(name: str) -> str:
-    """Format the environment variable of a setting: `STRANDLINE_LOG_LEVEL`."""
+    """Return the environment variable of a setting: `STRANDLINE_LOG_LEVEL`."""
     return f"{PREFIX}{name.upper()}"
 
 

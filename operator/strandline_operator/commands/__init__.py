@@ -1,1 +1,1 @@
-"""Commands beside the operator itself."""
+"""Commands other than the operator itself."""

@@ -1,8 +1,8 @@
-"""What an attempt of a pipeline in a file would be made of, printed without any cluster.
+"""Printing of the objects for a pipeline's attempt, from a file and without a cluster.
 
-Run as `strandline-operator render FILE`, or by `strandline render`, in a process of its own. It
-loads no kopf and no client, so that it runs wherever the distribution is installed. It must not
-know anything of how an attempt is rendered.
+Run as `strandline-operator render FILE`, or by `strandline render` in a separate process. Neither
+kopf nor a client is imported, so the command runs wherever the distribution is installed. The
+module must not know how an attempt is rendered.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ from strandline_operator.model.view import AttemptObject, View
 from strandline_operator.reconcile.caches.own_kinds import read_pipeline
 from strandline_operator.settings import SettingsError, read_settings
 
-# No server has given the objects any.
+# Placeholder: only a server assigns uids.
 _UID = "00000000-0000-0000-0000-000000000000"
 _HEAD = "head"
 
 
 class RenderError(ValueError):
-    """A file from which nothing can be rendered; the message has one line for each problem."""
+    """A file that can't be rendered; the message has one line per problem."""
 
 
 def render_attempt(document: object, on_demand: Sequence[str], limits: Limits) -> list[Manifest]:
-    """Render the objects of a pipeline's first attempt, in the order in which they are made.
+    """Render the objects of a pipeline's first attempt, in order of creation.
 
     Args:
         document: the pipeline.
-        on_demand: 'head' or worker groups that use nodes on demand, as after a fallback.
-        limits: what the installation says.
+        on_demand: 'head' or worker groups that use on-demand nodes, as after a fallback.
+        limits: settings of the installation.
 
     Raises:
-        RenderError: the document is no pipeline, or needs a cluster to be rendered.
+        RenderError: the document is not a pipeline, or needs a cluster to be rendered.
     """
     try:
         spec = parse_pipeline(document).spec
     except SpecError as error:
         raise RenderError("\n".join(map(str, error.problems))) from None
     _check(spec, on_demand)
-    assert isinstance(document, dict)  # a pipeline is a mapping
+    assert isinstance(document, dict)  # validated: a pipeline is a mapping
     metadata = {"namespace": "default", **document["metadata"], "uid": _UID}
     pipeline = read_pipeline({**document, "metadata": metadata})
     attempt = AttemptSpec(
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None, *, program: str) -> int:
     return 0
 
 
-def _read(file: str) -> Any:  # noqa: ANN401 - whatever YAML holds
+def _read(file: str) -> Any:  # noqa: ANN401 - any YAML value
     text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     documents = [each for each in yaml.safe_load_all(text) if each is not None]
     if len(documents) != 1:

@@ -1,1 +1,1 @@
-"""Where kopf calls us: start and stop, and our two kinds' events. Nothing is decided here."""
+"""Entry points for kopf: start, stop, and events of Strandline's two kinds; no decisions."""

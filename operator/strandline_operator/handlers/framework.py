@@ -1,4 +1,4 @@
-"""How kopf is set up: it streams events of two kinds, and does nothing else on its own."""
+"""Configuration of kopf: it streams events of two kinds, and does nothing else by itself."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ UNUSED_FINALIZER = f"{GROUP}/unused"
 FieldSpec = str | tuple[str, ...] | list[str] | None
 _CONNECT_SECONDS = 5.0
 _REQUEST_SECONDS = 30.0
-_STREAM_SECONDS = 300  # whole, since kopf hands it on as it is
-# Bookmarks come every minute.
+_STREAM_SECONDS = 300  # an integer, because kopf passes it on unchanged
+# Bookmarks arrive every minute.
 _SILENCE_SECONDS = 90.0
 _PAGE_SIZE = 500
 _EXTRA_SECONDS = 10.0
 
 
 class NoMemory(kopf.DiffBaseStorage):
-    """Keeps nothing of objects: no handler asks what has changed, and a copy of each costs much."""
+    """Storage of no object state: no handler needs differences, and copies are expensive."""
 
     def build(
         self,
         *,
-        body: kopf.Body,  # noqa: ARG002 - kopf's arguments
-        extra_fields: Iterable[FieldSpec] | None = None,  # noqa: ARG002 - kopf's arguments
+        body: kopf.Body,  # noqa: ARG002 - signature of kopf
+        extra_fields: Iterable[FieldSpec] | None = None,  # noqa: ARG002 - signature of kopf
     ) -> kopf.BodyEssence:
-        """Return nothing, of any object."""
+        """Return an empty essence for any object."""
         return kopf.BodyEssence()
 
-    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:  # noqa: ARG002 - the same
-        """Return nothing, since nothing was kept."""
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:  # noqa: ARG002 - signature of kopf
+        """Return None, because nothing is stored."""
         return None
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """Write nothing."""
+        """Do nothing."""
 
 
 class Backoffs:
-    """Waits between tries, without end: kopf ends the operator when they are used up."""
+    """Endless retry delays: kopf ends the operator when they are used up."""
 
     def __iter__(self) -> Iterator[float]:
         """Yield seconds, growing to half a minute."""
@@ -51,11 +51,11 @@ class Backoffs:
 
 
 def configure(settings: Settings) -> kopf.OperatorSettings:
-    """Kopf's settings for ours."""
+    """Return kopf's settings for an operator's settings."""
     options = kopf.OperatorSettings()
     options.posting.enabled = False
     options.peering.standalone = True
-    # Finding new kinds and namespaces would take rights over the whole cluster.
+    # Discovery of new kinds and namespaces would need cluster-wide permissions.
     options.scanning.disabled = True
     options.watching.server_timeout = _STREAM_SECONDS
     options.watching.client_timeout = _STREAM_SECONDS + _REQUEST_SECONDS
@@ -67,7 +67,7 @@ def configure(settings: Settings) -> kopf.OperatorSettings:
     options.networking.error_backoffs = Backoffs()
     options.networking.enforce_retry_after = True
     options.queueing.idle_timeout = 1.0
-    # Never our own: kopf takes its finalizer off wherever it sees no need for it.
+    # Use a separate name: kopf removes its finalizer whenever it seems unnecessary.
     options.persistence.finalizer = UNUSED_FINALIZER
     options.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
     options.persistence.diffbase_storage = NoMemory()

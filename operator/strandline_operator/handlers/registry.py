@@ -1,7 +1,7 @@
-"""The handlers of one operator: each hands on what it was called for.
+"""Handlers of one operator, which only forward calls.
 
-Events of our own kinds come by kopf's streams. No handler keeps state, so kopf writes no
-annotations and no finalizers anywhere.
+Events of Strandline's kinds arrive through kopf's streams. No handler stores state, so kopf writes
+no annotations and no finalizers.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ Login = Callable[[], Awaitable[Credentials]]
 
 
 def build_registry(service: Service, login: Login) -> kopf.OperatorRegistry:
-    """Make kopf call a service.
+    """Return a registry through which kopf calls a service.
 
     Args:
-        login: reads the credentials anew.
+        login: reads the current credentials.
     """
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
-    async def sign_in(**_: Any) -> Session:  # noqa: ANN401 - kopf's arguments
+    async def sign_in(**_: Any) -> Session:  # noqa: ANN401 - signature of kopf
         return open_session(build_connection(await login()))
 
     @kopf.on.startup(registry=registry)
-    async def start(**_: Any) -> None:  # noqa: ANN401 - kopf's arguments
+    async def start(**_: Any) -> None:  # noqa: ANN401 - signature of kopf
         await service.start()
 
     @kopf.on.cleanup(registry=registry)
-    async def stop(**_: Any) -> None:  # noqa: ANN401 - kopf's arguments
+    async def stop(**_: Any) -> None:  # noqa: ANN401 - signature of kopf
         await service.stop()
 
     @kopf.on.event(GROUP, VERSION, PIPELINE.plural, registry=registry)
-    async def see_pipeline(body: kopf.Body, **_: Any) -> None:  # noqa: ANN401 - kopf's arguments
+    async def see_pipeline(body: kopf.Body, **_: Any) -> None:  # noqa: ANN401 - signature of kopf
         service.see_pipeline(dict(body))
 
     @kopf.on.event(GROUP, VERSION, ATTEMPT.plural, registry=registry)
-    async def see_attempt(body: kopf.Body, **_: Any) -> None:  # noqa: ANN401 - kopf's arguments
+    async def see_attempt(body: kopf.Body, **_: Any) -> None:  # noqa: ANN401 - signature of kopf
         service.see_attempt(dict(body))
 
     return registry
@@ -53,10 +53,10 @@ def build_registry(service: Service, login: Login) -> kopf.OperatorRegistry:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Session(kopf.AiohttpSession):
-    """Connections of kopf's that read what is nested too deep; the same for the same credentials.
+    """Connections for kopf that truncate deeply nested values; equal for equal credentials.
 
     Attributes:
-        info: what it was opened with, by which kopf tells credentials that were refused.
+        info: the credentials, by which kopf recognizes refused ones.
     """
 
     info: kopf.ConnectionInfo
@@ -66,18 +66,18 @@ class Session(kopf.AiohttpSession):
         return isinstance(other, Session) and self.info == other.info
 
     def __hash__(self) -> int:
-        """Return a number by the server alone."""
+        """Return a hash of only the server."""
         return hash(self.server)
 
 
 def open_session(info: kopf.ConnectionInfo) -> Session:
-    """Open what kopf would of these credentials; an event loop must run."""
+    """Open a session with the credentials, as kopf would; an event loop must be running."""
     session = open_cutting_session(info.as_ssl_context(), info.as_http_headers())
     return Session(server=info.server, aiohttp_session=session, info=info)
 
 
 def build_connection(credentials: Credentials) -> kopf.ConnectionInfo:
-    """Return the credentials as kopf takes them."""
+    """Return the credentials in kopf's format."""
     scheme, _, token = credentials.authorization.partition(" ")
     return kopf.ConnectionInfo(
         server=credentials.server,

@@ -1,1 +1,1 @@
-"""Products beside Kubernetes and KubeRay that a cluster may have, each behind a port of ours."""
+"""Optional products in a cluster besides Kubernetes and KubeRay, each behind an interface."""

@@ -1,4 +1,4 @@
-"""Volcano and YuniKorn: KubeRay hands their labels on from a RayJob to its cluster and pods.
+"""Volcano and YuniKorn: KubeRay copies their labels from a RayJob to its cluster and pods.
 
 Their RayJobs are not suspended: KubeRay's pods wait for a node instead.
 """
@@ -17,7 +17,7 @@ PREFIXES = ("volcano.sh/", YUNIKORN_PREFIX)
 
 
 class BatchSchedulers(Scheduler):
-    """Copies the labels of a pipeline that KubeRay's batch schedulers read."""
+    """Scheduler that copies a pipeline's labels for KubeRay's batch schedulers."""
 
     def label_rayjob(self, rayjob: str, ray: RayCluster, pipeline: Labels) -> dict[str, str]:
         """Return the pipeline's labels for batch schedulers."""
@@ -26,6 +26,7 @@ class BatchSchedulers(Scheduler):
             for name, value in pipeline.items()
             if name in KUBERAY_LABELS or name.startswith(PREFIXES)
         }
-        # To YuniKorn, each attempt is an application, or it would wait for another's end.
+        # For YuniKorn, each attempt must be a separate application, or it would wait for the
+        # previous one.
         is_yunikorn = any(name.startswith(YUNIKORN_PREFIX) for name in labels)
         return labels | ({YUNIKORN_APPLICATION: rayjob} if is_yunikorn else {})

@@ -1,8 +1,7 @@
-"""The port of schedulers, which decide when and where a RayJob may run.
+"""Interface of schedulers, which decide when and where a RayJob may run.
 
 KubeRay suspends a RayJob that waits for its turn. Everything else differs between schedulers:
-labels, records of a wait, and the words that explain it. This room must not know what follows from
-a wait.
+labels, records of a wait, and messages. The module must not know what follows from a wait.
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ Labels = Mapping[str, str]
 
 
 class ClusterReader(Protocol):
-    """Reads the scheduler's objects. Failures raise an `ApiError`."""
+    """Reader of a scheduler's objects. Failures raise an `ApiError`."""
 
     async def list_all(self, kind: ObjectKind, namespace: str, selector: str) -> list[Json] | None:
-        """Return objects with some labels. Return None if the cluster does not serve the kind."""
+        """Return objects by labels. Return None if the cluster does not serve the kind."""
 
     async def get(self, kind: ObjectKind, namespace: str, name: str) -> Json | None:
         """Return an object, or None if it is missing."""
 
 
 class Scheduler:
-    """A scheduler that takes part in nothing; subclasses override what their product does.
+    """A scheduler without effects; subclasses override the features of their product.
 
     Attributes:
-        name: the product, as it begins a sentence.
-        records: the objects that explain a wait; empty if the product writes none.
-        queue_label, priority_label: labels that name a queue and a priority; empty without one.
-        resize_annotation: on a pipeline and its RayJobs, "true" makes the product resize them.
-        stop_reasons: reasons of events whose message explains why a running RayJob was suspended.
+        name: name of the product, capitalized as at the start of a sentence.
+        records: kinds of objects that explain a wait; empty if there are none.
+        queue_label, priority_label: labels for queue and priority; empty if there are none.
+        resize_annotation: annotation of a pipeline and its RayJobs; "true" enables resizing.
+        stop_reasons: reasons of events whose message explains the suspension of a running RayJob.
     """
 
     name = ""
@@ -48,15 +47,15 @@ class Scheduler:
     stop_reasons: frozenset[str] = frozenset()
 
     def label_rayjob(self, rayjob: str, ray: RayCluster, pipeline: Labels) -> dict[str, str]:
-        """Return the labels of a RayJob, from the spec or from labels of the pipeline itself."""
+        """Return the labels of a RayJob, from the spec or from the pipeline's own labels."""
         return {}
 
     def holds(self, rayjob: Meta) -> bool:
-        """Return whether this product is the one that suspends a RayJob."""
+        """Return whether this product suspends a RayJob."""
         return False
 
     def name_holder(self, rayjob: Meta) -> str:
-        """Return what a suspended RayJob waits in."""
+        """Return the name of the queue in which a suspended RayJob waits."""
         return self.name
 
     def explain_misfit(self, rayjob: RayJob, *, is_queued: bool) -> str:
@@ -64,5 +63,5 @@ class Scheduler:
         return ""
 
     async def read_wait(self, reader: ClusterReader, rayjob: RayJob) -> QueueState | None:
-        """Return why a suspended RayJob waits. Return None if the cluster serves no records."""
+        """Return the state of a suspended RayJob's wait; None if the cluster has no records."""
         return QueueState()

@@ -1,4 +1,4 @@
-"""The list of schedulers, and what all of them together do to a RayJob.
+"""The list of schedulers, and their combined effect on a RayJob.
 
 No other module imports the package of a product: a new scheduler is a module and a line here.
 """
@@ -11,7 +11,7 @@ from strandline_operator.integrations.kueue.scheduler import Kueue
 from strandline_operator.integrations.scheduler import Labels, Scheduler
 from strandline_operator.model.objects import Meta
 
-# Kueue may hold a RayJob without any label, if it manages all jobs, so it is last.
+# Kueue comes last, because it may hold a RayJob without any label if it manages all jobs.
 SCHEDULERS: tuple[Scheduler, ...] = (BatchSchedulers(), Kueue())
 
 
@@ -22,7 +22,7 @@ def label_rayjob(rayjob: str, ray: RayCluster, pipeline: Labels) -> dict[str, st
 
 
 def annotate_rayjob(pipeline: Labels) -> dict[str, str]:
-    """Return the annotations of a RayJob that a scheduler resizes. Empty if it keeps its size."""
+    """Return the annotations of a RayJob that a scheduler resizes; empty if its size is fixed."""
     return {name: "true" for name in list_annotations() if pipeline.get(name) == "true"}
 
 
@@ -32,12 +32,12 @@ def list_annotations() -> tuple[str, ...]:
 
 
 def names_queue(labels: Labels) -> bool:
-    """Return whether a label of a pipeline, or of a RayJob, is about its queue."""
+    """Return whether a label of a pipeline or a RayJob refers to a queue."""
     return any(each.queue_label in labels for each in SCHEDULERS)
 
 
 def names_priority(labels: Labels) -> bool:
-    """Return whether a label of a pipeline is about its priority in a queue."""
+    """Return whether a label of a pipeline refers to its priority in a queue."""
     return any(each.priority_label in labels for each in SCHEDULERS)
 
 
@@ -58,5 +58,5 @@ def list_names() -> tuple[str, ...]:
 
 
 def list_stop_reasons() -> frozenset[str]:
-    """Return reasons of events whose message explains why a running RayJob was suspended."""
+    """Return reasons of events whose message explains the suspension of a running RayJob."""
     return frozenset[str]().union(*(each.stop_reasons for each in SCHEDULERS))

@@ -1,1 +1,1 @@
-"""What the operator tells of itself: numbers for Prometheus, and lines for a log."""
+"""Observability of the operator: Prometheus metrics, and log lines."""

@@ -1,7 +1,7 @@
-"""The page that says whether the operator does its work.
+"""Health page of the operator.
 
-Its figures are asked for where the work is done, so an event loop that stands still gives no
-answer, however well this page's own threads are. This room must not know what is measured.
+Its figures are read on the event loop that does the work. A stuck loop thus gives no response, even
+if this page's own threads run. The module must not know the meaning of the figures.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 from strandline_operator.metrics.listening import Page
 
 PATH = "/healthz"
-# Less than a probe waits for.
+# Shorter than a probe's timeout.
 ANSWER_SECONDS = 8.0
 
 Check = Callable[[], Mapping[str, float]]
 
 
 def make_health_page(check: Check, loop: asyncio.AbstractEventLoop) -> Page:
-    """Return the page at `/healthz`: 200 with figures, or 500 with what is stuck.
+    """Return the page at `/healthz`: 200 with figures, or 500 with the stuck part.
 
     Args:
-        check: gives figures, or raises a RuntimeError; called on the loop.
+        check: returns figures, or raises a RuntimeError; called on the loop.
     """
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
@@ -48,12 +48,12 @@ def make_health_page(check: Check, loop: asyncio.AbstractEventLoop) -> Page:
 
 
 def _carry_out(check: Check, future: Future[Mapping[str, float]]) -> None:
-    """Call it on the loop; no coroutine, since one that never begins is a warning at exit."""
+    """Call the check on the loop; not a coroutine, which would warn at exit if never started."""
     if not future.set_running_or_notify_cancel():
         return
     try:
         future.set_result(check())
-    except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
+    except Exception as error:  # noqa: BLE001 - the waiting thread raises it
         future.set_exception(error)
 
 

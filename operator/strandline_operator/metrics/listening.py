@@ -1,7 +1,7 @@
-"""Pages that others ask for over HTTP: at every address of the pod, whichever family it has.
+"""HTTP pages on all addresses of the pod, IPv4 and IPv6.
 
-A cluster may have IPv6 alone, or both families with either as the first. This room must not know
-what stands on a page.
+A cluster may have only IPv6, or both families in any order. The module must not know the contents
+of pages.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from strandline_api.outcome.bounded_threads import BoundedThreads
 
-EVERY_ADDRESS_6, EVERY_ADDRESS_4 = "::", "0.0.0.0"  # noqa: S104 - a pod is asked from outside
+EVERY_ADDRESS_6, EVERY_ADDRESS_4 = "::", "0.0.0.0"  # noqa: S104 - clients are outside the pod
 
-# As WSGI has it: what was asked, and the callable that takes status and headers.
+# A WSGI application: takes the request and a callable for status and headers.
 Page = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class _Server(BoundedThreads, WSGIServer):
-    """Answers each request in a thread of its own."""
+    """HTTP server with one thread per request."""
 
 
 class _DualStackListener(_Server):
-    """The same for both families by one socket."""
+    """HTTP server for both families on one socket."""
 
     address_family = socket.AF_INET6
 
     def server_bind(self) -> None:
-        """Take the port of both families, whatever the machine's default is."""
+        """Bind the port for both families, whatever the machine's default is."""
         self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()
 
@@ -40,17 +40,17 @@ class _Silent(WSGIRequestHandler):
     timeout = 30.0
 
     def log_message(self, *_: object) -> None:
-        """Describe nothing: every probe would be a line."""
+        """Log nothing: every probe would be a line."""
 
 
 class Listener:
     """One page, served until it is closed.
 
     Args:
-        port: of every address; 0 chooses a free one.
+        port: port on all addresses; 0 selects a free one.
 
     Raises:
-        OSError: the port is taken.
+        OSError: the port is in use.
     """
 
     def __init__(self, port: int, page: Page) -> None:
@@ -60,7 +60,7 @@ class Listener:
         self._thread.start()
 
     def close(self) -> None:
-        """Serve no longer."""
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -70,7 +70,7 @@ def _open(port: int, page: Page) -> WSGIServer:
     try:
         return make_server(EVERY_ADDRESS_6, port, page, _DualStackListener, _Silent)
     except OSError as error:
-        # Anything else means that the kernel has no IPv6.
+        # Any other error means that the kernel has no IPv6.
         if error.errno in {errno.EADDRINUSE, errno.EACCES}:
             raise
     return make_server(EVERY_ADDRESS_4, port, page, _Server, _Silent)

@@ -1,7 +1,7 @@
-"""Log lines: one JSON object each, so that a pipeline's lines can be picked out.
+"""Log lines, one JSON object each, so that lines of a pipeline can be filtered.
 
-What a line is about comes as `extra={"pipeline": …, "attempt": …, "rayjob": …}`. This room must not
-know what is worth a line.
+The subject of a line is passed as `extra={"pipeline": …, "attempt": …, "rayjob": …}`. The module
+must not know which events are logged.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ KEYS = ("pipeline", "attempt", "rayjob")
 
 
 class JsonLines(logging.Formatter):
-    """A line as one JSON object: time, level, logger, message, and what it is about."""
+    """Formatter for JSON objects: time, level, logger, message, and subject."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a line; a value that is no JSON becomes text."""
+        """Return the line; values that are not JSON become text."""
         line: dict[str, object] = {
             "time": _format_time(record.created),
             "level": record.levelname,
@@ -34,10 +34,10 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """A line for people: time, level, message, and what it is about in brackets."""
+    """Formatter for people: time, level, message, and the subject in brackets."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a line."""
+        """Return the line."""
         about = " ".join(
             f"{key}={getattr(record, key)}" for key in KEYS if getattr(record, key, None)
         )
@@ -48,13 +48,13 @@ class TextLines(logging.Formatter):
 
 
 def start_log(stream: TextIO, *, level: str, form: str) -> None:
-    """Send all lines of the process to a stream, in the form `json` or `text`."""
+    """Send all log lines of the process to a stream, in the format `json` or `text`."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # Chatty loggers report each event and request; their warnings matter.
+    # These loggers report each event and request, but their warnings matter.
     for chatty in ("kopf", "aiohttp.access", "asyncio", "openlineage"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
 

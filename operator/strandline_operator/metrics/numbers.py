@@ -1,8 +1,8 @@
-"""Counters, histograms and gauges, and the page that serves them.
+"""Counters, histograms, and gauges, and the page that serves them.
 
-No label has values without bound: never the name of a pipeline or a pod. Namespaces with pipelines
-are values of one label, since an alert must name the namespace of a failed run. This room must not
-know why something is counted.
+Label values are bounded: never names of pipelines or pods. Namespaces with pipelines are values of
+one label, because an alert must name the namespace of a failed run. The module must not know why a
+value is counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strandline_operator.metrics.listening import Page
 from strandline_operator.model.plan import Count, CounterName, HistogramName, MetricName
 
 PREFIX = "strandline_"
-# From a minute to two weeks; waits start at a second.
+# In seconds, from a minute to two weeks; waits start at a second.
 _DURATIONS = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 86400, 259200, 604800, 1209600)
 _WAITS = (1, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 14400, 86400)
 _DELAYS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
@@ -41,14 +41,14 @@ _HISTOGRAMS: dict[HistogramName, tuple[str, tuple[float, ...]]] = {
     "attempt_delay_seconds": ("From the time that an attempt is due to its object.", _DELAYS),
 }
 _PLAIN = frozenset({"status_refused"})  # counters without a cause
-COMPLETED = "Completed"  # stands for the cause of an attempt that ended well
+COMPLETED = "Completed"  # the cause label of an attempt that succeeded
 _SOURCE_STATES = ("finished", "failed", "quarantined", "unfinished")
 _REASONS = frozenset(reason.value for reason in Reason) - {Reason.COMPLETED.value}
 _CAUSES = frozenset({COMPLETED, *(cause.value for cause in Cause)})
 
 
 class Numbers:
-    """All numbers of one operator."""
+    """All metrics of one operator."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -107,7 +107,7 @@ class Numbers:
         self._results: dict[str, tuple[str, str]] = {}
 
     def note(self, count: Count) -> None:
-        """Count what a plan says."""
+        """Count one step of a metric in a plan."""
         labels = WorkLost.model_fields if count.name == "work_lost_seconds" else _CAUSES
         cause = count.cause if count.cause in labels else ""
         if count.name in self._histograms:
@@ -124,47 +124,47 @@ class Numbers:
             self._errors.inc()
 
     def note_request(self, verb: str, resource: str, code: int) -> None:
-        """Count a request to the API server that ended."""
+        """Count a completed request to the API server."""
         self._requests.labels(verb, resource, str(code)).inc()
 
     def note_lineage(self, outcome: str) -> None:
-        """Count an attempt's end that was `sent`, `failed` to be, or `dropped` unsent.
+        """Count an attempt's end that was `sent`, has `failed`, or was `dropped` unsent.
 
         It may be called from any thread.
         """
         self._ends.labels(outcome).inc()
 
     def note_progress(self, pipeline: str, progress: Progress | None) -> None:
-        """Set how far a run is; None: it is over, or its pipeline gone."""
+        """Set a run's progress; None if it is over, or its pipeline deleted."""
         if progress is None:
             self._progress.pop(pipeline, None)
         else:
             self._progress[pipeline] = progress
 
     def note_reason(self, pipeline: str, reason: str) -> None:
-        """Set what a run's condition says; empty: it is over, or its pipeline gone."""
+        """Set the reason of a run's condition; empty if it is over, or its pipeline deleted."""
         if reason:
             self._reasons[pipeline] = reason if reason in _REASONS else ""
         else:
             self._reasons.pop(pipeline, None)
 
     def note_result(self, pipeline: str, namespace: str, result: str) -> None:
-        """Set how a pipeline's last run ended; empty: another goes on, or the pipeline is gone."""
+        """Set a pipeline's last result; empty if another run is active, or the pipeline deleted."""
         before = self._results.pop(pipeline, None)
         if result:
             self._results[pipeline] = (namespace, result if result in _CAUSES else "")
         for labels in {each for each in (before, self._results.get(pipeline)) if each is not None}:
             number = list(self._results.values()).count(labels)
             self._over.labels(*labels).set(number)
-            if not number:  # or namespaces that are gone would stay
+            if not number:  # otherwise deleted namespaces would remain
                 self._over.remove(*labels)
 
-    def note_refused(self, namespace: str, is_refused: bool) -> None:  # noqa: FBT001 - one of two
-        """Set whether a watched namespace may not be listed."""
+    def note_refused(self, namespace: str, is_refused: bool) -> None:  # noqa: FBT001 - one of two values
+        """Set whether a watched namespace is refused."""
         self._refused.labels(namespace).set(is_refused)
 
     def watch_queue(self, depth: Callable[[], float], lag: Callable[[], float]) -> None:
-        """Ask these for the queue's gauges whenever the page is read."""
+        """Use these functions for the queue's gauges whenever the page is read."""
         self._queue.set_function(depth)
         self._lag.set_function(lag)
         for state in _SOURCE_STATES:
@@ -173,12 +173,12 @@ class Numbers:
             self._waiting.labels(reason).set_function(partial(self._number, reason))
 
     def watch_age(self, resource: str, age: Callable[[], float]) -> None:
-        """Ask this for the age of what a watch heard last."""
+        """Use this function for the age of a watch's last event."""
         self._ages.labels(resource).set_function(age)
 
     @property
     def page(self) -> Page:
-        """The page with all of them."""
+        """The page with all metrics."""
         page: Page = make_wsgi_app(self.registry)
         return page
 

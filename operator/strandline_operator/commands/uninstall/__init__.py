@@ -1,1 +1,1 @@
-"""What the operator leaves behind when it is taken away, and what must not be held by it then."""
+"""Uninstallation of the operator: pipelines with its finalizer, and remaining objects."""

@@ -1,6 +1,6 @@
-"""Pipelines that the operator's finalizer holds, and what people are told of them.
+"""Pipelines with the operator's finalizer, and messages about them.
 
-Without an operator the finalizer stays for ever, and its namespace can't be deleted. This module
+Without an operator the finalizer stays forever, and its namespace can't be deleted. This module
 must not know how pipelines are read or written.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from strandline_api.names import FINALIZER
 
-# A list of hundreds is of no help; the command in docs/install.md shows all of them.
+# A list of hundreds is not helpful; the command in docs/install.md lists all of them.
 MOST_NAMED = 10
 
 Json = Mapping[str, Any]
@@ -23,8 +23,8 @@ class HeldPipeline:
     """A pipeline with the operator's finalizer.
 
     Attributes:
-        finalizers: those of others, in order.
-        version: under which it was read.
+        finalizers: other finalizers, in order.
+        version: resource version that was read.
     """
 
     namespace: str
@@ -40,14 +40,14 @@ class HeldPipeline:
         return f"{self.namespace}/{self.name}"
 
     def render_release(self) -> dict[str, Any]:
-        """Render the patch that takes the operator's finalizer off, and no other."""
+        """Render the patch that removes only the operator's finalizer."""
         return {
             "metadata": {"resourceVersion": self.version, "finalizers": list(self.finalizers)},
         }
 
 
 def read_held(body: Json | None) -> HeldPipeline | None:
-    """Return a pipeline from its object; None where the finalizer does not hold it."""
+    """Return a pipeline from its object, or None if it lacks the finalizer."""
     metadata = body.get("metadata") if body is not None else None
     if not isinstance(metadata, Mapping):
         return None
@@ -66,10 +66,10 @@ def read_held(body: Json | None) -> HeldPipeline | None:
 
 
 def describe_release(pipeline: HeldPipeline, rayjobs: Iterable[str]) -> str:
-    """Describe what a released pipeline leaves running."""
+    """Describe the remaining objects of a released pipeline."""
     names = ", ".join(rayjobs)
     if pipeline.is_deleting:
-        # Garbage collection takes the attempts, and with them their RayJobs.
+        # Garbage collection deletes the attempts, and with them their RayJobs.
         return f"released {pipeline.key}, which was being deleted"
     if names:
         return (
@@ -80,7 +80,7 @@ def describe_release(pipeline: HeldPipeline, rayjobs: Iterable[str]) -> str:
 
 
 def describe_held(pipelines: Iterable[HeldPipeline]) -> str:
-    """Describe which pipelines are held, at most some of them by name."""
+    """Describe the held pipelines, naming at most some of them."""
     keys = [pipeline.key for pipeline in pipelines]
     more = len(keys) - MOST_NAMED
     names = ", ".join(keys[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,7 +1,7 @@
-"""Carries a removal out: the operator stopped, pipelines released, waited for or counted.
+"""Execution of an uninstallation: stop the operator, then release, await, or count pipelines.
 
-The operator puts its finalizer back wherever an attempt is under way, so it is stopped before the
-finalizers go, and started again where that fails. This module must not know what pipelines do.
+The operator restores its finalizer while an attempt is running. So it is stopped before finalizers
+are removed, and restarted after a failure. This module must not know the contents of pipelines.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from strandline_operator.commands.uninstall.request import HeldTreatment, Uninst
 from strandline_operator.model.plan import Resource
 
 PAUSE_SECONDS = 2.0
-# A watch, a user or another controller may write a pipeline in between, but not for ever.
+# A watch, a user, or another controller may write a pipeline in between, but not forever.
 MOST_CONFLICTS = 10
 ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class UninstallError(Exception):
-    """The operator can't be removed as asked; the message says why and what to do."""
+    """The operator can't be uninstalled as requested; the message has the reason and a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """What a removal needs of the outside.
+    """External dependencies of an uninstallation.
 
     Attributes:
-        now: seconds from any fixed point.
-        write: takes one line for people.
-        left: namespaces of which it has been said that they can't be read.
+        now: monotonic clock in seconds.
+        write: prints one line for people.
+        left: namespaces already reported as unreadable.
     """
 
     api: Api
@@ -50,11 +50,11 @@ class Shell:
 
 
 async def prepare_removal(request: UninstallRequest, shell: Shell) -> ExitCode:
-    """Do what is asked with pipelines that the finalizer holds.
+    """Treat pipelines with the finalizer as requested.
 
     Raises:
-        UninstallError: pipelines are held that must not be, or the operator does not stop.
-        ApiError: the API server did not carry a request out.
+        UninstallError: pipelines have the finalizer but must not, or the operator does not stop.
+        ApiError: an API request failed.
     """
     until = shell.now() + request.timeout
     match request.treatment:
@@ -80,7 +80,7 @@ async def _refuse(request: UninstallRequest, shell: Shell) -> None:
 async def _wait(request: UninstallRequest, shell: Shell, until: float) -> None:
     reported = ""
     while pipelines := await _list_held(request, shell):
-        # A line for each change, not for each look.
+        # Print a line per change, not per poll.
         if (text := describe_held(pipelines)) != reported:
             shell.write(f"waiting: {text}")
             reported = text
@@ -106,7 +106,7 @@ async def _release(pipeline: HeldPipeline, shell: Shell) -> None:
     rayjobs = await _list_rayjobs(pipeline, shell)
     current: HeldPipeline | None = pipeline
     for _ in range(MOST_CONFLICTS):
-        # A pipeline that was deleted or released in between needs nothing more.
+        # A pipeline that was deleted or released in the meantime needs no further work.
         if current is None:
             return
         namespace, name = current.namespace, current.name
@@ -123,7 +123,7 @@ async def _release(pipeline: HeldPipeline, shell: Shell) -> None:
 
 
 async def _stop_operator(request: UninstallRequest, shell: Shell, until: float) -> int | None:
-    """Stop the operator; return how many pods it had, None where it was not there."""
+    """Stop the operator; return its number of pods, or None if it was not running."""
     if request.deployment is None:
         return None
     namespace, name = request.deployment
@@ -143,7 +143,7 @@ async def _stop_operator(request: UninstallRequest, shell: Shell, until: float) 
 
 
 async def _is_running(namespace: str, selector: str, shell: Shell) -> bool:
-    """Return whether a pod may still run; those that have ended stay listed for long."""
+    """Return whether a pod may still be running; ended pods stay listed for a long time."""
     pods = await shell.api.list_all(Resource.POD, namespace, selector)
     phases = ((pod.get("status") or {}).get("phase") for pod in pods)
     return any(phase not in ENDED for phase in phases)
@@ -165,12 +165,13 @@ async def _list_held(request: UninstallRequest, shell: Shell) -> list[HeldPipeli
         try:
             bodies += await shell.api.list_all(Resource.PIPELINE, namespace)
         except NotFound:
-            # Definitions that are gone have taken their pipelines along.
+            # If the definitions are deleted, so are their pipelines.
             continue
         except Forbidden as error:
             if namespace is None:
                 raise
-            # One namespace must not keep the chart from going, nor the others from being released.
+            # One namespace must not block the chart's removal, nor the release of pipelines in
+            # others.
             if namespace not in shell.left:
                 shell.write(f"namespace {namespace} can't be read, and is left: {error.message}")
                 shell.left.add(namespace)
@@ -180,7 +181,7 @@ async def _list_held(request: UninstallRequest, shell: Shell) -> list[HeldPipeli
 
 
 async def _list_rayjobs(pipeline: HeldPipeline, shell: Shell) -> list[str]:
-    """Return names of what still runs; of a cluster that does not tell, nothing."""
+    """Return names of running RayJobs; empty if the cluster can't list them."""
     try:
         bodies = await shell.api.list_all(
             Resource.RAYJOB, pipeline.namespace, select_pipeline(pipeline.uid)

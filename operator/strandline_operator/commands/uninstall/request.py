@@ -1,4 +1,4 @@
-"""`strandline-operator uninstall` as flags: what is asked for, and what is wrong with it."""
+"""Flags of `strandline-operator uninstall`, and their validation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROGRAM = "strandline-operator uninstall"
 
 
 class HeldTreatment(StrEnum):
-    """What becomes of pipelines that the finalizer holds."""
+    """Treatment of pipelines with the finalizer."""
 
     RELEASE = "release"
     WAIT = "wait"
@@ -30,14 +30,14 @@ _TREATMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class UninstallRequest:
-    """What is asked for.
+    """A request to uninstall the operator.
 
     Attributes:
-        namespaces: in which pipelines are looked for; empty: in all.
-        deployment: of the operator, as namespace and name; None: it does not run any more.
+        namespaces: namespaces to search for pipelines; empty for all.
+        deployment: namespace and name of the operator's Deployment; None if it no longer runs.
         selector: labels of the operator's pods.
-        timeout: seconds that all of it may take.
-        excluded: namespaces that are left alone, because the operator stays there.
+        timeout: maximum total duration in seconds.
+        excluded: namespaces to skip, because the operator stays there.
     """
 
     treatment: HeldTreatment
@@ -49,7 +49,7 @@ class UninstallRequest:
 
 
 def read_request(arguments: Sequence[str]) -> UninstallRequest:
-    """Read the flags; bad ones end the process with 64 and one sentence."""
+    """Read the flags; invalid ones end the process with exit code 64 and one sentence."""
     parser = FlagParser(
         prog=PROGRAM,
         description="Prepares the operator's removal: without it, a finalizer would stay for ever.",

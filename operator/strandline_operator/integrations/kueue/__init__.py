@@ -1,1 +1,1 @@
-"""Kueue: its labels, its objects, and its words. Only the list of schedulers imports this room."""
+"""Kueue: labels, objects, and messages. Only the list of schedulers imports this package."""

@@ -1,4 +1,4 @@
-"""Kueue as a scheduler: it suspends RayJobs until a queue admits them, and may take them back."""
+"""Kueue as a scheduler: it suspends RayJobs until a queue admits them, and may suspend again."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 # Kueue labels a Workload with the uid of its job.
 JOB_LABEL = "kueue.x-k8s.io/job-uid"
-# Kueue's names for RayJobs that run on other clusters, and for the submitter's pod.
+# Kueue's names for RayJobs on other clusters, and for the submitter's pod.
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 SUBMITTER_SET = "submitter"
-# The API server refuses a Workload of more, and Kueue says that in its own log alone.
+# The API server rejects a Workload with more, and Kueue reports that only in its own log.
 MOST_POD_SETS = 8
 
 
 class Kueue(Scheduler):
-    """Puts RayJobs into a LocalQueue, and reads their Workloads."""
+    """Scheduler that assigns RayJobs to a LocalQueue, and reads their Workloads."""
 
     name = "Kueue"
     records = "Kueue's Workloads"
     queue_label = QUEUE_LABEL
     priority_label = PRIORITY_LABEL
-    # KubeRay hands the annotation on to the cluster.
+    # KubeRay copies the annotation to the cluster.
     resize_annotation = "kueue.x-k8s.io/elastic-job"
     stop_reasons = frozenset({"Stopped"})
 
     def label_rayjob(self, rayjob: str, ray: RayCluster, pipeline: Labels) -> dict[str, str]:
-        """Return queue and priority: from the spec, or else from labels of the pipeline itself."""
+        """Return queue and priority labels, from the spec or else from the pipeline's labels."""
         labels = {
             QUEUE_LABEL: ray.queue_name or pipeline.get(QUEUE_LABEL),
             PRIORITY_LABEL: ray.queue_priority_class or pipeline.get(PRIORITY_LABEL),
@@ -49,12 +49,13 @@ class Kueue(Scheduler):
         return f"LocalQueue {name}" if name else self.name
 
     def explain_misfit(self, rayjob: RayJob, *, is_queued: bool) -> str:
-        """Explain why Kueue can never run a RayJob: its own log is the only other sign."""
-        # The other cluster has neither ConfigMap nor claims, so the driver could not begin there.
+        """Explain why Kueue can never run a RayJob: otherwise only Kueue's log shows the reason."""
+        # The other cluster has neither the ConfigMap nor the claims, so the driver could not start
+        # there.
         if rayjob.managed_by == MULTIKUEUE:
             where = "which has neither its ConfigMap nor its claims"
             return f"MultiKueue sends RayJob {rayjob.meta.name} to another cluster, {where}"
-        # A RayJob that a queue has admitted is not held by its shape.
+        # A RayJob that was admitted by a queue evidently fits.
         is_held = is_queued and QUEUE_LABEL in rayjob.meta.labels
         return _explain_shape(_list_pod_sets(rayjob)) if is_held else ""
 
@@ -84,7 +85,7 @@ def _list_pod_sets(rayjob: RayJob) -> list[str]:
 
 
 def _explain_shape(pod_sets: list[str]) -> str:
-    # Kueue can't tell two kinds of pods of one name apart.
+    # Kueue can't distinguish two kinds of pods with the same name.
     if pod_sets.count(SUBMITTER_SET) > 1:
         return f"a worker group is named {SUBMITTER_SET!r}, as is the submitter's pod in Kueue"
     if len(pod_sets) <= MOST_POD_SETS:

@@ -1,7 +1,7 @@
 """Kueue's Workloads: one for each RayJob in a queue, with the reason of its wait.
 
-No watch of the operator follows them. Without Kueue, or without the right to read its objects, a
-state says so and nothing fails.
+The operator does not watch Workloads. A missing Kueue, or a missing right to read its objects, is
+part of the state and not an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _NO_QUEUE = "the pipeline names no queue in `ray.queueName`"
 
 
 class KueueKind(ObjectKind):
-    """Kueue's kinds. Kueue serves the former version for some releases beside the current one."""
+    """Kueue's kinds.
+
+    For some releases, Kueue serves the previous version in addition to the current one.
+    """
 
     WORKLOAD = "workloads.kueue.x-k8s.io"
     LOCAL_QUEUE = "localqueues.kueue.x-k8s.io"
@@ -45,7 +48,7 @@ VERSIONS = (
 
 
 def read_workloads(workloads: Iterable[Json], queue: str) -> QueueState | None:
-    """Return the state by the newest Workload that is not finished; a resize adds others.
+    """Return the state of the newest unfinished Workload; a resize adds further ones.
 
     Return None if there is none.
     """
@@ -59,7 +62,7 @@ def read_workloads(workloads: Iterable[Json], queue: str) -> QueueState | None:
     if read_mapping(body.get("spec")).get("active") is False:
         repair = f"set `spec.active` of Workload {meta.name} to true to queue it again"
         message = f"{message or 'the Workload is deactivated'}; {repair}"
-    # Kueue queues a job without a queue's name if it manages all jobs, and never admits it.
+    # If Kueue manages all jobs, it queues a job without a queue name, but never admits it.
     return QueueState(meta.created if since is None else since, message if queue else _NO_QUEUE)
 
 
@@ -73,7 +76,7 @@ def describe_absence(rayjob: str, queue: str, *, is_missing: bool) -> str:
 
 
 def _explain_wait(workload: Json, reserved: Json) -> str:
-    """Return Kueue's own message. Empty if there is none."""
+    """Return Kueue's own message, or an empty string."""
     message = reserved.get("message")
     text = " ".join(message.split()) if isinstance(message, str) else ""
     checks = read_list(read_mapping(workload.get("status")).get("admissionChecks"))

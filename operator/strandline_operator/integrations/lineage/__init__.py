@@ -1,1 +1,1 @@
-"""What lineage systems are told of attempts, by OpenLineage; off unless the environment asks."""
+"""Reports of attempts to lineage systems through OpenLineage, enabled in the environment."""

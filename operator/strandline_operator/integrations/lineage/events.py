@@ -1,7 +1,7 @@
-"""An attempt's end as an event of OpenLineage, built of its client's own classes. Pure.
+"""OpenLineage events for the end of an attempt, built with the classes of its client. Pure.
 
-The one module that names those classes; it is imported only where events are wanted. Run, parent
-and job are those of the driver's own events. This room must not know which ends are reported.
+Only this module refers to those classes, and it is imported only if events are sent. Run, parent,
+and job match the driver's own events. The module must not know which ends are reported.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from strandline_api.outcome.lineage import (
 )
 from strandline_operator.model.plan import AttemptEnd
 
-FACET = "strandline_operator"  # beside the driver's `strandline`, which a facet would replace
+# next to the driver's `strandline`; the same name would replace its facet
+FACET = "strandline_operator"
 _SCHEMA = f"{PRODUCER}/schemas/openlineage-operator-run-facet-1.json"
 
 
 @attr.define
 class OperatorRunFacet(RunFacet):
-    """What the operator knows of an attempt: its object, why it ended, and how its sources stand.
+    """The operator's facts about an attempt: its object, the reason of its end, and its sources.
 
     Attributes:
         attempt: name of the CurationAttempt.
-        started: when its RayJob was made, or left its queue.
-        retries, disruptions: that the run has used up since it last made progress.
-        sources: by state, as its driver last said.
+        started: time when its RayJob was created, or left its queue.
+        retries, disruptions: number used by the run since its last progress.
+        sources: number of sources by state, as last reported by the driver.
     """
 
     attempt: str
@@ -56,10 +57,10 @@ class OperatorRunFacet(RunFacet):
 
 
 def make_end(end: AttemptEnd, now: float) -> RunEvent:
-    """Return what the end of an attempt is announced by.
+    """Return the event for the end of an attempt.
 
     Args:
-        now: seconds since the epoch, where the end has no time of its own.
+        now: seconds since the epoch, used if the end has no time of its own.
     """
     status = end.status
     end_time = now if status.end_time is None else status.end_time

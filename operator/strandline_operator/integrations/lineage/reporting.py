@@ -1,10 +1,10 @@
-"""Sends ends of attempts to a lineage system, from a thread that holds nothing up.
+"""Delivery of attempts' ends to a lineage system, in a separate thread.
 
-OpenLineage's client blocks, and a listener may be slow or away. Ends wait in a queue of bounded
-length, and each is sent again until the listener takes or refuses it; an end that can't be sent is
-a line of the log and a number. An end that is handed in again is sent once, as far as this process
-remembers. Whether a listener is wanted, and where, is in the environment, in
-OpenLineage's own variables. This room must not know what follows an end, nor which are reported.
+OpenLineage's client blocks, and a receiver may be slow or unavailable. Ends wait in a bounded
+queue, and each is retried until the receiver accepts or refuses it. An undeliverable end is logged
+and counted. Ends that this process has already sent are not sent again. OpenLineage's own
+environment variables enable and configure the receiver. The module must not know what follows an
+end, nor which ends are reported.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from strandline_api.status.enums import LineageState
 from strandline_operator.model.plan import AttemptEnd
 
 SENT, FAILED, DROPPED = "sent", "failed", "dropped"
-MOST_WAITING = 1000  # ends; more than a listener that is away for minutes leaves behind
-_MOST_KNOWN = 10_000  # ends; passes record what became of them long before so many follow
-CLOSE_SECONDS = 5.0  # that a stop of the operator waits for what is left
-# Seconds before an end is sent again, the last for all that follow.
+MOST_WAITING = 1000  # ends; enough for a receiver that is unavailable for minutes
+_MOST_KNOWN = 10_000  # ends; passes record results long before this many follow
+CLOSE_SECONDS = 5.0  # maximum wait for remaining ends when the operator stops
+# Seconds before each retry; the last value repeats.
 PAUSES = (1.0, 5.0, 30.0, 60.0)
 _CLIENT = "openlineage"
 _FIRST_OF_SERVERS = 500
@@ -40,10 +40,10 @@ def start_reporting(
     note: Callable[[str], None],
     clock: Callable[[], float],
 ) -> EndReporter | None:
-    """Start to report, where the environment asks for it and the client is installed.
+    """Start reporting if the environment enables it and the client is installed.
 
     Args:
-        note: takes what became of an end: `sent`, `failed` or `dropped`; from any thread.
+        note: receives the result of an end: `sent`, `failed` or `dropped`; called from any thread.
         clock: seconds since the epoch.
     """
     if not is_wanted(environment):
@@ -56,12 +56,12 @@ def start_reporting(
 
 
 class EndReporter:
-    """Sends ends in the order in which they are handed in.
+    """Sender of ends, in their order of arrival.
 
     Args:
-        note, clock: as above.
-        most: ends that may wait.
-        pauses: before each further try.
+        note, clock: as in `start_reporting`.
+        most: maximum number of waiting ends.
+        pauses: seconds before each retry.
     """
 
     def __init__(
@@ -76,14 +76,14 @@ class EndReporter:
         self._waiting: queue.Queue[AttemptEnd | None] = queue.Queue(most)
         self._states: dict[_Key, LineageState] = {}
         self._lock = threading.Lock()
-        # The thread must not hold up the end of the process either.
+        # A daemon thread, so that it can't delay the exit of the process.
         self._thread = threading.Thread(target=self._work, name="lineage", daemon=True)
         self._thread.start()
 
     def report(self, end: AttemptEnd) -> None:
-        """Take an end in, without waiting, unless it was taken in before.
+        """Queue an end without blocking, unless it was queued before.
 
-        An end is dropped if too many wait; a pass hands a pending one in again.
+        An end is dropped if too many wait; a later pass reports a pending end again.
         """
         with self._lock:
             if _identify(end) in self._states:
@@ -97,15 +97,15 @@ class EndReporter:
                 self._keep(end, LineageState.PENDING)
 
     def find_state(self, pipeline_uid: str, number: int) -> LineageState | None:
-        """Return whether the end of an attempt was sent or refused; None if neither is known."""
+        """Return whether the end of an attempt was sent or refused; None if it is pending."""
         with self._lock:
             state = self._states.get((pipeline_uid, number))
         return None if state is LineageState.PENDING else state
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Send what is left, as far as it goes in that time."""
+        """Send the remaining ends within the given time."""
         self._is_closing.set()
-        # A full queue is not waited for: its thread ends with the process.
+        # Do not wait for a full queue; its thread ends with the process.
         try:
             self._waiting.put_nowait(None)
         except queue.Full:
@@ -127,11 +127,11 @@ class EndReporter:
         self._states[_identify(end)] = state
 
     def _deliver(self, end: AttemptEnd) -> LineageState:
-        """Send an end until it is taken, refused, or this is closed, when it stays pending."""
+        """Send an end until it is accepted or refused; on closing, it stays pending."""
         for pause in chain(self._pauses, repeat(self._pauses[-1])):
             try:
                 self._send(end)
-            except Exception as error:  # noqa: BLE001 - whatever a listener does, the next is tried
+            except Exception as error:  # noqa: BLE001 - a receiver may fail in any way, and the next end is still sent
                 is_refused = _is_refusal(error)
                 is_last = is_refused or self._is_closing.is_set()
                 what = "not sent" if is_last else "not sent yet"
@@ -141,10 +141,10 @@ class EndReporter:
             else:
                 return LineageState.SENT
             self._is_closing.wait(pause)
-        raise AssertionError  # the pauses have no end
+        raise AssertionError  # the pauses never end
 
     def _send(self, end: AttemptEnd) -> None:
-        from strandline_operator.integrations.lineage.events import make_end  # noqa: PLC0415 - it needs the extra
+        from strandline_operator.integrations.lineage.events import make_end  # noqa: PLC0415 - needs the extra
 
         client = _make_client()
         try:
@@ -158,7 +158,7 @@ def _identify(end: AttemptEnd) -> _Key:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Return whether a listener has answered, and would answer the same again."""
+    """Return whether a receiver has responded, and would respond the same again."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     is_passing = status in {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
     return isinstance(status, int) and not is_passing and status < _FIRST_OF_SERVERS
@@ -169,8 +169,8 @@ def _log(end: AttemptEnd, what: str) -> None:
     _LOGGER.warning("lineage: an attempt's end was %s", what, extra=about)
 
 
-def _make_client() -> Any:  # noqa: ANN401 - a class of an extra that may be missing
-    from openlineage.client import OpenLineageClient  # noqa: PLC0415 - it needs the extra
+def _make_client() -> Any:  # noqa: ANN401 - a class of an optional extra
+    from openlineage.client import OpenLineageClient  # noqa: PLC0415 - needs the extra
 
     with keeping_variables(os.environ):
         return OpenLineageClient()
