@@ -1,4 +1,4 @@
-"""The stage `caption-frames`: words for what a clip shows, by a model that writes tokens."""
+"""The stage `caption-frames`: captions for clips, from a model that outputs tokens."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from strandline_packs.models.onnx_models import ModelParams, ModelStage
 
 
 class CaptionFrames(ModelStage):
-    """Adds `caption`: the tokens that a model writes for the frame in the middle of each clip."""
+    """Adds `caption`: the tokens that a model outputs for the middle frame of each clip."""
 
     class Params(ModelParams):
-        """Which model and words."""
+        """The model and its vocabulary."""
 
         vocabulary: str = Field(
             min_length=1,
-            description="Text file at a path or URL with a token a line, the first of number 0. "
-            "The model answers with rows of numbers; its decoding is part of its graph.",
+            description="Text file at a path or URL with one token per line; the first line is "
+            "token 0. The model outputs token numbers, so decoding must be part of its graph.",
         )
         end_token: int | None = Field(
-            default=None, ge=0, description="Number of the token after which nothing is read."
+            default=None, ge=0, description="Number of the token that ends a caption."
         )
-        separator: str = Field(default=" ", description="What stands between two tokens.")
+        separator: str = Field(default=" ", description="Text between two tokens.")
 
         def list_places(self) -> Iterable[tuple[str, str]]:
-            """Return where model and words are."""
+            """Return the locations of the model and the vocabulary."""
             return [*super().list_places(), ("vocabulary", self.vocabulary)]
 
     params: Params
@@ -41,7 +41,7 @@ class CaptionFrames(ModelStage):
         return ("frames",)
 
     def setup(self) -> None:
-        """Load the words, and the model."""
+        """Load the vocabulary and the model."""
         with open_binary(self.params.vocabulary) as file:
             self._words = file.read().decode().splitlines()
         super().setup()
@@ -50,8 +50,8 @@ class CaptionFrames(ModelStage):
         """Caption every clip; all clips of the task share batches.
 
         Raises:
-            MissingColumnError: there are no frames.
-            IndexError: the model writes a token that has no line.
+            MissingColumnError: the column `frames` is missing.
+            IndexError: the model outputs a token that is not in the vocabulary.
         """
         clips = find_column(task.table, "frames").to_pylist()
         answers = self._model.run([clip[len(clip) // 2] for clip in clips])

@@ -1,6 +1,7 @@
-"""Conversations as the text that a model was made for, by the Jinja template of its tokenizer.
+"""Conversations as text, rendered with the Jinja template of the model's tokenizer.
 
-It knows which characters are of which message. It must not know tokens, nor which are learned.
+The result records which characters belong to which message. The module must not know tokens, or
+which of them are learned.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ _NAMES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
 class ChatError(ValueError):
-    """A conversation can't be rendered, or its text is of no message alone."""
+    """A conversation can't be rendered, or its text can't be split into messages."""
 
 
 class RenderedChat(NamedTuple):
     """A conversation as text.
 
     Attributes:
-        text: all of it.
-        spans: where each part that counts begins and ends, in characters.
+        text: the complete text.
+        spans: start and end of each part of the requested roles, in characters.
     """
 
     text: str
@@ -33,14 +34,14 @@ class RenderedChat(NamedTuple):
 
 
 class ChatTemplate:
-    """A template in a sandbox: it reads what it is given, and nothing else.
+    """A template in a sandbox, without access to anything except its arguments.
 
     Args:
-        source: Jinja.
-        names: of special tokens, such as `eos_token`.
+        source: Jinja source.
+        names: special tokens by name, such as `eos_token`.
 
     Raises:
-        ChatError: it is no template.
+        ChatError: the source is not a valid template.
     """
 
     def __init__(self, source: str, names: Mapping[str, str]) -> None:
@@ -61,11 +62,12 @@ class ChatTemplate:
     def render(self, messages: Messages, roles: Collection[str]) -> RenderedChat:
         """Return a conversation as text, with the parts of some roles.
 
-        A part is what its message adds to those before it and what prompts for it.
+        A part is the text that a message adds after the earlier messages and their generation
+        prompt.
 
         Raises:
-            ChatError: the template refuses it, or renders a message in another way where others
-                follow, so that no part of the text is of that message alone.
+            ChatError: the template rejects the conversation, or renders a message differently if
+                other messages follow, so that the message has no part of its own.
         """
         text = self._render(messages, is_prompt=False)
         spans = []
@@ -75,7 +77,7 @@ class ChatTemplate:
             before = self._render(messages[:at], is_prompt=True)
             after = self._render(messages[: at + 1], is_prompt=False)
             if not (after.startswith(before) and text.startswith(after)):
-                msg = f"the template renders message {at} in another way where others follow"
+                msg = f"the template renders message {at} differently if other messages follow"
                 raise ChatError(msg)
             spans.append((len(before), len(after)))
         return RenderedChat(text, spans)
@@ -96,8 +98,8 @@ def read_template(path: str) -> ChatTemplate:
     """Return the template of a `tokenizer_config.json`.
 
     Raises:
-        ChatError: it has none, or several.
-        UnreadableFileError: it can't be read.
+        ChatError: the file has no template, or several.
+        UnreadableFileError: the file can't be read.
     """
     with open_binary(path) as file:
         content = file.read()
@@ -118,7 +120,7 @@ def read_template(path: str) -> ChatTemplate:
     return ChatTemplate(source, texts)
 
 
-def _format_json(value: object, **options: Any) -> str:  # noqa: ANN401 - as Jinja's own has it
+def _format_json(value: object, **options: Any) -> str:  # noqa: ANN401 - same signature as Jinja's filter
     return json.dumps(value, ensure_ascii=False, **options)
 
 

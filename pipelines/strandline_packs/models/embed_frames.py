@@ -1,4 +1,4 @@
-"""The stage `embed-frames`: where a clip stands in the space of a model of pictures."""
+"""The stage `embed-frames`: embeddings of clips, from an image model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strandline_packs.models.onnx_models import ModelStage
 
 
 class EmbedFrames(ModelStage):
-    """Adds `embedding`: the mean of what a model makes of a clip's `frames`, of length one."""
+    """Adds `embedding`: the mean of the model's outputs for a clip's `frames`, of length 1."""
 
     keeps_columns = True
     adds_columns = ("embedding",)
@@ -24,7 +24,7 @@ class EmbedFrames(ModelStage):
         """Embed every clip; the frames of all clips of the task share batches.
 
         Raises:
-            MissingColumnError: there are no frames.
+            MissingColumnError: the column `frames` is missing.
         """
         np = import_module("numpy")
         clips = find_column(task.table, "frames").to_pylist()

@@ -1,6 +1,6 @@
-"""Files of models: how parameters name them, and where a worker finds them or its node's copy.
+"""Model files: the parameters that name them, and a node's copies of files at URLs.
 
-It knows paths and digests, nothing of what a model was made for or what runs it.
+The module handles paths and digests. It must not know the purpose of a model or its runtime.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHUNK = 1 << 20
 
 
 class _Digest(Protocol):
-    """What digests bytes."""
+    """Interface of a hash object."""
 
     def update(self, data: bytes, /) -> None: ...
 
@@ -33,17 +33,20 @@ class _Digest(Protocol):
 
 
 class ModelError(Exception):
-    """A model that can't be used for what it was named for."""
+    """A model is unusable for its purpose."""
 
 
 class ModelFileParams(Stage.Params):
-    """Which model. It is read when the pipeline is planned, with all else that a place names."""
+    """The model file.
+
+    Planning the pipeline digests this file and all files that `list_places` names.
+    """
 
     model: str = Field(
         min_length=1,
         description="File of the model on a disk of the workers, or a URL that each node "
         "copies once; `{stdlib}` and `{site-packages}` stand for this interpreter's folders. "
-        "What is in it is part of the fingerprint.",
+        "Its content is part of the fingerprint.",
     )
     _digests: dict[str, str] = PrivateAttr(default_factory=dict)
 
@@ -56,41 +59,41 @@ class ModelFileParams(Stage.Params):
 
     @property
     def digests(self) -> dict[str, str]:
-        """Of each file that the pipeline was planned with, by its parameter."""
+        """Digests of the files at planning time, by parameter."""
         return dict(self._digests)
 
     @property
     def digest(self) -> str:
-        """Of the model that the pipeline was planned with."""
+        """Digest of the model at planning time."""
         return self._digests["model"]
 
     def list_places(self) -> Iterable[tuple[str, str]]:
-        """Return where the model is."""
+        """Return the location of the model."""
         return [("model", self.model)]
 
 
 def find_model(path: str, digest: str, suffix: str = "") -> Path:
-    """Return a model's file: the one that `path` names, or this node's copy of what a URL names.
+    """Return the path of a model's file, or of this node's copy if `path` is a URL.
 
     Raises:
-        ModelError: there is none, or a URL's is not the one that the pipeline was planned with.
-        OSError: it can't be read, or not written here.
+        ModelError: the file is missing, or the file at a URL changed since planning.
+        OSError: the file can't be read, or the copy can't be written.
     """
     if is_url(path):
         return copy_model(path, digest, suffix)
     file = Path(expand_placeholder(path))
     if not file.is_file():
-        msg = f"{path}: there is no such file; it must be on a disk of the worker"
+        msg = f"{path}: no such file; the model must be on a disk of the worker"
         raise ModelError(msg)
     return file
 
 
 def copy_model(path: str, digest: str, suffix: str) -> Path:
-    """Return the copy of a model on this node, made where there is none yet.
+    """Return this node's copy of a model, and create the copy if needed.
 
     Raises:
-        ModelError: it is not the one that the pipeline was planned with.
-        OSError: it can't be read, or not written here.
+        ModelError: the model changed since planning.
+        OSError: the model can't be read, or the copy can't be written.
     """
     state = blake2b(digest_size=16)
     copy = _copy_once(path, _find_copies() / f"{digest}{suffix}", state, digest)
@@ -101,11 +104,11 @@ def copy_model(path: str, digest: str, suffix: str) -> Path:
 
 
 def copy_weights(url: str, digest: str) -> Path:
-    """Return the copy on this node of weights that were named with their SHA-256.
+    """Return this node's copy of weights that are named with their SHA-256.
 
     Raises:
-        ModelError: they are others.
-        OSError: they can't be read, or not written here.
+        ModelError: the weights have another digest.
+        OSError: the weights can't be read, or the copy can't be written.
     """
     state = sha256()
     suffix = PurePosixPath(urlsplit(url).path).suffix
@@ -123,14 +126,14 @@ def _find_copies() -> Path:
 
 
 def _copy_once(path: str, copy: Path, state: _Digest, digest: str) -> Path | None:
-    """Return the copy of a file; None: its digest is another.
+    """Return the copy of a file, or None if the file has another digest.
 
-    Of workers that begin at once one copies, and the others wait for it.
+    If several workers start at once, one copies the file, and the others wait.
     """
     if copy.is_file():
         return copy
     with copy.with_suffix(".lock").open("ab") as lock, locking(lock.fileno(), fcntl.LOCK_EX):
-        if copy.is_file():  # by whoever had the lock
+        if copy.is_file():  # copied by the previous holder of the lock
             return copy
         with tempfile.NamedTemporaryFile(dir=copy.parent, suffix=".part", delete=False) as part:
             try:
@@ -138,11 +141,11 @@ def _copy_once(path: str, copy: Path, state: _Digest, digest: str) -> Path | Non
                     while chunk := file.read(_CHUNK):
                         state.update(chunk)
                         part.write(chunk)
-            except BaseException:  # weights may fill a disk
+            except BaseException:  # leave no partial copy: weights may fill a disk
                 Path(part.name).unlink()
                 raise
         if state.hexdigest() != digest:
             Path(part.name).unlink()
             return None
-        Path(part.name).rename(copy)  # whole or absent, also where a process dies
+        Path(part.name).rename(copy)  # atomic: a crash leaves no partial copy
     return copy

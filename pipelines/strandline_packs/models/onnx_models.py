@@ -1,6 +1,6 @@
-"""Models of pictures as ONNX files: stages that have one, and what it is given.
+"""Image models as ONNX files: the base of stages with a model, and the model's input.
 
-It knows pictures and arrays, nothing of what a model was made for.
+The module handles pictures and arrays. It must not know the purpose of a model.
 """
 
 from __future__ import annotations
@@ -27,30 +27,32 @@ _AXES = 4  # pictures, colours, height, width
 
 
 class ModelParams(SessionParams, ModelFileParams):
-    """Which model, and what it is given."""
+    """The model and its input."""
 
     model: str = Field(
         min_length=1,
-        description="ONNX file at a path or fsspec URL; its one input takes pictures × 3 × height "
-        "× width of 32-bit floats. What is in it is part of the fingerprint.",
+        description="ONNX file at a path or fsspec URL; its only input is pictures × 3 × height × "
+        "width of 32-bit floats. The file's content is part of the fingerprint.",
     )
     batch: int = Field(
-        default=16, ge=1, description="Pictures of one call, of all clips of a task."
+        default=16, ge=1, description="Pictures per call, across all clips of a task."
     )
     size: tuple[int, int] | None = Field(
         default=None,
-        description="Width and height of pictures, where the model leaves them open.",
+        description="Width and height of pictures, if the model accepts any size.",
     )
     mean: tuple[float, float, float] = Field(
-        default=_IMAGENET[0], description="Taken from red, green and blue, which are from 0 to 1."
+        default=_IMAGENET[0],
+        description="Subtracted from red, green and blue, which range from 0 to 1.",
     )
     deviation: tuple[float, float, float] = Field(
-        default=_IMAGENET[1], description="What is left is divided by."
+        default=_IMAGENET[1],
+        description="Divisors of red, green and blue, after subtracting `mean`.",
     )
 
 
 class ModelStage(Stage):
-    """What stages with a model share: it is copied once a node and warm before the first task."""
+    """Base of stages with a model, copied once to each node and warmed up before the first task."""
 
     Params = ModelParams
     params: ModelParams
@@ -62,21 +64,21 @@ class ModelStage(Stage):
         return self.params.digests
 
     def setup_on_node(self) -> None:
-        """Copy the model to the node's disk, from which its workers load it."""
+        """Copy the model to the node's disk, from which the node's workers load the model."""
         copy_model(self.params.model, self.params.digest, ".onnx")
 
     def setup(self) -> None:
-        """Load the model, and run it once, since the first call is the slowest."""
+        """Load the model, and run it once, because the first call is the slowest."""
         path = copy_model(self.params.model, self.params.digest, ".onnx")
         self._model = OnnxModel(self.params, path)
         self._model.warm_up()
 
 
 class OnnxModel:
-    """A model that is loaded, and takes pictures.
+    """A loaded model for pictures.
 
     Raises:
-        ModelError: it has other inputs than pictures, or the device is not there.
+        ModelError: the model's input is not a batch of pictures, or the device is unavailable.
     """
 
     def __init__(self, params: ModelParams, path: Path) -> None:
@@ -95,18 +97,18 @@ class OnnxModel:
         if all(isinstance(side, int) for side in sides):
             return inputs[0].name, sides
         if params.size is None:
-            msg = f"{params.model}: it takes pictures of any size; say in `size` which they get"
+            msg = f"{params.model}: it takes pictures of any size; set their size in `size`"
             raise ModelError(msg)
         return inputs[0].name, params.size
 
     def warm_up(self) -> None:
-        """Run it on one black picture."""
+        """Run the model on one black picture."""
         width, height = self._size
         black = {"width": width, "height": height, "rgb": bytes(3 * width * height)}
         list(self.run([black]))
 
     def run(self, pictures: Sequence[Picture]) -> Iterator[Any]:
-        """Yield the first output of each picture, in batches that are filled across clips."""
+        """Yield the first output for each picture, in batches that span clips."""
         np = import_module("numpy")
         for at in range(0, len(pictures), self._params.batch):
             batch = np.stack(

@@ -1,8 +1,8 @@
-"""Sessions of ONNX Runtime: on which device a model runs, and how it is loaded.
+"""Sessions of ONNX Runtime: choice of the device, and loading of a model.
 
-It knows files and devices, nothing of what goes in or comes out. ONNX Runtime is loaded in the
-workers. What runs on CUDA is written after its documents and was not tried: no machine of the
-project's has a GPU.
+The module handles files and devices. It must not know inputs or outputs. Only workers load ONNX
+Runtime. The CUDA part follows the documentation and is untested: no machine of the project has a
+GPU.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strandline_packs.models.model_files import ModelError
 
 
 class Device(StrEnum):
-    """Where a model runs."""
+    """The device of a model."""
 
     AUTO = "auto"
     CPU = "cpu"
@@ -29,21 +29,21 @@ class Device(StrEnum):
 
 
 class SessionParams(Stage.Params):
-    """Where a model runs."""
+    """The device of a model, and its threads."""
 
     device: Device = Field(
         default=Device.AUTO,
-        description="`cpu`, `cuda`, or `auto`: CUDA in a worker that was given a GPU "
-        "(`resources.gpu`, which may be a fraction) and has onnxruntime-gpu, else the CPU.",
+        description="`cpu`, `cuda`, or `auto`: CUDA if the worker has a GPU "
+        "(`resources.gpu`, which may be a fraction) and onnxruntime-gpu, otherwise the CPU.",
     )
     threads: int = Field(default=1, ge=1, description="Threads of a worker on the CPU.")
 
 
 def open_session(path: Path, name: str, params: SessionParams) -> Any:  # noqa: ANN401 - ONNX Runtime's
-    """Return a session for a model where its parameters and the worker's environment say.
+    """Return a session for a model, on the device chosen by the parameters and the environment.
 
     Raises:
-        ModelError: it can't be loaded, or the device is not there.
+        ModelError: the model can't be loaded, or the device is unavailable.
     """
     available = import_module("onnxruntime").get_available_providers()
     provider = choose_provider(params.device, available, os.environ)
@@ -51,10 +51,10 @@ def open_session(path: Path, name: str, params: SessionParams) -> Any:  # noqa: 
 
 
 def start_session(path: Path, name: str, provider: str, *, threads: int) -> Any:  # noqa: ANN401 - ONNX Runtime's
-    """Return a session of ONNX Runtime for a model, which answers the same each time.
+    """Return a deterministic session of ONNX Runtime for a model.
 
     Raises:
-        ModelError: it can't be loaded; the message calls it `name`.
+        ModelError: the model can't be loaded; the message calls the model `name`.
     """
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()
@@ -64,7 +64,7 @@ def start_session(path: Path, name: str, provider: str, *, threads: int) -> Any:
     options.log_severity_level = 3
     try:
         return runtime.InferenceSession(str(path), options, providers=[provider])
-    except Exception as error:  # it has a class of its own for each thing that is wrong
+    except Exception as error:  # ONNX Runtime has a separate class for each kind of error
         msg = f"{name}: no model that can be loaded ({error})"
         raise ModelError(msg) from error
 
@@ -75,7 +75,7 @@ def choose_provider(
     """Return ONNX Runtime's provider for a device.
 
     Raises:
-        ModelError: CUDA is asked for and not there.
+        ModelError: CUDA is requested but unavailable.
     """
     has_cuda = "CUDAExecutionProvider" in available
     if device is Device.CUDA and not has_cuda:
@@ -88,5 +88,5 @@ def choose_provider(
 
 
 def describe_tensors(tensors: Iterable[Any]) -> str:
-    """Describe what a session takes or gives, such as `x tensor(float) ['pictures', 3]`."""
+    """Describe the inputs or outputs of a session, such as `x tensor(float) ['pictures', 3]`."""
     return ", ".join(f"{each.name} {each.type} {each.shape}" for each in tensors)

@@ -1,4 +1,4 @@
-"""The stage `tokenise-chat`: conversations as tokens, with a mask of those to be learned."""
+"""The stage `tokenise-chat`: conversations as tokens, with a mask of the tokens to learn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TokeniseChat(Stage):
     """Adds `tokens`, `mask` and `token_count` of conversations, by the template of a tokenizer."""
 
     class Params(Stage.Params):
-        """Which tokenizer and template, and which roles are learned."""
+        """The tokenizer, its template, and the roles to learn."""
 
         tokenizer: str = Field(
             min_length=1, description="File or fsspec URL of a tokenizer, `tokenizer.json`."
@@ -39,7 +39,8 @@ class TokeniseChat(Stage):
             description="Column with lists of objects, each with `role` and `content`.",
         )
         roles: tuple[str, ...] = Field(
-            default=("assistant",), description="Roles of the messages that the mask has as true."
+            default=("assistant",),
+            description="Roles of the messages to learn; the mask is true for their tokens.",
         )
         _digests: tuple[str, str] = PrivateAttr(default=("", ""))
 
@@ -50,7 +51,7 @@ class TokeniseChat(Stage):
 
         @property
         def digests(self) -> tuple[str, str]:
-            """Of the tokenizer and of its configuration."""
+            """Digests of the tokenizer and its configuration."""
             return self._digests
 
         def list_places(self) -> Iterable[tuple[str, str]]:
@@ -88,8 +89,8 @@ class TokeniseChat(Stage):
         """Render and tokenise every row; a null is a conversation without messages.
 
         Raises:
-            MissingColumnError: there is no such column.
-            TypeError: it holds no lists of objects.
+            MissingColumnError: the column is missing.
+            TypeError: the column does not hold lists of objects.
             ChatError: a conversation can't be rendered, or has a special token in a message.
         """
         table, column = task.table, find_column(task.table, self.params.column)
@@ -117,14 +118,15 @@ class TokeniseChat(Stage):
             content = str(message.get("content", ""))
             found = next((token for token in self._special if token in content), None)
             if found is not None:
-                # Text that is taken for a mark could end a turn, and speak for another role.
+                # The tokenizer would read the text as a special token, which could end the turn and
+                # start a message of another role.
                 msg = f"message {at} has the special token {found!r} in its text"
                 raise ChatError(msg)
         return self._template.render(known, self.params.roles)
 
 
 def find_mask(chat: RenderedChat, encoding: Encoding) -> list[bool]:
-    """Return for each token whether all of it is in a part that counts."""
+    """Return for each token whether a part of the requested roles contains the whole token."""
     return [
         any(first <= begin < end <= last for first, last in chat.spans)
         for begin, end in encoding.offsets

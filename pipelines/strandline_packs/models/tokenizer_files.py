@@ -1,6 +1,6 @@
-"""Tokenizers as files, as Hugging Face's library writes them.
+"""Tokenizers as files, in the format of Hugging Face's library.
 
-It must not know what is counted or made of their tokens.
+The module must not know the use of tokens.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def read_tokenizer(path: str) -> Tokenizer:
-    """Return the tokenizer of a `tokenizer.json` at a path or URL; it cuts and pads as that says.
+    """Return the tokenizer of a `tokenizer.json`, with the file's truncation and padding.
 
     Raises:
         ImportError: `tokenizers` is not installed.
-        ValueError: the file is no tokenizer.
+        ValueError: the file is not a tokenizer.
     """
-    # A worker has the cores that its pool gives it; a pool of threads would take all.
+    # A worker may use only the cores of its pool, and the library's threads would use all cores.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from tokenizers import Tokenizer  # noqa: PLC0415 - an extra's
 
@@ -30,17 +30,17 @@ def read_tokenizer(path: str) -> Tokenizer:
         content = file.read()
     try:
         return Tokenizer.from_str(content.decode())
-    except Exception as error:  # it raises nothing more particular
+    except Exception as error:  # the library raises plain `Exception`
         msg = f"{Path(path).name}: no tokenizer that can be read ({error})"
         raise ValueError(msg) from error
 
 
 def load_tokenizer(path: str) -> Tokenizer:
-    """Return the tokenizer of a `tokenizer.json` at a path or URL; it cuts and pads nothing.
+    """Return the tokenizer of a `tokenizer.json` at a path or URL, without truncation and padding.
 
     Raises:
         ImportError: `tokenizers` is not installed.
-        ValueError: the file is no tokenizer.
+        ValueError: the file is not a tokenizer.
     """
     tokenizer = read_tokenizer(path)
     tokenizer.no_truncation()
@@ -49,6 +49,6 @@ def load_tokenizer(path: str) -> Tokenizer:
 
 
 def list_special(tokenizer: Tokenizer) -> set[int]:
-    """Return the tokens of a tokenizer that are not for text."""
+    """Return the special tokens of a tokenizer."""
     added = tokenizer.get_added_tokens_decoder()
     return {number for number, token in added.items() if token.special}

@@ -256,7 +256,7 @@ def test_a_prompt_that_is_too_long_is_never_sent(tokenizer: str, way: str) -> No
     sent = {"w1 w2 w3", "w1 w2  w3"} if way == "truncate" else {"w1 w2 w3"}
     assert sent == set(model.asked)
     assert len(rows) == len(sent)
-    expected = [(1, "the prompt has 6 tokens, and may have 4")] if way == "fail" else []
+    expected = [(1, "the prompt has 6 tokens; the limit is 4")] if way == "fail" else []
     assert expected == [(mark.row, mark.msg) for mark in marks]
 
 
@@ -270,7 +270,7 @@ def test_a_task_of_which_no_row_is_left_is_filtered(tokenizer: str) -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"url": "ftp://a"}, "begins with http"),
+        ({"url": "ftp://a"}, "must begin with http"),
         ({"url": "http://me:secret@a/v1"}, "no name, password or query"),
         ({"url": "http://a/v1?key=s"}, "no name, password or query"),
         ({"key": {"env": "sk-123"}}, "never the key itself"),
@@ -279,9 +279,9 @@ def test_a_task_of_which_no_row_is_left_is_filtered(tokenizer: str) -> None:
         ({"parameters": {"stream": True}}, "can't have 'stream'"),
         ({"endpoint": "embeddings", "system": "x"}, "`system` goes with `endpoint: chat`"),
         ({"output": {"schema": {"type": "array"}}}, "of an object"),
-        ({"output": {"schema": {"type": "thing"}}}, "no JSON schema"),
-        ({"output": {"schema": {"type": "object", "properties": {"prompt_tokens": {}}}}}, "twice"),
-        ({"maxPromptTokens": 5}, "given together"),
+        ({"output": {"schema": {"type": "thing"}}}, "not a JSON schema"),
+        ({"output": {"schema": {"type": "object", "properties": {"prompt_tokens": {}}}}}, "adds"),
+        ({"maxPromptTokens": 5}, "need each other"),
     ],
 )
 def test_what_can_t_be_asked_is_named_when_it_is_planned(

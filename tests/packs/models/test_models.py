@@ -120,7 +120,7 @@ def test_what_can_not_be_used_is_told(tmp_path: Path) -> None:
         StageRun("embed-frames", model=str(tmp_path / "text.onnx"))
     free = make_mean(tmp_path / "free.onnx", ("height", "width"))
     with pytest.raises(
-        ModelError, match=r"free.onnx: it takes pictures of any size; say in `size`"
+        ModelError, match=r"free.onnx: it takes pictures of any size; set their size"
     ):
         StageRun("embed-frames", model=free)
     StageRun("embed-frames", model=free, size=[16, 8]).rows(make_clips(["red"]))

@@ -91,7 +91,7 @@ def test_a_template_that_changes_what_was_said_is_refused(tmp_path: Path) -> Non
     """As those do that leave out what a model has thought before its last answer."""
     template = "{% for m in messages %}{{ m.content if loop.last else '...' }}\n{% endfor %}"
     rows = build(("assistant", "one"), ("assistant", "two"))
-    with pytest.raises(ChatError, match="the template renders message 0 in another way where"):
+    with pytest.raises(ChatError, match="the template renders message 0 differently"):
         run(tmp_path, rows, template)
 
 

@@ -1,1 +1,1 @@
-"""Stages that ask models behind servers: requests, their answers, and the log of what was asked."""
+"""Stages that send requests to model servers, and the log of answered requests."""

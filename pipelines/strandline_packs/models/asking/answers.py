@@ -1,6 +1,6 @@
-"""An answer of a server, and the verdicts on it.
+"""Answers of a model server, and verdicts on them.
 
-Pure data. It must not know how a request travels, nor what follows from a verdict.
+Pure data. The module must not know how requests travel, or the consequences of a verdict.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ CONVERSING = frozenset({Endpoint.CHAT, Endpoint.MESSAGES})
 
 
 class PromptError(ValueError):
-    """A row of which no prompt can be made."""
+    """The stage can't build a prompt from a row."""
 
 
 class Reply(NamedTuple):
-    """What came back over HTTP; names of headers in lower case."""
+    """An HTTP response; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -38,12 +38,12 @@ class Reply(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """No whole answer came back.
+    """A request without a complete response.
 
     Attributes:
-        what: happened instead, in a few words.
-        is_late: it took longer than it may.
-        was_sent: the server may have worked on it.
+        what: short description of the failure.
+        is_late: whether the request timed out.
+        was_sent: whether the server may have processed the request.
     """
 
     what: str
@@ -52,14 +52,14 @@ class Unanswered(NamedTuple):
 
 
 class ModelAnswer(NamedTuple):
-    """A whole answer.
+    """A complete answer.
 
     Attributes:
-        text: of the model; empty for an embedding.
+        text: text from the model; empty for an embedding.
         vector: the embedding, 8 bytes a number; None for text.
-        finish: why the model stopped.
-        prompt_tokens, completion_tokens: as the server counts.
-        model: as the server calls it.
+        finish: the model's finish reason.
+        prompt_tokens, completion_tokens: token counts from the server.
+        model: the server's name for the model.
     """
 
     text: str
@@ -74,8 +74,8 @@ class Usage(NamedTuple):
     """Tokens of a request.
 
     Attributes:
-        prompt, completion: as the server counts, or estimated.
-        is_known: the server has reported them.
+        prompt, completion: token counts from the server, or estimates.
+        is_known: whether the server reported the counts.
     """
 
     prompt: int = 0
@@ -84,12 +84,12 @@ class Usage(NamedTuple):
 
 
 class RowFault(NamedTuple):
-    """Why a row has no answer.
+    """Reason for a missing answer of a row.
 
     Attributes:
-        kind: one of a few words, by which they are counted.
+        kind: category of the fault, used in counters.
         message: one sentence.
-        answer: that the server gave, if it is not good; empty if there was none.
+        answer: the rejected answer of the server; empty without an answer.
     """
 
     kind: str
@@ -98,13 +98,13 @@ class RowFault(NamedTuple):
 
 
 class Setback(NamedTuple):
-    """Nothing that says something of the row: it is asked again.
+    """A failed try that is no evidence against the row, so the request is retried.
 
     Attributes:
-        what: came instead.
-        is_busy: the server has too much to do, which is no fault of the request.
-        is_late: it took longer than it may.
-        hold: seconds for which it wants to be left alone; None: it does not say.
+        what: short description of the failure.
+        is_busy: whether the server is overloaded, which is not the request's fault.
+        is_late: whether the request timed out.
+        hold: pause that the server requests, in seconds, or None.
     """
 
     what: str
@@ -114,12 +114,12 @@ class Setback(NamedTuple):
 
 
 class Barred(NamedTuple):
-    """Nothing can be asked here, whatever the row, unless the server answers other rows.
+    """A refusal of all requests, whatever the row, unless the server answers other rows.
 
     Attributes:
-        what: the reason to stop.
-        is_sure: the server gives it in the protocol's form, and not a proxy before it.
-        words: of the server, for a row that is refused alone.
+        what: reason to stop.
+        is_sure: whether the reason came in the protocol's form, and so not from a proxy.
+        words: the server's message, used if only this row is refused.
     """
 
     what: str
@@ -128,7 +128,7 @@ class Barred(NamedTuple):
 
 
 class Unfit(NamedTuple):
-    """The server takes no such request: one row's, or all."""
+    """The server rejects a request as invalid: the request of one row, or all requests."""
 
     what: str
 

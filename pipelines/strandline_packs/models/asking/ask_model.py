@@ -1,4 +1,4 @@
-"""The stage `ask-model`: for each row a request to a server of a model."""
+"""The stage `ask-model`: sends a request to a model server for every row."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ _HIDDEN = "***"
 
 
 class AskModel(Stage):
-    """Adds `answer`, its `answer_finish_reason`, and the tokens of prompt and answer, to each row.
+    """Adds `answer`, `answer_finish_reason`, and the tokens of prompt and answer, to each row.
 
-    Requests that were answered are kept in a log, and not made again. A row without a good answer
-    fails, and `onError` says what follows. A server that is down is waited for.
+    A log keeps answered requests, and the stage does not repeat them. A row without a good answer
+    fails, and `onError` decides about the failure. The stage waits for a server that is down.
     """
 
     Params = AskParams
@@ -91,7 +91,7 @@ class AskModel(Stage):
         return asking
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return the cost of tokens; None without prices."""
+        """Return the cost of tokens, or None without prices."""
         return self.params.price(prompt_tokens, completion_tokens)
 
     def digest_inputs(self) -> dict[str, str]:
@@ -99,12 +99,12 @@ class AskModel(Stage):
         return dict(self.params.digests)
 
     def setup(self) -> None:
-        """Read the key, and make ready what connects to the server, which is not asked yet.
+        """Read the key, and prepare the connection to the server without sending a request.
 
         Raises:
             ValueError: the variable of the key is not set.
             ImportError: a package is missing.
-            StageStoppedError: a server of the stage's own does not start.
+            StageStoppedError: the stage's own server does not start.
         """
         self._key = self.params.read_key()
         clock = Clock(time.monotonic, asyncio.sleep, random.random, time.time)
@@ -124,7 +124,7 @@ class AskModel(Stage):
         name = f"{self._name}: {params.server}"
         render = partial(render_command, fetch_weights(params.serve, name), params.model)
         own = EngineTerms(name, params.serve.ready_within)
-        # The loop's thread has the server, and must not keep the stage alive by it.
+        # The loop's thread references the server, and must not keep the stage alive through it.
         report = partial(_report_to, weakref.WeakMethod(self._notify))
         return OwnServer(render, connect, own, clock, report)
 
@@ -154,14 +154,14 @@ class AskModel(Stage):
         return False
 
     def process(self, task: Task) -> Task | list[Slot] | None:
-        """Answer the rows of a task; those that the log has are not asked for.
+        """Answer the rows of a task; requests found in the log are not sent again.
 
         Returns:
-            The task with the rows that have an answer; with a `FailedRow` for each that failed.
+            The task with the answered rows, and a `FailedRow` for each failed row.
 
         Raises:
-            MissingColumnError: a column of the prompt is not there.
-            StageStoppedError: nothing can be asked there, or the server was down for too long.
+            MissingColumnError: a column of the prompt is missing.
+            StageStoppedError: the server refuses all requests, or was down for too long.
         """
         if self._rollout is not None:
             outcomes, reason = self._converse(task, self._rollout), "by the conversation"
@@ -210,7 +210,7 @@ class AskModel(Stage):
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """Wait for the server in the block, and count its requests; errors lose their secrets."""
+        """Wait for the server in the block, count the requests, and remove secrets from errors."""
         try:
             with self.waiting():
                 yield
@@ -223,7 +223,7 @@ class AskModel(Stage):
             self.count(name, number)
 
     def _open_book(self, now: Callable[[], float]) -> AnswerBook | None:
-        """Return the book of the stage's log, or None if it keeps none."""
+        """Return the book of the stage's log, or None without a log."""
         folder, writer = self._locate(self.params.requests), os.urandom(_NONCE_BYTES).hex()
         if folder is None:
             return None
@@ -232,7 +232,7 @@ class AskModel(Stage):
         return AnswerBook(FolderLog(Path(folder), writer), _KEEPING, now, time.time)
 
     def _find_shared(self) -> str | None:
-        """Return the folder for the account, which is never in a store: it is written in place."""
+        """Return the folder of the account, never in a store: the account is updated in place."""
         folder = self._locate(self.params.requests)
         return self._locate(None) if folder is None or is_url(folder) else folder
 
@@ -245,7 +245,7 @@ class AskModel(Stage):
 
     def _notify(self, line: str) -> None:
         hidden = self._hide(line)
-        print(hidden, file=sys.stderr, flush=True)  # noqa: T201 - for readers of a worker's log
+        print(hidden, file=sys.stderr, flush=True)  # noqa: T201 - for readers of the worker's log
         if self.report is not None:
             self.report(hidden)
 

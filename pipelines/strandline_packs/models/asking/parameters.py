@@ -1,6 +1,6 @@
-"""What a pipeline says of a model to be asked: which, how, and what becomes of its answers.
+"""Parameters of `ask-model`: the server and model, the prompt, and the form of the answers.
 
-It is read where the pipeline is planned, so that what can't be asked is named there.
+The pipeline is validated at planning time, so impossible requests are rejected there.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ from strandline_packs.models.asking.questions.schemas import AnswerSchema
 from strandline_packs.models.asking.serving.commands import ServeParams
 from strandline_packs.models.asking.spending.terms import SpendingTerms, SpentTotals, TokenPrices
 
-# The first that is missing names the extra with all of them; aiohttp is another's too.
+# The first missing package determines the extra to install. aiohttp is also part of another extra,
+# so it comes last.
 PACKAGES = ("jinja2", "jsonschema", "aiohttp")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Names that the stage sends itself, or of which it cannot read the answer.
+# Parameters that the stage sets, or whose answers the stage could not read.
 _RESERVED = {
     "model": "`model`",
     "messages": "`prompt` and `system`",
@@ -61,7 +62,7 @@ class _Part(BaseModel):
 
 
 class KeyParams(_Part):
-    """Where the key of a server is."""
+    """Location of a server's key."""
 
     env: str = Field(
         min_length=1,
@@ -72,7 +73,7 @@ class KeyParams(_Part):
     def _check(self) -> Self:
         if not _VARIABLE.fullmatch(self.env):
             msg = "`env` is the name of an environment variable, and never the key itself"
-            raise ValueError(msg)  # and what was written there is not shown
+            raise ValueError(msg)  # without the value, which may be a key
         return self
 
 
@@ -85,7 +86,7 @@ class SchemaFormat(StrEnum):
 
 
 class OutputParams(_Part):
-    """What an answer must be."""
+    """Required form of an answer."""
 
     schema_: dict[str, JsonValue] = Field(
         alias="schema",
@@ -94,45 +95,45 @@ class OutputParams(_Part):
     )
     send_as: SchemaFormat = Field(
         default=SchemaFormat.JSON_SCHEMA,
-        description="How it is sent in `response_format`: `json_schema`, as OpenAI and vLLM have "
-        "it; `json_object`, as llama.cpp has it; or `unsent`, as always with `messages`. It is "
-        "checked in any case.",
+        description="Form of the schema in `response_format`: `json_schema` for OpenAI and vLLM, "
+        "`json_object` for llama.cpp, or `unsent`, which `messages` always uses. Answers are "
+        "validated in any case.",
     )
     repairs: int = Field(
         default=0,
         ge=0,
         le=5,
-        description="Times that the model is told what is wrong with its answer and asked again.",
+        description="Times that an invalid answer is returned to the model for correction.",
     )
 
 
 class TimeoutParams(_Part):
-    """Seconds that are waited for."""
+    """Timeouts of a request, in seconds."""
 
     connect: float = Field(default=10.0, gt=0, description="Seconds to connect.")
-    read: float = Field(default=300.0, gt=0, description="Seconds without a byte.")
-    total: float = Field(default=600.0, gt=0, description="Seconds of a whole request.")
+    read: float = Field(default=300.0, gt=0, description="Seconds without receiving a byte.")
+    total: float = Field(default=600.0, gt=0, description="Seconds for the whole request.")
 
 
 class PriceParams(_Part):
-    """What tokens cost, in any currency."""
+    """Prices of tokens, in any currency."""
 
-    prompt_tokens: float = Field(default=0.0, ge=0, description="Of a million tokens of prompts.")
+    prompt_tokens: float = Field(default=0.0, ge=0, description="Price of a million prompt tokens.")
     completion_tokens: float = Field(
-        default=0.0, ge=0, description="Of a million tokens of answers."
+        default=0.0, ge=0, description="Price of a million answer tokens."
     )
 
 
 class BudgetParams(_Part):
-    """What may be spent in all, by all attempts and runs of the pipeline."""
+    """Spending limits over all attempts and runs of the pipeline."""
 
     requests: int | None = Field(default=None, ge=0, description="Requests that are sent.")
     tokens: int | None = Field(default=None, ge=0, description="Tokens of prompts and answers.")
-    cost: float | None = Field(default=None, ge=0, description="What they cost, by `prices`.")
+    cost: float | None = Field(default=None, ge=0, description="Cost by `prices`.")
 
 
 class AskParams(Stage.Params):
-    """Which model is asked, and what."""
+    """The model, the request, and the limits of spending."""
 
     url: str | None = Field(
         default=None,
@@ -142,8 +143,8 @@ class AskParams(Stage.Params):
     )
     serve: ServeParams | None = Field(
         default=None,
-        description="In place of `url`, a server that each worker starts: `engine`, `model`, "
-        "`args`, and what else it needs.",
+        description="Instead of `url`, a server that each worker starts: `engine`, `model`, "
+        "`args`, and further settings.",
     )
     model: str = Field(min_length=1, description="The model, as the server calls it.")
     endpoint: Endpoint = Field(
@@ -159,7 +160,7 @@ class AskParams(Stage.Params):
     rollout: str | None = Field(
         default=None,
         min_length=1,
-        description="In place of `prompt`, a conversation: `module:function` names an `async def "
+        description="Instead of `prompt`, a conversation: `module:function` names an `async def "
         "function(row, ask)`.",
     )
     system: str | None = Field(
@@ -174,12 +175,12 @@ class AskParams(Stage.Params):
     )
     parameters: dict[str, JsonValue] = Field(
         default_factory=dict,
-        description="What else is sent: `temperature`, `max_tokens`, `seed`, as the server calls "
-        "it.",
+        description="Further fields of the request, in the server's spelling, such as "
+        "`temperature`, `max_tokens` or `seed`.",
     )
     output: OutputParams | None = Field(
         default=None,
-        description="What the answer must be; by default any text. Only with `chat` or `messages`.",
+        description="Form of the answer; by default any text. Only with `chat` or `messages`.",
     )
     into: str = Field(
         default="answer",
@@ -188,14 +189,14 @@ class AskParams(Stage.Params):
         "`answer_prompt_tokens`, `answer_completion_tokens`, and `answer_` with each property.",
     )
     key: KeyParams | None = Field(
-        default=None, description="Where the key is, as `{env: NAME}`; by default none is sent."
+        default=None, description="Location of the key, as `{env: NAME}`; by default no key."
     )
     requests: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder or URL for the log of requests, a path as seen from where the run "
-        "starts; by default `requests` in the "
-        "pipeline's folder on the volume, where the worker reaches it, else none.",
+        description="Folder or URL for the log of requests; paths are resolved when the run "
+        "starts. By default `requests` in the pipeline's folder on the volume, or no log if "
+        "workers can't reach the volume.",
     )
     concurrency: int = Field(
         default=32, ge=1, le=4096, description="Most requests of a worker at a time."
@@ -203,14 +204,14 @@ class AskParams(Stage.Params):
     tries: int = Field(
         default=5,
         ge=1,
-        description="Times that a row is asked for, while the server answers others.",
+        description="Tries of a row while the server answers others.",
     )
     outage_limit: float = Field(
         alias="patience",
         default=600.0,
         gt=0,
-        description="Seconds for which a server that answers nothing is waited for, before the "
-        "attempt ends.",
+        description="Seconds to wait for a server that answers no request, before the attempt "
+        "ends.",
     )
     requests_per_minute: float | None = Field(
         default=None, gt=0, description="Most requests in a minute, of all workers together."
@@ -222,12 +223,12 @@ class AskParams(Stage.Params):
     )
     budget: BudgetParams | None = Field(
         default=None,
-        description="`requests`, `tokens` or `cost` that may be spent. The run ends where one is, "
-        "and goes on when it is raised.",
+        description="Limits of `requests`, `tokens` or `cost`. The run ends at the first limit and "
+        "continues after the limit is raised.",
     )
     prices: PriceParams | None = Field(
         default=None,
-        description="What a million tokens cost: `promptTokens`, `completionTokens`.",
+        description="Prices of a million tokens: `promptTokens`, `completionTokens`.",
     )
     timeouts: TimeoutParams = Field(
         default_factory=TimeoutParams, description="Seconds to wait for an answer."
@@ -242,8 +243,8 @@ class AskParams(Stage.Params):
     )
     too_long: TooLong = Field(
         default=TooLong.FAIL,
-        description="What becomes of a longer one before anything is sent: `truncate`, `drop`, or "
-        "`fail`, which is the row's failure.",
+        description="Treatment of a longer prompt before sending: `truncate`, `drop`, or `fail`, "
+        "which fails the row.",
     )
     _digests: dict[str, str] = PrivateAttr(default_factory=dict)
     _columns: tuple[str, ...] = PrivateAttr(default=())
@@ -251,7 +252,7 @@ class AskParams(Stage.Params):
     @field_validator("requests")
     @classmethod
     def _resolve_requests(cls, value: str | None) -> str | None:
-        """Resolve a path here: a worker has a working directory of its own."""
+        """Resolve a path here, because workers have their own working directories."""
         return value if value is None or is_url(value) else resolve_location(value)
 
     @model_validator(mode="after")
@@ -278,22 +279,22 @@ class AskParams(Stage.Params):
     def _check_url(url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            msg = "`url` begins with http:// or https:// and has a host"
+            msg = "`url` must begin with http:// or https:// and have a host"
             raise ValueError(msg)
         if parts.username or parts.password or parts.query:
-            msg = "`url` has no name, password or query in it; the key comes by `key: {env: NAME}`"
+            msg = "`url` must have no name, password or query; set the key by `key: {env: NAME}`"
             raise ValueError(msg)
 
     def _check_rest(self) -> Self:
         if (self.tokenizer is None) != (self.max_prompt_tokens is None):
-            msg = "`tokenizer` and `maxPromptTokens` are given together, or neither"
+            msg = "`tokenizer` and `maxPromptTokens` need each other"
             raise ValueError(msg)
         if self.budget is not None and self.budget.cost is not None and self.prices is None:
             msg = "`budget.cost` needs `prices`"
             raise ValueError(msg)
         if self.tokenizer is not None:
             self._digests["tokenizer"] = digest_input(self.tokenizer)
-        if not list_missing(PACKAGES):  # else those are named instead
+        if not list_missing(PACKAGES):  # missing packages are reported elsewhere
             self._columns = () if self.prompt is None else Template(self.prompt).columns
             self.read_schema()
         return self
@@ -309,7 +310,7 @@ class AskParams(Stage.Params):
             raise ValueError(msg)
         for name in ("system", "images", "tokenizer"):
             if getattr(self, name):
-                msg = f"`{name}` goes with `prompt`; the function of `rollout` sees to it itself"
+                msg = f"`{name}` goes with `prompt`; the function of `rollout` must handle it"
                 raise ValueError(msg)
         self._digests["rollout"] = digest_rollout(load_rollout(self.rollout))
 
@@ -333,7 +334,7 @@ class AskParams(Stage.Params):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that a prompt is made of, those of pictures among them."""
+        """Columns that the prompt reads, including columns of pictures."""
         own = (*self._columns, *(name.split(".")[0] for name in self.images))
         return tuple(dict.fromkeys(own))
 
@@ -351,21 +352,21 @@ class AskParams(Stage.Params):
         )
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return the cost of tokens; None without prices."""
+        """Return the cost of tokens, or None without prices."""
         if self.prices is None:
             return None
         return SpentTotals(0, prompt_tokens, completion_tokens).price(self.spending.prices)
 
     def read_schema(self) -> AnswerSchema | None:
-        """Return the schema of answers; None where any text is one.
+        """Return the schema of answers, or None if any text is valid.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the schema is invalid.
         """
         return None if self.output is None else AnswerSchema(self.output.schema_, self.into)
 
     def find_response_format(self) -> dict[str, Any]:
-        """Return what the server is told of the schema, as a part of a request's body."""
+        """Return the fields of a request's body that send the schema to the server."""
         is_unsent = self.endpoint is not Endpoint.CHAT
         if self.output is None or is_unsent or self.output.send_as is SchemaFormat.UNSENT:
             return {}
@@ -376,10 +377,10 @@ class AskParams(Stage.Params):
         return {"response_format": {"type": "json_schema", "json_schema": named}}
 
     def read_key(self) -> str | None:
-        """Return the key, from this process' environment; None where none is sent.
+        """Return the key from this process' environment, or None if the server needs no key.
 
         Raises:
-            ValueError: the variable is not set, or can't be a key.
+            ValueError: the variable is not set, or has characters that no key has.
         """
         if self.key is None:
             return None

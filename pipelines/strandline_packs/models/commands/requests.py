@@ -1,4 +1,4 @@
-"""`strandline requests`: what the logs of stages that ask models hold, and what is pruned."""
+"""`strandline requests`: shows, exports and prunes the request logs of stages with models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strandline_api.notation.quantities import parse_duration
 from strandline_packs.models.asking.keeping.log_folders import LogFolder, find_folder
 from strandline_packs.models.asking.spending.account import read_spent
 
-_STORE = "{stage}: its log is at {url}; a rule of the store prunes it"
+_STORE = "{stage}: the log is at {url}; prune it with a lifecycle rule of the store"
 
 
 @click.group("requests")
@@ -36,7 +36,7 @@ def requests() -> None:
 @take_volume
 @take_json
 def list_requests(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
-    """Count what each stage's log has."""
+    """Show the size of each stage's log."""
     plan = read_manifest(file, settings, volume=volume).plan
     shown = [(log, log.measure()) for log in _find_logs(plan, volume)]
     if as_json:
@@ -82,9 +82,9 @@ def _render_spent(log: LogFolder) -> dict[str, Any]:
 @take_manifest
 @take_volume
 def export_requests(file: Path, settings: tuple[str, ...], volume: Path) -> None:
-    """Write what was answered as lines of JSON, each with the digest of its request.
+    """Write the answers as JSON Lines, each with the digest of its request.
 
-    The prompt is not in the log.
+    The log does not contain the prompts.
     """
     plan = read_manifest(file, settings, volume=volume).plan
     for log in _find_logs(plan, volume):
@@ -115,12 +115,12 @@ def export_requests(file: Path, settings: tuple[str, ...], volume: Path) -> None
     required=True,
     metavar="DURATION",
     callback=lambda _context, _option, text: _read_age(text),
-    help="Such as 30d or 12h; 0s takes all.",
+    help="Minimum age, such as 30d or 12h; 0s removes all answers.",
 )
 def prune_requests(file: Path, settings: tuple[str, ...], volume: Path, older_than: float) -> None:
-    """Forget answers that were kept before a time; what they answered is asked for again.
+    """Remove the answers that are older than a duration; later runs request them again.
 
-    A run may go on meanwhile.
+    Pruning during a run is safe.
     """
     plan = read_manifest(file, settings, volume=volume).plan
     before = time.time() - older_than

@@ -1,1 +1,1 @@
-"""Keeps answers, and finds them by their requests: on a disk, or in a store."""
+"""The log of answers, on a disk or in a store, and the lookup of answers by request."""

@@ -1,7 +1,7 @@
-"""The answers of a log by the digests of their requests, and answers that are to be kept in it.
+"""Lookup of answers in a log by the digests of the requests, and new answers for the log.
 
-In memory are the positions of answers and no answers: an embedding takes as much memory as hundreds
-of positions. It must not know whether the log is on a disk or in a store.
+Memory holds the positions of answers instead of the answers: an embedding needs as much memory as
+hundreds of positions. The module must not know whether the log is on a disk or in a store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from strandline_packs.models.asking.keeping.log_blocks import (
 from strandline_packs.models.asking.keeping.request_log import LogPart, RequestLog
 from strandline_packs.models.asking.verdicts.messages import find_answer_fault
 
-_START_BITS = 40  # bits of a position for the start; the part's number is above them
+_START_BITS = 40  # low bits of a position: the start; the high bits are the number of the part
 _STARTS = (1 << _START_BITS) - 1
 _LOOK_SHARE = 20  # pause before the next look, in durations of the last one
 _URGENT_SECONDS = 0.25  # after which answers are durable while the run stops
@@ -35,12 +35,12 @@ _Found = TypeVar("_Found")
 
 
 class KeepingTerms(NamedTuple):
-    """When answers are written and made durable.
+    """Conditions for writing answers and making them durable.
 
     Attributes:
-        group: answers after which they are made durable.
-        seconds: after which fewer answers are.
-        is_eager: an answer is written at once, which makes it survive the process.
+        group: number of answers that triggers a sync.
+        seconds: time after which fewer answers are synced too.
+        is_eager: whether answers are written at once, so that they survive the process.
     """
 
     group: int
@@ -49,7 +49,7 @@ class KeepingTerms(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """How far a part was read: its number, identity and bytes."""
+    """Progress in a part: its number and identity, and the bytes that were read."""
 
     number: int
     identity: int
@@ -57,13 +57,13 @@ class _Scan(NamedTuple):
 
 
 class AnswerBook:
-    """Finds and keeps answers by the digests of their requests.
+    """Stores answers, and finds them by the digests of their requests.
 
     Args:
-        log: of all processes.
-        keeping: when answers are written.
-        now: seconds from any fixed point.
-        time: seconds since the epoch.
+        log: log of all processes.
+        keeping: conditions for writing answers.
+        now: clock in seconds from any fixed point.
+        time: clock in seconds since the epoch.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class AnswerBook:
         self._log, self._keeping = log, keeping
         self._now, self._time = now, time
         self._index = AnswerIndex()
-        self._parts: list[LogPart] = []  # by their numbers
+        self._parts: list[LogPart] = []  # by part number
         self._scans: dict[str, _Scan] = {}
         self._look_at = float("-inf")
         self._waiting: dict[bytes, PackedEntry] = {}
@@ -85,7 +85,7 @@ class AnswerBook:
         self._began = 0.0
 
     def find(self, digests: Collection[bytes]) -> dict[bytes, ModelAnswer]:
-        """Return the answers to requests, as far as the log of any worker has them.
+        """Return the logged answers to requests, from the logs of all workers.
 
         Raises:
             VolumeError: the log can't be read.
@@ -111,7 +111,7 @@ class AnswerBook:
         self._bytes += len(packed.content)
 
     def remind(self, *, is_urgent: bool = False) -> None:
-        """Write what is to be written by now, and make it durable if it is due.
+        """Write new answers according to the terms, and make them durable when due.
 
         Args:
             is_urgent: the process may end at any moment.
@@ -180,7 +180,7 @@ class AnswerBook:
             return part, list(find_blocks(reader, start, part.size))
 
     def _number(self, part: LogPart) -> int:
-        """Return the number of a part, which it keeps when it grows or is replaced."""
+        """Return the number of a part; a part that grows or is replaced keeps its number."""
         scan = self._scans.get(part.name)
         if scan is None:
             self._parts.append(part)
@@ -216,7 +216,7 @@ class AnswerBook:
 
 
 class ConversationStore:
-    """The answers of a book, or those of one task if there is no book.
+    """The answers of a book, or those of one task without a book.
 
     Attributes:
         hits: answers that were found.
@@ -230,7 +230,7 @@ class ConversationStore:
             book.find(())  # the first look may take long, and must not hold the loop up
 
     def find(self, digest: bytes) -> ModelAnswer | None:
-        """Return the answer to a request, or None if there is none yet.
+        """Return the answer to a request, or None if the request has no answer yet.
 
         Raises:
             VolumeError: the log can't be read.

@@ -1,4 +1,4 @@
-"""Where the answers of a log lie, by the digests of their requests: 16 bytes an answer. Pure."""
+"""Positions of a log's answers by the digests of the requests: 16 bytes for each answer. Pure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class _SortedRun(NamedTuple):
 
 
 class AnswerIndex:
-    """Places by digests.
+    """Positions by digest.
 
     A key is only the first half of a digest, and a digest may have several positions: the caller
-    compares what it reads there.
+    compares the full digests in the log.
 
     Args:
-        sealed: keys after which their positions are sorted and packed.
+        sealed: number of keys after which the recent positions are sorted and packed.
     """
 
     def __init__(self, sealed: int = 1 << 16) -> None:
@@ -40,7 +40,7 @@ class AnswerIndex:
             self._seal()
 
     def find(self, digest: bytes) -> list[int]:
-        """Return the positions that a digest may have, recent ones first."""
+        """Return the possible positions of a digest, the recent ones first."""
         key = _make_key(digest)
         found = self._recent.get(key, [])[::-1]
         for keys, positions in reversed(self._runs):

@@ -1,8 +1,8 @@
-"""Blocks of the request log: how answers become bytes, and how damaged bytes are skipped.
+"""Blocks of the request log: encoding of answers, and recovery from damaged bytes.
 
-A block has a directory of its digests in front of its answers, so that a reader can index a log
-without reading the answers. Each answer has a checksum of its own. Blocks of the previous layout
-hold their digests inside compressed content. Pure: readers of bytes are arguments.
+A block starts with a directory of digests, so a reader can index a log without reading the answers.
+Each answer has its own checksum. Blocks of the previous layout store the digests inside compressed
+content. Pure: readers of bytes are arguments.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _MAGICS = (_MAGIC, _OLD_MAGIC)
 _CHECK_BYTES = 8
 _NO_CHECK = bytes(_CHECK_BYTES)
 _HEAD = Struct(">4sII8s")  # magic, answers, bytes of all answers, checksum of the directory
-_ROW = Struct(">16sI8s")  # digest of the request, bytes of its answer, and their checksum
-_CHECKED_BYTES = _HEAD.size - _CHECK_BYTES  # of the head
+_ROW = Struct(">16sI8s")  # digest of the request, then length and checksum of the answer
+_CHECKED_BYTES = _HEAD.size - _CHECK_BYTES  # bytes of the head before its checksum
 _FRONT_BYTES = _HEAD.size + _ROW.size  # head and directory of a block with one answer
-_OLD_HEAD = Struct(">4sI8s")  # magic, bytes of the content, and their checksum
+_OLD_HEAD = Struct(">4sI8s")  # magic, then length and checksum of the content
 _STRIDE = 1 << 16
 _LEVEL = 1  # level of compression: answers are short, and compressed one by one
-PACKED_TOGETHER = 64  # answers of a block that is written anew
+PACKED_TOGETHER = 64  # answers of a block that pruning rewrites
 
 
 class LogEntry(NamedTuple):
     """An answered request.
 
     Attributes:
-        digest: of the request.
-        time: when the answer was kept, in seconds since the epoch.
-        answer: of the model.
+        digest: digest of the request.
+        time: when the answer was logged, in seconds since the epoch.
+        answer: answer of the model.
     """
 
     digest: bytes
@@ -49,18 +49,18 @@ class LogEntry(NamedTuple):
 
 
 class PackedEntry(NamedTuple):
-    """The digest of a request, and its answer as bytes."""
+    """The digest of a request with the encoded answer."""
 
     digest: bytes
     content: bytes
 
 
 class LogBlock(NamedTuple):
-    """A whole block.
+    """A complete block.
 
     Attributes:
-        start, end: where it lies in its log.
-        digests: of its requests.
+        start, end: byte range of the block in the log.
+        digests: digests of the requests.
     """
 
     start: int
@@ -76,11 +76,11 @@ class _Directory(NamedTuple):
 
 
 class ReadWindow:
-    """Reads ahead, because neighbouring blocks are mostly read one after the other.
+    """Reads ahead, because readers usually visit neighbouring blocks in order.
 
     Args:
-        reader: returns at most so many bytes from a position on.
-        ahead: bytes to read at least.
+        reader: returns up to a number of bytes from a position.
+        ahead: minimum number of bytes to read.
     """
 
     def __init__(self, reader: Reader, ahead: int) -> None:
@@ -97,7 +97,7 @@ class ReadWindow:
 
 
 def pack(entry: LogEntry) -> PackedEntry:
-    """Return an entry with its answer as bytes."""
+    """Return an entry with its answer encoded."""
     fields = (each.tolist() if isinstance(each, array) else each for each in entry.answer)
     row = json.dumps([entry.time, *fields], separators=(",", ":"))
     return PackedEntry(entry.digest, zlib.compress(row.encode(), _LEVEL))
@@ -126,11 +126,11 @@ def build_blocks(entries: Sequence[PackedEntry]) -> Iterator[bytes]:
 
 
 def find_blocks(reader: Reader, start: int, size: int) -> Iterator[LogBlock]:
-    """Yield the whole blocks of a log; damaged bytes between them are skipped.
+    """Yield the complete blocks of a log, and skip damaged bytes between blocks.
 
     Args:
-        start: where a block begins, or damaged bytes.
-        size: bytes of the log.
+        start: start of a block or of damaged bytes.
+        size: size of the log in bytes.
     """
     at: int | None = start
     while at is not None and at < size:
@@ -145,11 +145,11 @@ def find_blocks(reader: Reader, start: int, size: int) -> Iterator[LogBlock]:
 def read_entries(
     reader: Reader, start: int, size: int, wanted: Collection[bytes] | None = None
 ) -> Iterator[LogEntry]:
-    """Yield the entries of a block; damaged ones are skipped.
+    """Yield the entries of a block, without damaged entries.
 
     Args:
-        start: where the block begins; there may be another by now, or none.
-        size: bytes of the log.
+        start: start of the block; the log may have changed since the position was recorded.
+        size: size of the log in bytes.
         wanted: digests of the entries to read; None for all.
     """
     directory = _read_directory(reader, start, size)
@@ -169,13 +169,13 @@ def read_entries(
 def read_all(
     reader: Reader, start: int, size: int
 ) -> Iterator[tuple[LogBlock, Iterable[LogEntry]]]:
-    """Yield the whole blocks of a log, each with its entries."""
+    """Yield the complete blocks of a log with their entries."""
     for block in find_blocks(reader, start, size):
         yield block, read_entries(reader, block.start, size)
 
 
 def _open_block(reader: Reader, start: int, size: int) -> LogBlock | None:
-    """Return the block at a position, or None if there is no whole one."""
+    """Return the block at a position, or None without a complete block."""
     directory = _read_directory(reader, start, size)
     if directory is not None:
         rows = list(_ROW.iter_unpack(directory.rows))
@@ -188,8 +188,8 @@ def _open_block(reader: Reader, start: int, size: int) -> LogBlock | None:
 
 
 def _read_directory(reader: Reader, start: int, size: int) -> _Directory | None:
-    """Return the directory of a block, or None if there is no whole block of this layout."""
-    data = reader(start, _FRONT_BYTES)  # all of it, if the block has one answer
+    """Return the directory of a block, or None without a complete block of the current layout."""
+    data = reader(start, _FRONT_BYTES)  # the whole directory, if the block has one answer
     if len(data) < _HEAD.size or not data.startswith(_MAGIC):
         return None
     _, count, length, check = _HEAD.unpack_from(data)
@@ -233,15 +233,15 @@ def _build_answer(fields: Sequence[Any]) -> ModelAnswer:
     return ModelAnswer(text, None if vector is None else array("d", vector), *rest)
 
 
-def _read_json(content: bytes) -> Any:  # noqa: ANN401 - whatever the bytes hold
+def _read_json(content: bytes) -> Any:  # noqa: ANN401 - any JSON value
     try:
         return orjson.loads(content)
-    except orjson.JSONDecodeError:  # half a character, or a number that is none
+    except orjson.JSONDecodeError:  # an unpaired surrogate, NaN or infinity, which orjson rejects
         return json.loads(content)
 
 
 def _find_magic(reader: Reader, start: int, size: int) -> int | None:
-    """Return where the next block may begin, or None if none can."""
+    """Return the next possible start of a block, or None."""
     for at in range(start, size, _STRIDE):
         data = reader(at, _STRIDE + _MAGIC_BYTES - 1)
         found = [where for magic in _MAGICS if (where := data.find(magic)) >= 0]

@@ -1,6 +1,7 @@
-"""Where the logs of a stage lie, what is in them, and what is pruned.
+"""Locations, contents and pruning of a stage's logs.
 
-It knows files; a log in a store is only named. It must not know who asks.
+Only logs in files are read here; a log in a store is only named. The module must not know the
+callers that send requests.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from strandline_packs.models.asking.spending.terms import (
 
 
 class LogSize(NamedTuple):
-    """Answers in the log of a stage, its files, and bytes on the disk."""
+    """Size of a stage's log: answers, files, and bytes on the disk."""
 
     requests: int
     files: int
@@ -37,14 +38,14 @@ class LogSize(NamedTuple):
 
 
 class LogFolder(NamedTuple):
-    """The folder with the logs of a stage, and the prices that it has for tokens."""
+    """The folder with the logs of a stage, and the stage's token prices."""
 
     stage: str
     path: Path
     prices: TokenPrices | None = None
 
     def measure(self) -> LogSize:
-        """Return the size of the log; of a damaged file the readable blocks count.
+        """Return the size of the log; in a damaged file, only readable blocks count.
 
         Raises:
             VolumeError: a file can't be read.
@@ -57,7 +58,7 @@ class LogFolder(NamedTuple):
         return size
 
     def count_spent(self) -> SpentTotals:
-        """Return what the answers in the logs have cost, as far as they can be read.
+        """Return the usage of all readable answers in the logs.
 
         Raises:
             VolumeError: a log can't be read.
@@ -71,7 +72,7 @@ class LogFolder(NamedTuple):
         return spent
 
     def read(self) -> Iterator[LogEntry]:
-        """Yield what was answered, source by source, as far as it can be read.
+        """Yield the readable entries of the logs, file by file.
 
         Raises:
             VolumeError: a log can't be read.
@@ -80,7 +81,7 @@ class LogFolder(NamedTuple):
             yield from FileLog(file).read()
 
     def prune(self, before: float) -> int:
-        """Take out what was kept before a time, and return how many requests that were.
+        """Remove the entries from before a time, and return the number of removed requests.
 
         Raises:
             VolumeError: a log can't be read or written.
@@ -89,11 +90,11 @@ class LogFolder(NamedTuple):
 
 
 def locate_log(requests: str | None, volume_folder: Path | None, stage: str) -> str | None:
-    """Return the folder or URL of a stage's logs; None: it keeps none.
+    """Return the folder or URL of a stage's logs, or None if the stage keeps no log.
 
     Args:
-        requests: as the pipeline says.
-        volume_folder: the pipeline's own on the volume.
+        requests: location from the pipeline, or None.
+        volume_folder: the pipeline's folder on the volume.
     """
     if requests is not None:
         return requests
@@ -103,15 +104,15 @@ def locate_log(requests: str | None, volume_folder: Path | None, stage: str) -> 
 def open_account(
     folder: str | None, terms: SpendingTerms, name: str, time: Callable[[], float]
 ) -> Account:
-    """Return the account of a stage, which lies with its logs.
+    """Return the account of a stage, a file next to the stage's logs.
 
     Args:
-        folder: of the logs on the volume, or another that is shared; None is refused.
-        name: of the stage, in messages.
-        time: seconds since the epoch.
+        folder: folder that all workers share, usually with the logs on the volume.
+        name: name of the stage in messages.
+        time: clock in seconds since the epoch.
 
     Raises:
-        ValueError: no folder is shared by the workers.
+        ValueError: `folder` is None.
     """
     if folder is None:
         msg = (
@@ -124,7 +125,7 @@ def open_account(
 
 
 def find_folder(stage: Stage, name: str, volume_folder: Path) -> LogFolder | str | None:
-    """Return the folder of a stage's logs, or their URL; None: it asks no model."""
+    """Return the folder or URL of a stage's logs, or None if the stage has no log."""
     if not isinstance(stage.params, AskParams):
         return None
     found = locate_log(stage.params.requests, volume_folder, name)

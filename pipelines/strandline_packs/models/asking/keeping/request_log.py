@@ -1,7 +1,7 @@
 """The log of answered requests on a disk: files of blocks, in a folder that workers share.
 
-Each process appends to a file of its own, and all of them read every file. The
-previous layout, a file for each source, is read in the same way. It must not know rows or servers.
+Each process appends to its own file and reads all files. Files of the previous layout, one for each
+source, are read in the same way. The module must not know rows or servers.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class LogPart(NamedTuple):
     """A part of a log: a file, or an object in a store.
 
     Attributes:
-        name: of the part.
-        identity: differs if the part was replaced by another one of the same name.
-        size: bytes of it.
+        name: name of the part.
+        identity: changes if another part replaces this one under the same name.
+        size: size in bytes.
     """
 
     name: str
@@ -48,14 +48,14 @@ class LogPart(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """Where a block was appended: the part by now, and the block's first byte."""
+    """Result of appending a block: the part after the append, and the position of the block."""
 
     part: LogPart
     start: int
 
 
 class RequestLog(Protocol):
-    """A log of any process: it reads all parts and appends to its own."""
+    """The log of a process, which reads the parts of all processes and appends to its own part."""
 
     threads: int
 
@@ -76,18 +76,18 @@ class FileLog:
     """A file of a log.
 
     Args:
-        path: of the file; the first block creates it.
+        path: path of the file; the first block creates the file.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._read = 0  # bytes that were handed out
-        self._end = 0  # of the last whole block that is known
+        self._end = 0  # end of the last complete block, as of the last check
         self._identity = 0
         self._handle: int | None = None
 
     def read(self) -> Iterator[LogEntry]:
-        """Yield the entries that were appended since the last call; damaged ones are skipped.
+        """Yield the entries appended since the last call, without damaged entries.
 
         Raises:
             VolumeError: the file can't be read.
@@ -100,10 +100,10 @@ class FileLog:
                 self._read = block.end
 
     def append(self, block: bytes) -> Appended:
-        """Append a block; it is not synced, and nothing of it stays if there is no room.
+        """Append a block without syncing the file; after a failed write, the block is removed.
 
         Raises:
-            VolumeError: it can't be written.
+            VolumeError: the block can't be written.
         """
         with naming_volume(self._path):
             handle = self._lock()
@@ -119,7 +119,7 @@ class FileLog:
         return Appended(LogPart(str(self._path), self._identity, self._end), start)
 
     def _lock(self) -> int:
-        """Lock the file that is at the path by now, and return its handle."""
+        """Lock the file that is currently at the path, and return its handle."""
         while True:
             if self._handle is None:
                 make_folder(self._path.parent)
@@ -128,10 +128,10 @@ class FileLog:
             fcntl.flock(self._handle, fcntl.LOCK_EX)
             if is_at(self._path, self._handle):
                 return self._handle
-            self._forget()  # pruning has replaced it
+            self._forget()  # pruning has replaced the file
 
     def _find_end(self, handle: int) -> int:
-        """Return where the next block goes; a torn one would hide those behind it, and is cut."""
+        """Return the position for the next block, and cut off a torn block before it."""
         found = os.fstat(handle)
         if (self._identity, self._end) != (found.st_ino, found.st_size):
             reader = ReadWindow(lambda start, size: os.pread(handle, size, start), _AHEAD)
@@ -141,7 +141,7 @@ class FileLog:
         return self._end
 
     def sync(self) -> None:
-        """Make appended blocks durable, the file's name among them, and close the file.
+        """Make appended blocks and the file's name durable, and close the file.
 
         Raises:
             VolumeError: the disk fails.
@@ -162,11 +162,11 @@ class FolderLog:
     """The files of a log below a folder.
 
     Args:
-        folder: of the log; the first block creates it.
-        writer: name of this process' own file, which no other process has.
+        folder: folder of the log; the first block creates the folder.
+        writer: name of this process' own file, unique among processes.
     """
 
-    threads = 1  # a disk has nothing to wait for
+    threads = 1  # a disk has no round trips to overlap
 
     def __init__(self, folder: Path, writer: str) -> None:
         self._folder = folder
@@ -201,16 +201,16 @@ class FolderLog:
 
 
 def list_files(folder: Path) -> list[Path]:
-    """Return the files of a log, those of the previous layout among them."""
+    """Return the files of a log, including files of the previous layout."""
     return sorted(folder.glob(f"*/*{SUFFIX}"))
 
 
 @contextmanager
 def open_reader(path: Path) -> Iterator[tuple[Reader, int]]:
-    """Open a file for reading, and yield the reader and the file's size: 0 if it is gone.
+    """Open a file for reading, and yield the reader and the file's size, 0 for a missing file.
 
     Raises:
-        VolumeError: it can't be read.
+        VolumeError: the file can't be read.
     """
     with naming_volume(path), ExitStack() as opened:
         try:
@@ -224,10 +224,10 @@ def open_reader(path: Path) -> Iterator[tuple[Reader, int]]:
 
 
 def prune_file(path: Path, before: float) -> int:
-    """Remove the entries that were kept before a time from a file, and return their number.
+    """Remove the entries from before a time from a file, and return their number.
 
     Raises:
-        VolumeError: it can't be read or written.
+        VolumeError: the file can't be read or written.
     """
     with naming_volume(path), open_locked(path):
         with open_reader(path) as (reader, size):
@@ -243,7 +243,7 @@ def prune_file(path: Path, before: float) -> int:
 def _measure(path: Path) -> Iterator[LogPart]:
     try:
         found = path.stat()
-    except FileNotFoundError:  # pruning has removed it
+    except FileNotFoundError:  # removed by pruning
         return
     yield LogPart(str(path), found.st_ino, found.st_size)
 

@@ -1,6 +1,6 @@
 """The log of answered requests in an object store: each group of answers is an object.
 
-Nothing can be appended to an object, so a name is used once. It must not know rows or servers.
+Objects can't grow, so each name is used once. The module must not know rows or servers.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class StoreLog:
     """The objects of a log below a URL.
 
     Args:
-        url: of the log.
-        writer: how the names of this process' objects begin, and of no other's.
+        url: URL of the log.
+        writer: prefix of this process' object names, unique among processes.
     """
 
     threads = 16  # requests to a store at a time
@@ -68,16 +68,16 @@ class StoreLog:
                 try:
                     end = min(start + size, part.size)
                     return bytes(store.cat_file(part.name, start=start, end=end))
-                except FileNotFoundError:  # a rule of the store has removed it
+                except FileNotFoundError:  # removed by a lifecycle rule of the store
                     return b""
 
         yield ReadWindow(read, _AHEAD)
 
     def append(self, block: bytes) -> Appended:
-        """See `RequestLog`; an object is durable by itself.
+        """See `RequestLog`; a written object is durable without a sync.
 
         Raises:
-            VolumeError, CredentialsRefusedError: the store does not take it.
+            VolumeError, CredentialsRefusedError: the store rejects the object.
         """
         with self._naming("written"):
             store, root = open_store(self._url)
@@ -98,7 +98,7 @@ class StoreLog:
                 yield
         except StrandlineError:
             raise
-        except Exception as error:  # store libraries have errors of their own
+        except Exception as error:  # store libraries define many error classes
             why = describe_store_error(error)
             msg = f"{self._url}: the log of requests can't be {done} ({why})"
             raise VolumeError(msg) from error

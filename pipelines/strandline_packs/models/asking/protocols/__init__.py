@@ -1,4 +1,4 @@
-"""Families of model servers, a module each: how they are asked, and what their answers mean.
+"""Protocols of model servers, one module each: the form of requests, and the meaning of answers.
 
-They must not know how a request travels.
+The modules must not know how requests travel.
 """

@@ -31,7 +31,7 @@ class AnthropicProtocol:
 
     def build_body(
         self,
-        endpoint: Endpoint,  # noqa: ARG002 - there is one
+        endpoint: Endpoint,  # noqa: ARG002 - the protocol has one endpoint
         model: str,
         parameters: Mapping[str, Any],
         question: RowQuestion,

@@ -1,4 +1,4 @@
-"""All protocols, by their endpoints. A new one is a module, its endpoints, and a line here."""
+"""All protocols by endpoint. A new protocol needs a module, endpoints, and a line here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI's protocol: chat, completions, and embeddings, as most servers of models speak it."""
+"""OpenAI's protocol, which most model servers support: chat, completions, and embeddings."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class OpenAiProtocol:
             return Usage()
         prompt = read_count(usage, "prompt_tokens", "input_tokens")
         completion = read_count(usage, "completion_tokens", "output_tokens")
-        # The total has tokens of reasoning that some servers count nowhere else.
+        # Some servers count reasoning tokens only in the total.
         return Usage(prompt, max(completion, read_count(usage, "total_tokens") - prompt))
 
 
@@ -93,7 +93,7 @@ def build_conversation(
 
 
 def list_complaint(text: str, complaint: str) -> list[dict[str, Any]]:
-    """Return the messages that follow an answer which is not as it was asked for."""
+    """Return the messages that follow an invalid answer and request a correction."""
     wanted = f"That is not what was asked for: {complaint}. Answer again, with nothing else."
     return [{"role": "assistant", "content": text}, {"role": "user", "content": wanted}]
 

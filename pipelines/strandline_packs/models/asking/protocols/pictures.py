@@ -1,4 +1,4 @@
-"""Pictures as requests hold them: their format by their first bytes, and base64. Pure."""
+"""Pictures in requests: detection of their format by the first bytes, and base64 encoding. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from strandline_packs.models.asking.answers import PromptError
 
-# How pictures begin, and their media types.
+# First bytes of picture formats, with their media types.
 _SIGNATURES = (
     (b"\x89PNG", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -18,17 +18,17 @@ _WEBP = (b"RIFF", b"WEBP")
 
 
 class EncodedPicture(NamedTuple):
-    """A picture in a request: its media type, and its bytes in base64."""
+    """A picture in a request: media type, and content in base64."""
 
     kind: str
     data: str
 
 
 def encode_picture(picture: bytes) -> EncodedPicture:
-    """Return a picture as a request holds it.
+    """Return a picture in the form used in requests.
 
     Raises:
-        PromptError: it has a format that servers do not take.
+        PromptError: servers do not support the format of the picture.
     """
     kind = next((kind for start, kind in _SIGNATURES if picture.startswith(start)), None)
     if picture.startswith(_WEBP[0]) and picture[8:12] == _WEBP[1]:
@@ -39,10 +39,10 @@ def encode_picture(picture: bytes) -> EncodedPicture:
 
 
 def list_pictures(value: object) -> list[bytes]:
-    """Return the pictures in a column's value: bytes, a struct with a field of them, or a list.
+    """Return the pictures in a column's value: bytes, a struct with a field `bytes`, or a list.
 
     Raises:
-        PromptError: the value is something else.
+        PromptError: the value has another type.
     """
     if value is None:
         return []

@@ -1,4 +1,4 @@
-"""What a family of servers has to define, and the question that it gives a form."""
+"""Interface of a server protocol, and the question that a protocol turns into a request."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class RowQuestion(NamedTuple):
 
     Attributes:
         prompt: the text.
-        system: instructions before it; None or empty: none.
-        pictures: bytes of files.
+        system: instructions before the prompt; None or empty without instructions.
+        pictures: contents of picture files.
     """
 
     prompt: str
@@ -23,12 +23,12 @@ class RowQuestion(NamedTuple):
 
 
 class AnswerParts(NamedTuple):
-    """An answer with a good status, taken apart.
+    """The parts of an answer with a success status.
 
     Attributes:
-        body: the whole of it.
+        body: the complete answer.
         item: the part with the text or the vector.
-        model: as the server calls it.
+        model: the server's name for the model.
     """
 
     body: Mapping[str, Any]
@@ -40,15 +40,15 @@ class ModelProtocol(Protocol):
     """The protocol of a family of servers.
 
     Attributes:
-        name: in messages, such as `OpenAI's protocol`.
-        paths: behind the server's URL, by endpoint.
+        name: name in messages, such as `OpenAI's protocol`.
+        paths: paths below the server's URL, by endpoint.
     """
 
     name: str
     paths: Mapping[Endpoint, str]
 
     def list_headers(self, key: str | None) -> dict[str, str]:
-        """Return the headers of each request; None: the server needs no key."""
+        """Return the headers of every request; `key` is None if the server needs no key."""
 
     def build_body(
         self,
@@ -64,20 +64,20 @@ class ModelProtocol(Protocol):
         """
 
     def complain(self, body: Mapping[str, Any], text: str, complaint: str) -> dict[str, Any]:
-        """Return a request that follows an answer which is not as it was asked for."""
+        """Return a follow-up request that asks the model to correct an invalid answer."""
 
     def shrink(self, body: Mapping[str, Any], *, is_short: bool = True) -> dict[str, Any]:
-        """Return a request with the same parameters and as little work as possible.
+        """Return a probe: a request with the same parameters and as little work as possible.
 
         Args:
-            is_short: its answer may have a single token.
+            is_short: whether the answer may be limited to one token.
         """
 
     def find_items(self, body: Mapping[str, Any], endpoint: Endpoint) -> object:
-        """Return the list of answers in a body; anything else where it has none."""
+        """Return the list of answers in a body; any other value means no answers."""
 
     def judge(self, parts: AnswerParts, endpoint: Endpoint) -> Verdict:
-        """Return the verdict on an answer that has no error in it."""
+        """Return the verdict on an answer that contains no error."""
 
     def read_usage(self, body: Mapping[str, Any]) -> Usage:
-        """Return the tokens that an answer reports; none if it reports none."""
+        """Return the reported tokens of an answer, or zero counts without a report."""

@@ -1,4 +1,4 @@
-"""Tokens as servers report them. Pure."""
+"""Token counts reported by servers. Pure."""
 
 from __future__ import annotations
 
