@@ -104,7 +104,7 @@ def test_what_it_returns_is_held_to_the_schema() -> None:
     assert asked.stage.counters["dropped: by the conversation"] == 1
     rows, (mark,) = asked.run([{"text": "b", "score": "high"}])
     assert not rows
-    assert "is not right: $.score: 'high' is not of type 'integer'" in mark.msg
+    assert "an invalid value: $.score: 'high' is not of type 'integer'" in mark.msg
     assert json.loads(mark.detail) == {"question": "echo: b", "score": "high"}
 
 

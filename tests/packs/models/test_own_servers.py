@@ -260,11 +260,11 @@ def test_engines_are_started_by_their_own_words() -> None:
     [
         ({}, "either `url` or `serve` is given"),
         ({"url": "http://a/v1", "serve": {"engine": "vllm", "model": "m"}}, "either `url` or"),
-        ({"serve": {"engine": "vllm", "model": "m", "command": ["a"]}}, "`command` goes with"),
-        ({"serve": {"engine": "command", "model": "m"}}, "`command` goes with"),
+        ({"serve": {"engine": "vllm", "model": "m", "command": ["a"]}}, "`command` and `engine"),
+        ({"serve": {"engine": "command", "model": "m"}}, "`command` and `engine"),
         ({"serve": {"engine": "command", "model": "m", "command": ["a"]}}, "has no `{port}`"),
-        ({"serve": {"engine": "vllm", "model": "s3://b/m"}}, "`digest` goes with a `model`"),
-        ({"serve": {"engine": "vllm", "model": "m", "digest": 64 * "a"}}, "`digest` goes with"),
+        ({"serve": {"engine": "vllm", "model": "s3://b/m"}}, "`digest` and a `model`"),
+        ({"serve": {"engine": "vllm", "model": "m", "digest": 64 * "a"}}, "`digest` and a `model`"),
         ({"serve": {"engine": "vllm", "model": "m"}, "key": {"env": "A"}}, "`key` goes with"),
     ],
 )

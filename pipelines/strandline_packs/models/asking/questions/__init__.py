@@ -1,4 +1,4 @@
-"""What a model is asked: prompts of rows, their lengths, the schema of answers, conversations.
+"""Questions to a model: prompts, prompt lengths, schemas of answers, and conversations.
 
-It must not know where answers are kept, nor how a request travels.
+The package must not know where answers are logged, or how requests travel.
 """

@@ -1,7 +1,7 @@
-"""A conversation about a row: a function of the user's own asks, and makes an answer of answers.
+"""Conversations about a row: the user's function sends requests and combines the answers.
 
-Each of its requests goes by the log: one that was answered is not made again. It must not know
-tables, nor where answers are kept.
+Every request is looked up in the log first, and sent only without an answer there. The module must
+not know tables, or the location of the log.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _SHOWN = 300
 
 
 class AnswerStore(Protocol):
-    """What was answered before."""
+    """Earlier answers by request."""
 
     def find(self, digest: bytes) -> ModelAnswer | None:
-        """Return the answer to a request; None: there is none yet."""
+        """Return the answer to a request, or None if the request has no answer yet."""
 
     def put(self, digest: bytes, answer: ModelAnswer) -> None:
         """Take an answer."""
 
 
 class RowFailedError(Exception):
-    """A request has no good answer, which fails its row unless the function catches it.
+    """A request has no good answer. The row fails, unless the function catches this error.
 
     Attributes:
-        fault: why.
+        fault: reason for the missing answer.
     """
 
     def __init__(self, fault: RowFault) -> None:
@@ -47,14 +47,14 @@ class RowFailedError(Exception):
 
 
 class Conversation:
-    """What a function is handed to ask with, for one row.
+    """The callable with which the user's function sends requests for one row.
 
     Args:
-        ask: asks a server by the body of a request.
+        ask: sends the body of a request to the server.
         build: returns the body of a request for messages and parameters.
-        digest: returns what a request is known by.
-        store: of answers.
-        locks: by digests, so that of two workers with the same request one asks.
+        digest: returns the digest of a request.
+        store: earlier answers.
+        locks: locks by digest; if two workers need the same request, only one sends it.
     """
 
     def __init__(
@@ -71,16 +71,16 @@ class Conversation:
         self.stopped: StrandlineError | None = None
 
     async def __call__(self, messages: Messages, **parameters: Any) -> ModelAnswer:  # noqa: ANN401 - the server's
-        """Ask, and return the answer; the same request has the same answer.
+        """Send a request, and return the answer; equal requests have equal answers.
 
         Args:
-            messages: a prompt, or all messages as OpenAI's protocol has them.
-            parameters: in place of the stage's own, such as `seed` or `temperature`.
+            messages: a prompt, or a list of messages in OpenAI's form.
+            parameters: parameters that replace the stage's, such as `seed` or `temperature`.
 
         Raises:
-            RowFailedError: there is no good answer.
+            RowFailedError: the request has no good answer.
         """
-        if self.stopped is not None:  # the function has caught it, and goes on
+        if self.stopped is not None:  # the function caught the error and continued
             raise self.stopped
         body = self._build(messages, parameters)
         digest = self._digest(body)
@@ -102,10 +102,10 @@ class Conversation:
         return outcome
 
     def stopped_or(self, outcome: Outcome) -> Outcome:
-        """Return an outcome, unless the work has ended and the function has gone on.
+        """Return an outcome, unless the work has ended and the function continued regardless.
 
         Raises:
-            StrandlineError: it has.
+            StrandlineError: the work has ended.
         """
         if self.stopped is not None:
             raise self.stopped
@@ -121,13 +121,14 @@ async def hold_conversation(
     conversation: Conversation,
     find_fault: Callable[[str], str | None] | None,
 ) -> Outcome:
-    """Return what a function makes of a row, as one answer; None: the row is dropped.
+    """Return the result of a function for a row as one answer, or None if the row is dropped.
 
     Args:
-        find_fault: returns what is wrong with its text; None: nothing can be.
+        find_fault: returns the fault of the result's text, or None; `find_fault` is None without a
+            schema.
 
     Raises:
-        StrandlineError: the work has ended, whatever the function made of that.
+        StrandlineError: the work has ended, even if the function caught the error.
     """
     if isinstance(row, PromptError):
         return RowFault("unfit", str(row))
@@ -155,12 +156,12 @@ def _sum_up(
     try:
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
     except (TypeError, ValueError) as error:
-        return RowFault("malformed", f"what the conversation returned is no JSON: {error}")
+        return RowFault("malformed", f"the conversation returned a value that is not JSON: {error}")
     complaint = find_unclean(text)
     if complaint is None and find_fault is not None:
         complaint = find_fault(text)
     if complaint is not None:
-        why = f"what the conversation returned is not right: {complaint}"
+        why = f"the conversation returned an invalid value: {complaint}"
         return RowFault("malformed", why, text)
     prompt = sum(each.prompt_tokens for each in answers)
     completion = sum(each.completion_tokens for each in answers)
@@ -180,7 +181,7 @@ def load_rollout(name: str) -> Rollout:
     """Return the function that a pipeline names as `module:function`.
 
     Raises:
-        ValueError: there is none, or it is not asynchronous.
+        ValueError: the function is missing or not asynchronous.
     """
     module_name, _, function_name = name.partition(":")
     if not (module_name and function_name):
@@ -200,7 +201,7 @@ def load_rollout(name: str) -> Rollout:
 
 
 def digest_rollout(rollout: Rollout) -> str:
-    """Return a digest of a function's own lines, which decide what is asked."""
+    """Return a digest of a function's source, which determines the requests."""
     try:
         lines = inspect.getsource(rollout)
     except OSError:

@@ -1,6 +1,6 @@
-"""How long a prompt is, by the tokenizer of the model; and what becomes of one that is too long.
+"""Prompt lengths by the model's tokenizer, and the treatment of prompts that are too long.
 
-It must not know servers.
+The module must not know servers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-# A long prompt is no `BadInput`: it can be read, and be cut; `fail` fails its row, not its file.
+# A separate choice from `BadInput`: a long prompt is readable and can be cut, and `fail` fails the
+# row instead of the file.
 class TooLong(StrEnum):
-    """What becomes of a row whose prompt is too long."""
+    """Treatment of a row with a prompt that is too long."""
 
     TRUNCATE = "truncate"
     DROP = "drop"
@@ -24,15 +25,15 @@ class TooLong(StrEnum):
 
 
 class LengthLimit:
-    """Tokens that a prompt may have, the system's text among them.
+    """Limit for the tokens of a prompt, including the system text.
 
     Args:
-        path: of a `tokenizer.json`, or its URL.
-        most: tokens.
-        system: text that goes before each prompt.
+        path: path or URL of a `tokenizer.json`.
+        most: maximum number of tokens.
+        system: text before every prompt.
 
     Raises:
-        ValueError: the file is no tokenizer, or the system's text is too long by itself.
+        ValueError: the file is not a tokenizer, or the system text alone is too long.
     """
 
     def __init__(self, path: str, most: int, system: str | None) -> None:
@@ -50,7 +51,7 @@ class LengthLimit:
         return self.most - self._left + self._count(prompt)
 
     def cut(self, prompt: str) -> str:
-        """Return the beginning of a prompt that is as long as it may be."""
+        """Return the longest beginning of a prompt within the limit."""
         offsets = self._tokenizer.encode(prompt, add_special_tokens=False).offsets
         return prompt[: offsets[self._left - 1][1]] if len(offsets) > self._left else prompt
 

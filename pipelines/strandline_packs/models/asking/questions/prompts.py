@@ -1,6 +1,7 @@
-"""Prompts: templates over the columns of a row, and the digest by which a request is known.
+"""Prompts: templates over the columns of a row, and the digest that identifies a request.
 
-Templates are Jinja2's in its sandbox, which is loaded when one is read. It must not know servers.
+Templates use Jinja2's sandbox, which is loaded with the first template. The module must not know
+servers.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from typing import Any
 from strandline_packs.models.asking.answers import Endpoint, PromptError
 
 DIGEST_BYTES = 16
-_COLUMN = "__column_"  # in front of a column's name that Jinja2 has a meaning for
-_SELF = "self"  # in Jinja2, the blocks of a template
+_COLUMN = "__column_"  # prefix for columns named like a global of Jinja2
+_SELF = "self"  # Jinja2's name for the blocks of a template
 
 
 class Template:
     """A template over the columns of a row.
 
     Args:
-        text: in Jinja2's notation; `{{ text }}` is the column `text`, and a null is empty.
+        text: Jinja2 source; `{{ text }}` is the column `text`, and a null is empty.
 
     Raises:
-        ValueError: it can't be read; the message has the line.
+        ValueError: the template is invalid; the message has the line.
         ImportError: Jinja2 is not installed.
     """
 
@@ -59,17 +60,17 @@ class Template:
 
 
 def digest_request(endpoint: Endpoint, body: Mapping[str, Any], rules: object = None) -> bytes:
-    """Return what a request is known by: 16 bytes of all that decides its answer.
+    """Return the digest of a request: 16 bytes over everything that affects the answer.
 
     Args:
-        rules: what an answer must stand, beside what is sent.
+        rules: further requirements for an answer that are not part of the request.
     """
     packed = json.dumps([endpoint.value, body, rules], sort_keys=True, ensure_ascii=False)
     return blake2b(packed.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
 def list_rows(columns: Mapping[str, Any], rows: int) -> Iterator[dict[str, Any] | PromptError]:
-    """Yield rows of columns of Arrow; an error for a row with a text that is none."""
+    """Yield the rows of Arrow columns, or an error for a row with invalid Unicode."""
     lists = {name: _list_values(column, name) for name, column in columns.items()}
     for at in range(rows):
         row = {name: values[at] for name, values in lists.items()}
@@ -92,10 +93,10 @@ def _read_value(value: Any, name: str) -> object:  # noqa: ANN401 - a scalar of 
 
 
 def _free_columns(parsed: Any) -> dict[str, str]:  # noqa: ANN401 - Jinja2 is loaded here
-    """Rename the columns in a template that are called as one of Jinja2's own globals.
+    """Rename the columns in a template that share a name with one of Jinja2's globals.
 
-    `{{ range(3) }}` calls the global, and `{{ range }}` is a column. A name that the template
-    sets itself stays as it is.
+    `{{ range(3) }}` calls the global, and `{{ range }}` is a column. A name that the template sets
+    itself stays as it is.
 
     Returns:
         The columns by their new names.

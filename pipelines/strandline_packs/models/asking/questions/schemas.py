@@ -1,6 +1,6 @@
-"""Answers that are JSON of a schema: what is wrong with one, and which columns it becomes.
+"""Schemas of JSON answers: validation of an answer, and the columns made from its properties.
 
-It must not know servers or prompts.
+The module must not know servers or prompts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KINDS = {
     "boolean": pa.bool_(),
 }
 _LEAST, _MOST = -(2**63), 2**63 - 1
-# What the stage itself adds behind the name of the answer's column.
+# Suffixes of the columns that the stage adds next to the answer's column.
 OWN_COLUMNS = ("finish_reason", "prompt_tokens", "completion_tokens")
 _SHOWN = 200
 
@@ -30,11 +30,12 @@ class AnswerSchema:
     """The schema of an answer.
 
     Args:
-        schema: as JSON Schema has it.
-        into: column of the answer, with which those of its properties begin.
+        schema: a JSON Schema.
+        into: column of the answer, and prefix of the columns for properties.
 
     Raises:
-        ValueError: it is no schema, not one of an object, or a property has no name for a column.
+        ValueError: the schema is invalid or not of an object, or a property's column already
+            exists.
     """
 
     def __init__(self, schema: Mapping[str, Any], into: str) -> None:
@@ -43,15 +44,15 @@ class AnswerSchema:
         try:
             kind.check_schema(schema)
         except jsonschema.exceptions.SchemaError as error:
-            msg = f"`output.schema` is no JSON schema: {error.message}"
+            msg = f"`output.schema` is not a JSON schema: {error.message}"
             raise ValueError(msg) from None
         if schema.get("type") != "object":
-            msg = "`output.schema` is of an object: it has `type: object`"
+            msg = "`output.schema` must be of an object: set `type: object`"
             raise ValueError(msg)
         properties = schema.get("properties") or {}
         taken = sorted(set(OWN_COLUMNS).intersection(properties))
         if taken:
-            msg = f"`output.schema` can't have a property {taken[0]!r}: it would be a column twice"
+            msg = f"`output.schema` can't have a property {taken[0]!r}: the stage adds that column"
             raise ValueError(msg)
         self._validator = kind(schema)
         self._into = into
@@ -64,7 +65,7 @@ class AnswerSchema:
         return tuple(f"{self._into}_{name}" for name in self._kinds)
 
     def find_fault(self, text: str) -> str | None:
-        """Return what is wrong with an answer, in one line; None: nothing."""
+        """Return the fault of an answer in one line, or None for a valid answer."""
         try:
             value = json.loads(text, parse_constant=_refuse)
         except ValueError as error:
@@ -82,7 +83,7 @@ class AnswerSchema:
         return None
 
     def build_columns(self, texts: Sequence[str]) -> list[tuple[str, pa.Array]]:
-        """Return the columns of answers in which nothing is wrong."""
+        """Return the columns of valid answers."""
         rows = [json.loads(text) for text in texts]
         columns = []
         for name, kind in self._kinds.items():
@@ -92,7 +93,7 @@ class AnswerSchema:
 
 
 def _find_kind(schema: object) -> pa.DataType | None:
-    """Return the type of a property's column; None where it has none of its own."""
+    """Return the type of a property's column, or None if the property has no column."""
     named = schema.get("type") if isinstance(schema, dict) else None
     names = [name for name in (named if isinstance(named, list) else [named]) if name != "null"]
     return _KINDS.get(str(names[0])) if len(names) == 1 else None

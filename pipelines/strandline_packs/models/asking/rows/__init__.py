@@ -1,1 +1,1 @@
-"""Rows of a table: the requests that they need, and what becomes of them with the answers."""
+"""Rows of a table: their requests, and their results after the answers."""

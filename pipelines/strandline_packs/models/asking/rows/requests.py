@@ -1,6 +1,6 @@
-"""The requests that rows of a table need; rows with the same prompt share one.
+"""The requests for the rows of a table; rows with the same prompt share one request.
 
-It must not know whether a request was answered before.
+The module must not know whether a request was answered before.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from strandline_packs.models.asking.traffic.asker import ModelQuestion
 
 
 class RowsRequest(NamedTuple):
-    """A request, and the rows that need it: most often one."""
+    """A request, and the rows that need the answer: usually one row."""
 
     question: ModelQuestion
     rows: list[int]
@@ -35,10 +35,10 @@ class TableRequests:
     """The requests of a table.
 
     Attributes:
-        requests: by their digests.
-        faults: of rows that can't be asked for, by row.
+        requests: requests by digest.
+        faults: rows without a request, by row number.
         dropped: rows with a prompt that is too long.
-        truncated: prompts that were cut.
+        truncated: number of shortened prompts.
     """
 
     requests: dict[bytes, RowsRequest] = field(default_factory=dict)
@@ -51,12 +51,12 @@ class RequestBuilder:
     """Builds the requests of tables.
 
     Args:
-        params: of the stage, with a `prompt`.
-        schema: that an answer has to fit; None: any text is one.
+        params: parameters of the stage, with a `prompt`.
+        schema: schema of answers; None if any text is valid.
     """
 
     def __init__(self, params: AskParams, schema: AnswerSchema | None) -> None:
-        assert params.prompt is not None  # a conversation makes its own prompts
+        assert params.prompt is not None  # conversations build their own prompts
         self._params = params
         self._protocol = find_protocol(params.endpoint)
         self._template = Template(params.prompt)
@@ -98,7 +98,7 @@ class RequestBuilder:
     def _render(
         self, table: pa.Table, faults: dict[int, RowFault]
     ) -> Iterator[tuple[int, RowQuestion]]:
-        """Yield each row's number and question; a row that has none gets a fault."""
+        """Yield each row's number and question; record a fault for a row without a prompt."""
         columns = {name: find_column(table, name) for name in self._template.columns}
         pictures = [find_field(table, name).to_pylist() for name in self._params.images]
         for row, values in enumerate(list_rows(columns, table.num_rows)):
@@ -113,7 +113,7 @@ class RequestBuilder:
                 yield row, RowQuestion(prompt, self._params.system, shown)
 
     def _fit(self, prompt: str, result: TableRequests) -> str | RowFault | None:
-        """Return a prompt that is short enough; None: its row is dropped."""
+        """Return a prompt within the limit, a fault, or None if the row is dropped."""
         if self._limit is None or (tokens := self._limit.measure(prompt)) <= self._limit.most:
             return prompt
         if self._params.too_long is TooLong.TRUNCATE:
@@ -121,10 +121,10 @@ class RequestBuilder:
             return self._limit.cut(prompt)
         if self._params.too_long is TooLong.DROP:
             return None
-        msg = f"the prompt has {tokens} tokens, and may have {self._limit.most}"
+        msg = f"the prompt has {tokens} tokens; the limit is {self._limit.most}"
         return RowFault("too long", msg)
 
 
 def find_rules(params: AskParams, schema: object) -> object:
-    """Return what decides an answer beside its request: the schema, and own weights."""
+    """Return the inputs of an answer besides the request: the schema and the served weights."""
     return schema if params.serve is None else [schema, params.serve.weights]

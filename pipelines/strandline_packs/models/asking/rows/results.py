@@ -1,4 +1,4 @@
-"""Answers become columns of their rows; rows without a good answer become failures."""
+"""Conversion of answers into columns, and of missing answers into failed rows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _VECTOR = pa.list_(pa.float32())
 
 @dataclass(slots=True)
 class RowOutcomes:
-    """What came of the rows of a task, each in one of three.
+    """Outcomes of a task's rows: each row is answered, failed, or dropped.
 
     Attributes:
-        answers, faults: by row.
-        dropped: rows that are left out.
+        answers, faults: outcomes by row number.
+        dropped: numbers of the dropped rows.
     """
 
     answers: dict[int, ModelAnswer] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class RowOutcomes:
     dropped: set[int] = field(default_factory=set)
 
     def add(self, row: int, outcome: ModelAnswer | RowFault | None) -> None:
-        """Note what came of a row; None: it is dropped."""
+        """Record the outcome of a row; None drops the row."""
         if outcome is None:
             self.dropped.add(row)
         elif isinstance(outcome, RowFault):
@@ -64,7 +64,7 @@ class ResultBuilder:
         self._params, self._schema, self._hide = params, schema, hide
 
     def build(self, task: Task, outcomes: RowOutcomes) -> Task | list[Slot] | None:
-        """Return the task with its answers, and its failed rows."""
+        """Return the task with its answers, and the failed rows."""
         rows = sorted(outcomes.answers)
         table = task.table.take(pa.array(rows, pa.int64()))
         answered = task.replace(self._add_columns(table, [outcomes.answers[row] for row in rows]))

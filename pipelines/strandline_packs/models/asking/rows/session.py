@@ -1,4 +1,4 @@
-"""A session with a server: requests go out on its loop, and answers are kept whatever happens."""
+"""A session with a server: sends requests on the session's loop, and always stores the answers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from strandline_packs.models.asking.traffic.wire import LoopThread
 
 @dataclass(slots=True)
 class AskSession:
-    """What the requests of all tasks share.
+    """State shared by the requests of all tasks.
 
     Attributes:
-        asker: asks, and tries again.
-        book: keeps answers; None: none are kept.
+        asker: sends and retries requests.
+        book: stores answers; None without a log.
         tally: counts requests.
-        working: holds the account open while requests are made.
-        most: requests at a time.
-        total: seconds that a request may take.
+        working: keeps the account open during requests.
+        most: maximum number of concurrent requests.
+        total: timeout of a request in seconds.
     """
 
     asker: Asker
@@ -47,7 +47,7 @@ class AskSession:
         requests: Mapping[bytes, RowsRequest],
         is_stopping: Callable[[], bool],
     ) -> dict[bytes, ModelAnswer | RowFault]:
-        """Ask for some requests, and keep the answers.
+        """Send requests, and store the answers.
 
         Raises:
             StageStoppedError, BudgetSpentError, StageInterruptedError: see `Asker.work_all`.
@@ -70,7 +70,7 @@ class AskSession:
         keep: Callable[[int, Outcome], None],
         is_stopping: Callable[[], bool],
     ) -> None:
-        """Do works that ask the server; answers become durable, however the works end.
+        """Run coroutines that send requests. The answers become durable even after an error.
 
         Raises:
             StageStoppedError, BudgetSpentError, StageInterruptedError: see `Asker.work_all`.
@@ -78,7 +78,7 @@ class AskSession:
         if not works:
             return
         book = self.book
-        # Without a book the answers of a task that is left would be lost, so it is finished.
+        # Without a book, an abandoned task would lose its answers, so the task is finished first.
         is_stopping = bool if book is None else is_stopping
 
         def remind() -> None:

@@ -1,4 +1,4 @@
-"""Servers of models that a worker starts for itself: how they are called, watched and replaced.
+"""Model servers that a worker starts for itself: their commands, supervision and restarts.
 
-It must not know what is asked, nor of which rows.
+The package must not know the requests or their rows.
 """

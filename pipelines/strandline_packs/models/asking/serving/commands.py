@@ -1,4 +1,4 @@
-"""How the server of an engine is started: parameters into the words of a command. Pure."""
+"""The command line that starts the server of an engine, from parameters. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HERE = "127.0.0.1"
 
 
 class ServedEngine(StrEnum):
-    """What serves a model."""
+    """Program that serves a model."""
 
     LLAMA_CPP = "llama-cpp"
     VLLM = "vllm"
@@ -23,7 +23,7 @@ class ServedEngine(StrEnum):
 
 
 class ServeParams(BaseModel):
-    """A server that each worker of the stage starts for itself, where its resources are."""
+    """A server that each worker of the stage starts for itself, on the worker's node."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
@@ -44,47 +44,48 @@ class ServeParams(BaseModel):
         description="SHA-256 of the file of a URL, in hexadecimal digits.",
     )
     args: tuple[str, ...] = Field(
-        default=(), description="More words of the engine's command line, such as `--n_ctx`."
+        default=(), description="Additional arguments of the engine, such as `--n_ctx`."
     )
     command: tuple[str, ...] = Field(
         default=(),
-        description="With `engine: command`, its words, in which `{port}`, `{model}` and `{name}` "
-        "are filled in.",
+        description="With `engine: command`, the command line; `{port}`, `{model}` and `{name}` "
+        "are replaced.",
     )
     python: str | None = Field(
         default=None,
         min_length=1,
-        description="With `llama-cpp`, the Python that has it; by default the workers' own.",
+        description="With `llama-cpp`, the Python interpreter that has the package; by default the "
+        "workers' own.",
     )
     ready_within: float = Field(
-        default=600.0, gt=0, description="Seconds in which it must answer after it was started."
+        default=600.0, gt=0, description="Seconds from the start until the server must answer."
     )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.engine is ServedEngine.COMMAND) != bool(self.command):
-            msg = "`command` goes with `engine: command`, and that with it"
+            msg = "`command` and `engine: command` need each other"
             raise ValueError(msg)
         if self.command and not any("{port}" in word for word in self.command):
-            msg = "`command` has no `{port}`, on which the server has to listen"
+            msg = "`command` has no `{port}`, the port on which the server must listen"
             raise ValueError(msg)
         if is_url(self.model) != (self.digest is not None):
-            msg = "`digest` goes with a `model` that is a URL, and that with it"
+            msg = "`digest` and a `model` at a URL need each other"
             raise ValueError(msg)
         return self
 
     @property
     def weights(self) -> str:
-        """Return what tells these weights from others, wherever they are."""
+        """Return an identifier of the weights that does not depend on their location."""
         return self.digest or self.model
 
 
 def render_command(serve: ServeParams, name: str, port: int) -> list[str]:
-    """Return the words that start a server.
+    """Return the command line that starts a server.
 
     Args:
-        name: of the model, by which it is asked for.
-        port: on which it listens.
+        name: model name used in requests.
+        port: port on which the server listens.
     """
     address = ["--host", _HERE, "--port", str(port)]
     if serve.engine is ServedEngine.VLLM:

@@ -1,7 +1,8 @@
-"""A server of a model that this process owns: started, watched, and replaced when it dies or hangs.
+"""A model server owned by this process: started, supervised, and replaced after a crash or a hang.
 
-It ends with its owner, however that ends: a guard between them kills it when its input is closed,
-and where the guard is killed, as Ray does with what a worker has started, the kernel kills it.
+The server always ends with this process. A guard process between both kills the server when the
+guard's standard input is closed. If the guard itself is killed, as Ray does with children of a
+worker, the kernel kills the server.
 """
 
 from __future__ import annotations
@@ -44,30 +45,30 @@ os._exit(code if code >= 0 else 128 - code)
 _LOOK_SECONDS = 0.2
 _WATCH_SECONDS = 1.0
 _GUARD_SECONDS, _END_SECONDS = 1.0, 10.0
-_MOST_DEATHS = 3  # in a row, before it was ready once
-_SHOWN = 600  # letters of the end of its log
+_MOST_DEATHS = 3  # consecutive crashes without a ready server in between
+_SHOWN = 600  # characters from the end of the log
 
 
 class EngineWire(Protocol):
     """A connection to a server."""
 
     async def post(self, path: str, body: bytes) -> Reply | Unanswered:
-        """Return what came back, whatever that was."""
+        """Send a POST request, and return the response or the reason for its absence."""
 
     async def get(self, path: str, limit: float) -> Reply | Unanswered:
-        """Return what came back in so many seconds."""
+        """Send a GET request, and wait up to `limit` seconds for the response."""
 
     async def close(self) -> None:
         """Close the connections."""
 
 
 class EngineTerms(NamedTuple):
-    """How a server is borne with.
+    """Time limits of a server.
 
     Attributes:
-        name: of stage and engine, in messages.
-        ready_within: seconds in which it must answer after it was started.
-        answers_within: seconds in which one that is at work says that it is there.
+        name: names of stage and engine, for messages.
+        ready_within: seconds from the start until the server must answer.
+        answers_within: seconds in which a busy server must answer a health check.
     """
 
     name: str
@@ -79,12 +80,12 @@ Running = tuple[subprocess.Popen[bytes], EngineWire]
 
 
 class OwnServer:
-    """Posts to a server of its own, which it starts when there is something to post.
+    """Posts to its own server, and starts the server for the first request.
 
     Args:
-        render: returns the words that start it on a port.
+        render: returns the command line of a server for a port.
         connect: opens a connection to a URL.
-        report: takes a line for people.
+        report: receives lines for users.
     """
 
     def __init__(
@@ -104,25 +105,25 @@ class OwnServer:
         self._deaths = 0
 
     async def start(self) -> None:
-        """Start the server, and wait until it is ready.
+        """Start the server, and wait until the server is ready.
 
         Raises:
-            StageStoppedError: it dies again and again.
+            StageStoppedError: the server crashes repeatedly.
         """
         async with self._starting:
             while await self._find_running() is None:
                 pass  # failed starts are counted
 
     async def post(self, path: str, body: bytes) -> Reply | Unanswered:
-        """Return what came back; a server that has died is started for the next request.
+        """Send a POST request, after restarting a crashed server.
 
         Raises:
-            StageStoppedError: it dies again and again.
+            StageStoppedError: the server crashes repeatedly.
         """
         async with self._starting:
             running = await self._find_running()
         if running is None:
-            return Unanswered("its server does not start", was_sent=False)
+            return Unanswered("its server can't start", was_sent=False)
         reply = await _post_while_alive(running, path, body)
         if isinstance(reply, Unanswered):
             await self._examine(running)
@@ -160,7 +161,7 @@ class OwnServer:
     def _start(self) -> Running:
         port = self._reserve_port()
         if self._log is None:
-            self._log = tempfile.TemporaryFile(prefix="strandline-engine-")  # noqa: SIM115 - for its life
+            self._log = tempfile.TemporaryFile(prefix="strandline-engine-")  # noqa: SIM115 - open for the server's lifetime
         process = subprocess.Popen(  # noqa: S603 - the words are the pipeline's own
             [sys.executable, "-c", _GUARD, *self._render(port)],
             stdin=subprocess.PIPE,
@@ -170,10 +171,11 @@ class OwnServer:
         return process, self._connect(f"http://127.0.0.1:{port}/v1")
 
     def _reserve_port(self) -> int:
-        """Return a free port, which no connection of another process takes meanwhile.
+        """Return a free port, reserved against outgoing connections of other processes.
 
-        A server that loads for long binds it late. Servers that share an address, as nearly all do,
-        bind what is bound here and not listened on. Any other one gets a free port at its next try.
+        A server with large weights binds the port late. This socket is bound with address sharing
+        and does not listen, so a server that shares addresses, as nearly all do, can bind the same
+        port. Any other server fails once, and the next try releases the port first.
         """
         self._release_port()
         self._port = socket.socket()
@@ -191,7 +193,7 @@ class OwnServer:
             self._port = None
 
     async def _examine(self, running: Running) -> None:
-        """Have a server that hangs replaced; one that has died is, when it is needed."""
+        """Replace a hanging server. A crashed server is restarted with the next request."""
         with contextlib.suppress(subprocess.TimeoutExpired):  # the guard may be about to end
             await asyncio.to_thread(running[0].wait, _GUARD_SECONDS)
         if running is not self._running or running[0].poll() is not None:
@@ -202,10 +204,10 @@ class OwnServer:
                 await self._note_death(f"hangs ({found.what})")
 
     async def _note_death(self, what: str) -> None:
-        """End what is left of a server, and count it.
+        """Stop the remaining processes of a server, and count its death.
 
         Raises:
-            StageStoppedError: it was one too many.
+            StageStoppedError: the server died too many times in a row.
         """
         running, self._running = self._running, None
         if running is not None:
@@ -224,7 +226,7 @@ class OwnServer:
         process, wire = running
         with contextlib.suppress(OSError):
             assert process.stdin is not None  # see `_start`
-            process.stdin.close()  # the guard sees its end
+            process.stdin.close()  # the guard reads the end of its input and kills the server
         await wire.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             await asyncio.to_thread(process.wait, _END_SECONDS)
@@ -241,8 +243,8 @@ class OwnServer:
 async def _post_while_alive(running: Running, path: str, body: bytes) -> Reply | Unanswered:
     """Post, and stop waiting if the server ends.
 
-    The connection can outlive the server: a child process may have inherited it, or another program
-    may have taken the port. Without this check the request waits until its timeout.
+    The connection can outlive the server: a child process may have inherited the connection, or
+    another program may have bound the port. Without this check the request waits until its timeout.
     """
     process, wire = running
     posting = asyncio.ensure_future(wire.post(path, body))

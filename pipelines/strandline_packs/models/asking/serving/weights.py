@@ -1,4 +1,4 @@
-"""Weights of a served model that a URL names: copied to a node once, and by their digest."""
+"""Weights named by a URL: copied once to each node, and verified by their digest."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from strandline_packs.models.model_files import ModelError, copy_weights
 
 
 def fetch_weights(serve: ServeParams, name: str) -> ServeParams:
-    """Return the parameters with the path of this node's copy, where they have a URL.
+    """Return the parameters with a URL of weights replaced by the path of this node's copy.
 
     Args:
-        name: of the server, in messages.
+        name: name of the server in messages.
 
     Raises:
-        StageStoppedError: the weights are others.
-        OSError: they can't be read, or not written here.
+        StageStoppedError: the weights have another digest.
+        OSError: the weights can't be read, or the copy can't be written.
     """
     if serve.digest is None:
         return serve

@@ -1,4 +1,4 @@
-"""What requests cost: the account that all workers of a pipeline share, its rates and its budget.
+"""Costs of requests: the account shared by a pipeline's workers, with its rates and budget.
 
-It must not know what is asked, nor how a request travels.
+The package must not know the content of requests, or how they travel.
 """

@@ -1,7 +1,7 @@
 """The account of a stage: a small file that the workers of a pipeline share, under a lock.
 
-One that is not there, or was hurt, begins with what the logs beside it have. It must not know what
-was asked.
+A missing or damaged account starts with the usage in the stage's logs. The module must not know the
+content of requests.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _CHECK_BYTES = 8
 
 
 class Grant(NamedTuple):
-    """Whether a request may be sent.
+    """Permission for a request.
 
     Attributes:
-        wait: seconds after which to ask again; 0: it may.
-        tokens: that are taken for it until it has told its own.
+        wait: seconds until the next attempt to get permission; 0 if the request is allowed.
+        tokens: tokens reserved for the request until its usage is reported.
     """
 
     wait: float
@@ -41,14 +41,14 @@ class Grant(NamedTuple):
 
 
 class Account:
-    """What a stage has spent, and when it may go on.
+    """Spending of a stage, and the limits of further requests.
 
     Args:
-        path: of the file; its folder is shared by all that spend.
-        terms: what may be spent.
-        name: of the stage, in messages.
-        time: seconds since the epoch.
-        count_before: returns what was spent before there was a file.
+        path: path of the file, in a folder that all workers share.
+        terms: spending limits.
+        name: name of the stage in messages.
+        time: clock in seconds since the epoch.
+        count_before: returns the spending from before the file existed.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class Account:
         self._workers = path.with_suffix(".workers")
 
     def take(self, size: int) -> Grant:
-        """Take a request from what is left, and count it.
+        """Reserve and count a request, or return the time to wait.
 
         Args:
-            size: bytes of its body.
+            size: size of the request's body in bytes.
 
         Raises:
-            BudgetSpentError: nothing is left.
+            BudgetSpentError: the budget is spent.
             VolumeError: the file can't be read or written.
         """
         now = self._time()
@@ -92,7 +92,7 @@ class Account:
         return Grant(0.0, tokens)
 
     def settle(self, grant: Grant, usage: Usage) -> None:
-        """Count what a request has used in the end.
+        """Replace the reservation of a request with its actual usage.
 
         Raises:
             VolumeError: the file can't be read or written.
@@ -104,9 +104,9 @@ class Account:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Let others see that there are requests under way, or answers that are not durable.
+        """Mark this worker as busy while requests are in flight or answers are not durable.
 
-        Where this process dies, they see that too.
+        The mark is a lock on a file, so it disappears if this process dies.
 
         Raises:
             VolumeError: the file can't be opened.
@@ -136,13 +136,13 @@ class Account:
 
 
 def read_spent(folder: Path) -> SpentTotals | None:
-    """Return what the account of a stage has; None: there is none.
+    """Return the totals in a stage's account, or None without a valid account.
 
     Args:
-        folder: with the logs of the stage.
+        folder: folder with the logs of the stage.
 
     Raises:
-        OSError: it can't be read.
+        OSError: the account can't be read.
     """
     try:
         found = unpack_account((folder / FILE_NAME).read_bytes())
@@ -152,21 +152,21 @@ def read_spent(folder: Path) -> SpentTotals | None:
 
 
 def unpack_account(data: bytes) -> tuple[SpentTotals, NextTimes] | None:
-    """Return the content of an account, or None if it was never written, or is damaged."""
+    """Return the content of an account, or None if the account is empty or damaged."""
     for layout in (_CONTENT, _OLD_CONTENT):
         content, check = data[: layout.size], data[layout.size :]
         if len(content) == layout.size and check == _check(content):
             fields = layout.unpack(content)
-            if layout is _OLD_CONTENT:  # rates begin anew
+            if layout is _OLD_CONTENT:  # this layout lacks the clock's time, so the rates restart
                 return SpentTotals(*fields[:3]), NextTimes()
             return SpentTotals(*fields[:4]), NextTimes(*fields[4:])
     return None
 
 
 def _write(file: BinaryIO, spent: SpentTotals, times: NextTimes) -> None:
-    """Write an account in one step; the next process that locks it reads it, wherever that is.
+    """Write an account in one step; the next process with the lock reads it, on any node.
 
-    It is not waited for until it is on the disk: what a node that dies takes along is spent twice.
+    The write is not synced: usage lost in a node crash can be spent a second time.
     """
     content = _CONTENT.pack(*spent, *times)
     file.seek(0)

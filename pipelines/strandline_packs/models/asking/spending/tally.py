@@ -1,6 +1,6 @@
-"""What a worker's requests were like: their number, tokens, and how long they took, as counters.
+"""Counters of a worker's requests: their number, tokens, and durations.
 
-Counters are sums, so that workers and attempts can be joined. Pure.
+Counters are sums, so counters of workers and attempts can be added. Pure.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["FROM_LOG", "RequestTally"]
 
 
 class RequestTally:
-    """Counts requests, until it is asked for what it has.
+    """Counts requests until the counters are taken.
 
     Args:
-        prices: of tokens; None: nothing is said of costs.
+        prices: prices of tokens; without prices, no costs are counted.
     """
 
     def __init__(self, prices: TokenPrices | None = None) -> None:
@@ -47,7 +47,7 @@ class RequestTally:
         self._spent = self._spent._replace(requests=self._spent.requests + 1)
 
     def note_usage(self, usage: Usage) -> None:
-        """Count the tokens of a request, whatever came of it."""
+        """Count the tokens of a request, whatever its outcome."""
         self._spent = self._spent._replace(
             prompt_tokens=self._spent.prompt_tokens + usage.prompt,
             completion_tokens=self._spent.completion_tokens + usage.completion,
@@ -58,11 +58,11 @@ class RequestTally:
             self._counts[ESTIMATED] += 1
 
     def note_answer(self, seconds: float) -> None:
-        """Count an answer by the time that it took."""
+        """Count an answer in the histogram of durations."""
         self._counts[name_time(seconds)] += 1
 
     def take(self) -> Counter[str]:
-        """Return what was counted since the last time."""
+        """Return the counts since the last call."""
         counts, self._counts = self._counts, Counter()
         if self._prices is not None:
             cost = round(self._spent.price(self._prices) * COST_PARTS)

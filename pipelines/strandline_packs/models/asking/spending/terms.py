@@ -1,7 +1,7 @@
-"""How much may be asked in a minute, and in all: pure, with the time as an argument.
+"""Limits of requests per minute and in total: pure, with the time as an argument.
 
-A rate is a moment before which nothing more is asked; each request moves it on by its share of a
-minute. It must not know where such moments are kept.
+A rate is stored as the earliest time of the next request; every request moves that time by its
+share of a minute. The module must not know where the times are stored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SKEW = 60.0
 
 
 class TokenPrices(NamedTuple):
-    """What a million tokens cost, in any currency."""
+    """Prices of a million tokens, in any currency."""
 
     prompt: float = 0.0
     completion: float = 0.0
@@ -30,8 +30,8 @@ class SpentTotals(NamedTuple):
     """Totals of all attempts so far.
 
     Attributes:
-        requests: that were sent, answered or not.
-        prompt_tokens, completion_tokens: of all that came back, as the server counts.
+        requests: sent requests, answered or not.
+        prompt_tokens, completion_tokens: tokens of all answers, as counted by the server.
         estimated: requests without tokens reported by the server.
     """
 
@@ -42,11 +42,11 @@ class SpentTotals(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """All of them."""
+        """Tokens of prompts and answers."""
         return self.prompt_tokens + self.completion_tokens
 
     def add(self, usage: Usage) -> SpentTotals:
-        """Return them with the tokens of a request."""
+        """Return the totals with the tokens of a request added."""
         return self._replace(
             prompt_tokens=self.prompt_tokens + usage.prompt,
             completion_tokens=self.completion_tokens + usage.completion,
@@ -54,18 +54,18 @@ class SpentTotals(NamedTuple):
         )
 
     def price(self, prices: TokenPrices) -> float:
-        """Return what it cost."""
+        """Return the cost of the tokens."""
         prompt = self.prompt_tokens * prices.prompt
         return (prompt + self.completion_tokens * prices.completion) / _PER_PRICE
 
 
 class SpendingTerms(NamedTuple):
-    """What a pipeline allows a stage; None: as much as it likes.
+    """Limits that a pipeline sets for a stage; None for no limit.
 
     Attributes:
-        requests_per_minute, tokens_per_minute: of all workers together.
-        requests, tokens, cost: in all, over all attempts.
-        prices: of tokens.
+        requests_per_minute, tokens_per_minute: rates of all workers together.
+        requests, tokens, cost: totals over all attempts.
+        prices: prices of tokens.
     """
 
     requests_per_minute: float | None = None
@@ -77,11 +77,11 @@ class SpendingTerms(NamedTuple):
 
     @property
     def is_bounded(self) -> bool:
-        """Return whether anything has to be asked of an account."""
+        """Return whether any limit is set, so that an account is needed."""
         return any(bound is not None for bound in self[:-1])
 
     def find_end(self, spent: SpentTotals) -> str | None:
-        """Return what was spent, where that is all there may be; None: there may be more."""
+        """Return a description of the first exhausted limit, or None if requests are allowed."""
         return next(self._list_ends(spent), None)
 
     def _list_ends(self, spent: SpentTotals) -> Iterator[str]:
@@ -97,10 +97,10 @@ class SpendingTerms(NamedTuple):
 
 
 class NextTimes(NamedTuple):
-    """Before which nothing more is asked, in seconds since the epoch, for either rate.
+    """Earliest times of the next request under either rate, in seconds since the epoch.
 
     Attributes:
-        seen: the time by the clock at the last request.
+        seen: time of the clock at the last request.
     """
 
     requests: float = 0.0
@@ -108,7 +108,7 @@ class NextTimes(NamedTuple):
     seen: float = 0.0
 
     def follow_clock(self, now: float) -> NextTimes:
-        """Return them by a clock that was set back: the waits stay as long as they were."""
+        """Return the times adjusted to a clock that was set back, so the waits stay the same."""
         behind = self.seen - now
         if behind <= _SKEW:
             return self
@@ -121,7 +121,7 @@ class NextTimes(NamedTuple):
         return max([0.0, *(min(time - now, _LONGEST) for time in times)])
 
     def take(self, terms: SpendingTerms, tokens: int, now: float) -> NextTimes:
-        """Return them after a request of so many tokens."""
+        """Return the times after a request with a number of tokens."""
         return NextTimes(
             _move(self.requests, terms.requests_per_minute, 1, now),
             _move(self.tokens, terms.tokens_per_minute, tokens, now),
@@ -129,7 +129,7 @@ class NextTimes(NamedTuple):
         )
 
     def correct(self, terms: SpendingTerms, tokens: int) -> NextTimes:
-        """Return them after a request that has cost so many tokens more than was taken for it."""
+        """Return the times after a request used `tokens` more than were reserved."""
         if terms.tokens_per_minute is None:
             return self
         return self._replace(tokens=self.tokens + tokens * _MINUTE / terms.tokens_per_minute)

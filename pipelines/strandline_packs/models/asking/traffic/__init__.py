@@ -1,1 +1,1 @@
-"""Requests on their way to a server: when they are sent, tried again, and given up."""
+"""Delivery of requests to a server: sending, retrying, and giving up."""

@@ -1,7 +1,8 @@
-"""Asks a server many questions: tries again what may pass, waits while it is down, ends what can't.
+"""Sends many questions to a server: retries transient failures, waits out outages, stops otherwise.
 
-A question fails alone only where the server answers others: a smaller one is asked to find out, of
-a few tokens. Clock, sleep and chance come in. It must not know rows, or where answers are kept.
+A question fails alone only if the server answers other questions. To find out, the asker sends a
+probe of a few tokens. Clock, sleep and randomness are arguments. The module must not know rows, or
+where answers are logged.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from strandline_packs.models.asking.verdicts.blame import RowTries, ServerTraffi
 
 TICK_SECONDS = 1.0  # seconds between two reminders to keep answers
 Outcome = TypeVar("Outcome")
-_LOOK_SECONDS = 0.1  # from one look at other workers to the next
+_LOOK_SECONDS = 0.1  # seconds between two checks of other workers
 _FAILED = "failed"  # kind of fault of a row that the server does not answer
 
 
@@ -43,22 +44,22 @@ class Poster(Protocol):
     """Posts bytes to a path of a server."""
 
     def post(self, path: str, body: bytes) -> Awaitable[Reply | Unanswered]:
-        """Return what came back, whatever that was."""
+        """Send a POST request, and return the response or the reason for its absence."""
 
 
 class Spending(NamedTuple):
-    """What counts requests, and what allows them; None: nothing has to."""
+    """Counters of requests, and the account that permits requests; None for no limits."""
 
     tally: RequestTally
     account: Account | None = None
 
 
 class ModelQuestion(NamedTuple):
-    """What is asked for a row.
+    """The question about a row.
 
     Attributes:
-        body: of the request.
-        check: returns what is wrong with an answer's text; None: nothing.
+        body: body of the request.
+        check: returns the fault of an answer's text, or None for a valid answer.
     """
 
     body: Mapping[str, Any]
@@ -66,11 +67,11 @@ class ModelQuestion(NamedTuple):
 
 
 class Asker:
-    """Asks questions of one server, from one loop.
+    """Sends questions to one server, from one loop.
 
     Args:
-        report: takes a line for people.
-        spending: counts requests, and allows them.
+        report: receives lines for users.
+        spending: counts and permits requests.
     """
 
     def __init__(
@@ -89,9 +90,10 @@ class Asker:
         self._tally, self._account = spending
         self._traffic = ServerTraffic()
         self._health = ServerHealth(terms, clock, report, self._traffic)
-        self._probed = float("-inf"), False  # when it was last tried out, and whether it answered
+        # time of the last probe, and whether the server answered
+        self._probed = float("-inf"), False
         self._report, self._has_reported_estimate = report, False
-        self._in_flight = 0  # requests that have room, and of these the number that is sent
+        self._in_flight = 0  # requests admitted by the pace; `_sent` counts those on the wire
         self._sent = 0
         self._is_stopping: Callable[[], bool] = bool
         self._freed = asyncio.Event()
@@ -107,24 +109,24 @@ class Asker:
         remind: Callable[[], None],
         is_stopping: Callable[[], bool] = bool,
     ) -> None:
-        """Do all works that ask something, and hand each one's outcome on, as they come.
+        """Run coroutines that send requests, and pass on each outcome as it arrives.
 
         Args:
-            most: works that are open at a time.
-            keep: takes the position of a work, and what came of it.
-            remind: is called after each of them, and every second.
-            is_stopping: returns whether the run stops: then nothing more is asked.
+            most: maximum number of concurrent coroutines.
+            keep: takes the position of a coroutine, and its outcome.
+            remind: called after each outcome, and every second.
+            is_stopping: returns whether the run stops; a stopping run sends no more requests.
 
         Raises:
-            StageStoppedError: nothing can be asked here, or the server was down for too long.
-            BudgetSpentError: no more may be asked; what was under way has been handed on.
-            StageInterruptedError: the run stops; the same.
+            StageStoppedError: the server refuses all requests, or was down for too long.
+            BudgetSpentError: the budget is spent; outcomes of requests in flight were passed on.
+            StageInterruptedError: the run stops; outcomes of requests in flight were passed on.
         """
         self._is_stopping = is_stopping
         waiting, spent = iter(enumerate(works)), list[StageStoppedError]()
 
         async def work_on() -> None:
-            """Take work after work, without a task for each of them."""
+            """Run coroutines one after another, without an asyncio task for each."""
             while not spent and (found := next(waiting, None)) is not None:
                 at, work = found
                 try:
@@ -148,14 +150,14 @@ class Asker:
                 remind()
                 if left and not self._sent and is_stopping():
                     spent.append(StageInterruptedError())
-                    break  # the rest waits for its turn, or until it asks again
+                    break  # no request is in flight; the remaining work only waits
         finally:
             await _cancel(workers)
         if spent:
             raise spent[0]
 
     async def ask(self, question: ModelQuestion) -> ModelAnswer | RowFault:
-        """Ask until there is an answer that stands the check, or none can be had."""
+        """Ask until an answer passes the check, or until no valid answer can be expected."""
         body, used, text = question.body, (0, 0), ""
         for round_ in range(self._terms.repairs + 1):
             found = await self._insist(body)
@@ -173,7 +175,7 @@ class Asker:
         return RowFault("malformed", why, text)
 
     async def _insist(self, body: Mapping[str, Any]) -> ModelAnswer | RowFault:
-        """Ask until the server says something of the question itself."""
+        """Retry until the server answers or rejects the question itself."""
         terms, begun = self._terms, self._clock.now()
         tries = RowTries(self._traffic, terms.tries, terms.outage_limit, begun)
         found: ModelAnswer | RowFault | None = None
@@ -188,7 +190,7 @@ class Asker:
     async def _try_on(
         self, body: Mapping[str, Any], tries: RowTries
     ) -> ModelAnswer | RowFault | None:
-        """Ask once more, and wait if no answer came; return None if another try is due."""
+        """Try once, and wait after a failure; return None if another try is due."""
         content = json.dumps(body).encode()
         verdict, sent = await self._try(content, is_alone=tries.is_alone)
         if isinstance(verdict, ModelAnswer | RowFault):
@@ -198,7 +200,8 @@ class Asker:
         setback = verdict if isinstance(verdict, Setback) else Setback(verdict.what)
         tries.note(setback, self._clock.now())
         is_barred = isinstance(verdict, Barred)
-        # As long an answer as the row's: a server may refuse to do more than it has credit for.
+        # After a refusal, the probe allows an answer as long as the row's: a server may refuse
+        # requests that exceed the remaining credit.
         probe = self._protocol.shrink(body, is_short=not is_barred)
         is_up = (is_barred or tries.needs_evidence) and await self._answers_others(probe, sent)
         if is_barred and not is_up:
@@ -213,12 +216,13 @@ class Asker:
     async def _try(
         self, content: bytes, *, is_alone: bool = False, is_probe: bool = False
     ) -> tuple[Verdict, float]:
-        """Ask once, when there is room for it, and return when that was, too.
+        """Send a request once, within the pace; return the verdict and the time of sending.
 
         Args:
-            is_probe: others wait for it, so it does not wait for them.
-            is_alone: the server answers others and pushes this row back, which says nothing of
-                how much it can bear.
+            is_probe: whether the request is a probe, which other requests wait for and so skips the
+                limit of concurrent requests.
+            is_alone: whether the server pushes back this row and answers others, which is no
+                evidence of overload.
 
         Raises:
             StageStoppedError, BudgetSpentError: see `work_all`.
@@ -226,7 +230,7 @@ class Asker:
         await self._enter(is_probe=is_probe)
         try:
             grant = await self._take(len(content))
-            if self._is_stopping():  # answers on their way are awaited, and nothing more is asked
+            if self._is_stopping():  # requests in flight are awaited, and no new request is sent
                 raise StageInterruptedError
             begun = self._clock.now()
             self._tally.begin()
@@ -235,7 +239,8 @@ class Asker:
             now = self._clock.now()
             self._settle(grant, find_usage(reply, verdict, content, grant.tokens, self._endpoint))
             if isinstance(verdict, Setback):
-                # A server may ask for a day; it is not waited for longer than one that is down.
+                # A server may request a pause of a day; wait no longer than for a server that is
+                # down.
                 hold = verdict.hold and min(verdict.hold, self._terms.outage_limit)
                 verdict = verdict._replace(hold=hold)
                 if (verdict.is_busy or verdict.is_late) and not is_alone:
@@ -261,7 +266,7 @@ class Asker:
         """Wait until the account allows a request.
 
         Raises:
-            BudgetSpentError: it never will.
+            BudgetSpentError: the budget is spent.
         """
         if self._account is None:
             return Grant(0.0)
@@ -271,10 +276,10 @@ class Asker:
         return grant
 
     async def await_others(self, limit: float) -> None:
-        """Wait for what other workers have under way, which would end with the attempt.
+        """Wait for requests in flight at other workers, which would be lost at the attempt's end.
 
         Args:
-            limit: seconds after which they are not waited for.
+            limit: maximum wait in seconds.
         """
         until = self._clock.now() + limit
         while self._account is not None and not self._account.is_at_rest():
@@ -307,10 +312,10 @@ class Asker:
                 await self._freed.wait()
 
     async def _takes_others(self, body: Mapping[str, Any]) -> bool:
-        """Return whether a request of the same parameters is taken; False: it is not known.
+        """Return whether the server accepts a request with the same parameters; False if unclear.
 
         Raises:
-            StageStoppedError: none is.
+            StageStoppedError: the server rejects all of these requests.
         """
         async with self._probing:
             if self._bar_to_all is not None:  # the answer to another row
@@ -327,10 +332,10 @@ class Asker:
         return isinstance(verdict, ModelAnswer | RowFault)
 
     async def _answers_others(self, probe: Mapping[str, Any], since: float) -> bool:
-        """Return whether the server has answered another question since then, or a probe now.
+        """Return whether the server answered another question since a time, or answers a probe.
 
         Raises:
-            StageStoppedError: it refuses them all.
+            StageStoppedError: the server refuses all requests.
         """
         async with self._probing:
             if self._bar_to_all is not None:  # the answer to another row
@@ -338,7 +343,7 @@ class Asker:
             if self._traffic.answered_at > since:
                 return True
             probed_at, is_up = self._probed
-            if probed_at >= since:  # by another row
+            if probed_at >= since:  # another row has sent a probe
                 return is_up
             verdict, probed_at = await self._try(json.dumps(probe).encode(), is_probe=True)
             if isinstance(verdict, Barred) and (verdict.is_sure or not self._health.has_answered):

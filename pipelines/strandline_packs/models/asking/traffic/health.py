@@ -1,4 +1,4 @@
-"""How a server has answered lately, and the terms on which a stage waits for it."""
+"""Recent availability of a server, and the terms on which a stage waits for the server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strandline.plan.errors import StageStoppedError
 from strandline_api.outcome.causes import Cause
 from strandline_packs.models.asking.verdicts.blame import ServerTraffic
 
-_REPORTED_SETBACKS = 3  # in a row, before a line reports them
+_REPORTED_SETBACKS = 3  # consecutive failures before a report
 
 
 class Clock(NamedTuple):
@@ -30,13 +30,13 @@ class Clock(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """How long one bears with a server.
+    """Limits of retries and of waiting for a server.
 
     Attributes:
-        name: of the server, in messages.
-        tries: of one question, while the server answers others.
-        outage_limit: seconds without any answer after which the attempt ends.
-        repairs: times that it is asked to correct an answer.
+        name: name of the server in messages.
+        tries: tries of one question, while the server answers others.
+        outage_limit: seconds without any answer until the attempt ends.
+        repairs: requests to correct an invalid answer.
     """
 
     name: str
@@ -46,14 +46,14 @@ class Terms(NamedTuple):
 
 
 class ServerHealth:
-    """Time since the last answer of a server, and the reports about it.
+    """Time since the last answer of a server, and the reports about outages.
 
     Args:
-        report: takes a line for people.
-        traffic: of the server.
+        report: receives lines for users.
+        traffic: outcomes of all rows at the server.
 
     Attributes:
-        has_answered: the server has given a good answer.
+        has_answered: whether the server has given a good answer.
     """
 
     def __init__(
@@ -85,10 +85,10 @@ class ServerHealth:
             self._traffic.answered_at = now
 
     def note_setback(self, what: str) -> None:
-        """Note a request without an answer.
+        """Record a request without an answer.
 
         Raises:
-            StageStoppedError: there was no answer for too long.
+            StageStoppedError: the server has not answered for too long.
         """
         now = self._clock.now()
         if self._since is None:

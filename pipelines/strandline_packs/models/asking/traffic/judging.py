@@ -1,6 +1,7 @@
-"""Verdicts on answers of servers, of which each speaks its protocol in its own way.
+"""Verdicts on answers of servers, each in its own protocol.
 
-Pure: bytes in, verdicts out. It must not know how a request travels, nor what follows.
+Pure: bytes in, verdicts out. The module must not know how requests travel, or the consequences of a
+verdict.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _PICTURE = re.compile(rb'"data:[^"]*"')  # which has fewer tokens than bytes
 
 
 def judge(reply: Reply | Unanswered, endpoint: Endpoint) -> Verdict:
-    """Return what an answer over HTTP means for the row, and for those after it."""
+    """Return the meaning of an HTTP response for its row, and for later rows."""
     if isinstance(reply, Unanswered):
         return Setback(reply.what, is_late=reply.is_late)
     if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
@@ -62,14 +63,14 @@ def find_usage(
     expected: int,
     endpoint: Endpoint,
 ) -> Usage:
-    """Return the tokens that a request has cost; estimated if the server does not report them.
+    """Return the tokens used by a request, estimated if the server does not report them.
 
-    An error costs nothing. A connection that was lost may have cost an answer.
+    An error costs nothing. A lost connection may have cost a complete answer.
 
     Args:
-        content: of the request.
-        expected: tokens of a request like others.
-        endpoint: that was asked.
+        content: body of the request.
+        expected: typical tokens of a request.
+        endpoint: endpoint of the request.
     """
     if isinstance(verdict, ModelAnswer) and verdict.prompt_tokens + verdict.completion_tokens:
         return Usage(verdict.prompt_tokens, verdict.completion_tokens)
@@ -108,7 +109,7 @@ def _judge_error(reply: Reply, status: int, error: ServerError) -> Verdict:
 
 
 def _find_bar(reply: Reply, status: int, error: ServerError, what: str) -> Barred | None:
-    """Return why nothing can be asked here, or None if something can."""
+    """Return the refusal of all requests that an error implies, or None."""
     if status == HTTPStatus.PAYMENT_REQUIRED or _QUOTA.intersection(error.codes):
         return Barred(f"there is no quota left ({what})", is_sure=True, words=what)
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
@@ -130,7 +131,7 @@ def _judge_success(reply: Reply, endpoint: Endpoint) -> Verdict:
         found = read_json(reply.body)
     except ValueError:
         return describe_foreign(protocol.name, read_text(reply.body))
-    if isinstance(found, list) and len(found) == 1:  # as Google's servers send errors
+    if isinstance(found, list) and len(found) == 1:  # Google's servers wrap errors in a list
         found = found[0]
     if not isinstance(found, Mapping):
         return describe_foreign(protocol.name, cut(found))
@@ -147,10 +148,10 @@ def _judge_success(reply: Reply, endpoint: Endpoint) -> Verdict:
 
 
 def _find_error(found: object, items: object) -> ServerError | None:
-    """Return the error inside a body or an answer, or None if there is none.
+    """Return the error inside a body or an answer, or None without an error.
 
     Args:
-        items: the answers beside it; without any, words of the server are an error.
+        items: answers in the same body; if there are none, a message of the server is an error.
     """
     if not isinstance(found, Mapping):
         return None

@@ -1,7 +1,7 @@
-"""How many requests a server is asked at a time, and how long a try is waited for.
+"""Limit of concurrent requests to a server, and the waits between tries.
 
-It grows while answers come as fast as usual, and halves when the server pushes back. Pure: times
-come in as arguments. It must not know what is asked, nor of whom.
+The limit grows while answers are as fast as usual, and halves when the server pushes back. Pure:
+times are arguments. The module must not know the requests or the server.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 FIRST_LIMIT = 8.0
-# Answers are as fast as usual up to this much; their length varies, so that is far from exact.
+# Answers up to this factor slower still count as normal. The factor is large because answers vary
+# in length.
 _SLOWER = 2.0
 _USUAL_WEIGHT, _RECENT_WEIGHT = 0.02, 0.2
 _BASE_SECONDS, _MOST_SECONDS = 1.0, 60.0
@@ -21,14 +22,14 @@ _MILLISECONDS = 1000
 
 
 class RequestPace:
-    """Requests that may be in flight: added to one by one, halved where there were too many.
+    """Limit of requests in flight: increased step by step, and halved after overload.
 
     Args:
-        most: never more than that.
+        most: upper bound of the limit.
 
     Attributes:
-        limit: how many there may be now; at least one.
-        held_until: nothing is asked before that time.
+        limit: current limit; at least 1.
+        held_until: time before which no request is sent.
     """
 
     def __init__(self, most: int) -> None:
@@ -37,29 +38,29 @@ class RequestPace:
         self.held_until = -math.inf
         self._halved_at = -math.inf
         self._is_growing_fast = True
-        self._in_a_row = 0  # times that the server pushed back, since its last answer
+        self._in_a_row = 0  # push-backs since the last answer
         self._usual: float | None = None  # seconds of an answer
         self._recent = 0.0
 
     def note_answer(self, seconds: float, in_flight: int) -> None:
-        """Note an answer: how long it took, and how many requests were in flight with it."""
+        """Record an answer: its duration, and the number of requests in flight."""
         self._in_a_row = 0
         if self._usual is None:
             self._usual = self._recent = seconds
         self._usual += _USUAL_WEIGHT * (seconds - self._usual)
         self._recent += _RECENT_WEIGHT * (seconds - self._recent)
-        # A limit that is not reached says nothing of what the server bears.
+        # Below the limit, an answer is no evidence that the server can handle more.
         if in_flight < int(self.limit) or self._recent > _SLOWER * self._usual:
             return
         step = 1.0 if self._is_growing_fast else 1.0 / self.limit
         self.limit = min(float(self._most), self.limit + step)
 
     def note_push_back(self, begun: float, now: float, hold: float | None) -> None:
-        """Note that the server has too much to do, or did not answer in time.
+        """Record that the server is overloaded, or did not answer in time.
 
         Args:
-            begun: when it was asked; one that was under way at the last halving tells nothing new.
-            hold: seconds after which it wants to be asked again; None: it does not say.
+            begun: start of the request; requests from before the last halving add no evidence.
+            hold: pause that the server requests, in seconds, or None.
         """
         if hold is not None:
             self.held_until = max(self.held_until, now + hold)
@@ -77,27 +78,27 @@ def choose_wait(tries: int, hold: float | None, drawn: float) -> float:
     """Return the seconds before a request is tried again.
 
     Args:
-        tries: that have failed, at least one.
-        hold: seconds that the server asks for, or None; a request to wait for a shorter time than
-            usual is ignored, because the server may ask for none at all.
-        drawn: from 0 to 1, so that many who wait do not come back together.
+        tries: failed tries, at least one.
+        hold: pause that the server requests, in seconds, or None. A pause below the usual wait is
+            ignored, because servers may request a pause of zero.
+        drawn: random number from 0 to 1 that spreads simultaneous retries.
     """
     wait = find_backoff(tries)
     return max(wait / 2 + wait / 2 * drawn, (hold or 0.0) * (1 + _JITTER * drawn))
 
 
 def find_backoff(tries: int) -> float:
-    """Return the usual seconds after so many tries in a row, at least one: twice as many each."""
+    """Return the usual wait after consecutive failures, at least one; it doubles with each."""
     return min(_MOST_SECONDS, _BASE_SECONDS * 2.0 ** min(tries - 1, 10))
 
 
 def read_hold(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that an answer's `Retry-After` asks for; None where it has none.
+    """Return the seconds in an answer's `Retry-After`, or None without a valid header.
 
-    A date is taken from the server's own clock, and one that has passed is no wait.
+    A date is compared with the server's own clock, and a date in the past means no wait.
 
     Args:
-        headers: by names in lower case.
+        headers: headers with names in lower case.
     """
     milliseconds = _read_number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:

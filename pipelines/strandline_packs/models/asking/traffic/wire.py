@@ -1,6 +1,6 @@
-"""Requests over HTTP by aiohttp, which is loaded in the workers, on a thread with its own loop.
+"""HTTP requests through aiohttp, which only workers load, on a thread with its own loop.
 
-Connections are kept from task to task. It must not know what an answer means.
+Connections stay open between tasks. The module must not know the meaning of answers.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class WireLimits(NamedTuple):
 
 
 class Wire:
-    """Posts to a server; proxies are those of the environment.
+    """Posts to a server, through the proxies configured in the environment.
 
     Args:
-        url: what paths are put behind.
-        headers: of each request; no error of ours shows them.
+        url: base URL of the paths.
+        headers: headers of every request; errors of this module never contain them.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], limits: WireLimits) -> None:
@@ -45,18 +45,18 @@ class Wire:
         self._session: Any = None
 
     async def post(self, path: str, body: bytes) -> Reply | Unanswered:
-        """Return what came back, whatever that was."""
+        """Send a POST request, and return the response or the reason for its absence."""
         return await self._request("POST", path, body, self._limits.total)
 
     async def get(self, path: str, limit: float) -> Reply | Unanswered:
-        """Return what came back in so many seconds."""
+        """Send a GET request, and wait up to `limit` seconds for the response."""
         return await self._request("GET", path, None, limit)
 
     async def _request(
         self, method: str, path: str, body: bytes | None, limit: float
     ) -> Reply | Unanswered:
         limits, aiohttp = self._limits, self._aiohttp
-        if self._session is None:  # sessions belong to the loop that makes them
+        if self._session is None:  # a session must be created on the loop that uses it
             self._session = self._open()
         timeout = aiohttp.ClientTimeout(
             total=limit, sock_connect=limits.connect, sock_read=limits.read
@@ -75,7 +75,7 @@ class Wire:
         except TimeoutError:
             return Unanswered(f"no answer in {limit:g} s", is_late=True)
         except (aiohttp.ClientError, OSError) as error:
-            # The error has the request with it, and that the key.
+            # Do not chain the error: it references the request, and so the key.
             what = " ".join(str(error).split()) or type(error).__name__
             was_sent = not isinstance(error, aiohttp.ClientConnectorError)
             return Unanswered(what, was_sent=was_sent)
@@ -96,18 +96,19 @@ class Wire:
 
 
 def _trust() -> ssl.SSLContext:
-    """Return the authorities that vouch for servers: the machine's, else those of certifi."""
+    """Return the trusted certificate authorities: the machine's, or certifi's as a fallback."""
     paths = ssl.get_default_verify_paths()
     if paths.cafile or paths.capath:
         return ssl.create_default_context()
-    # Python's own installer for macOS brings none.
+    # The macOS installer of Python brings no authorities.
     return ssl.create_default_context(cafile=import_module("certifi").where())
 
 
 def _find_proxy(url: str) -> str | None:
-    """Return the proxy that the environment names for a URL.
+    """Return the proxy for a URL from the environment.
 
-    The client would look for it at each request, on a thread, and as long as all else takes.
+    aiohttp would look up the proxy for each request on a thread, which doubles the time of a
+    request.
     """
     parts, proxies = urlsplit(url), getproxies()
     if proxy_bypass(parts.netloc):
@@ -117,19 +118,19 @@ def _find_proxy(url: str) -> str | None:
 
 
 class Closable(Protocol):
-    """What has connections, of one loop."""
+    """An object with connections of one loop."""
 
     async def close(self) -> None:
-        """Close them."""
+        """Close the connections."""
 
 
 class LoopThread:
-    """A loop of asyncio on a thread, so that it does not matter who calls, and from where.
+    """An asyncio loop on its own thread, usable from any thread.
 
-    It ends when nobody has it any more.
+    The thread ends when the last reference to this object is dropped.
 
     Args:
-        wire: is closed with it.
+        wire: connection that is closed with the loop.
     """
 
     def __init__(self, wire: Closable) -> None:
@@ -140,7 +141,7 @@ class LoopThread:
         self._finish = weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
 
     def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Return the result of a coroutine; where the caller is interrupted, so is it."""
+        """Return the result of a coroutine. An interrupt of the caller cancels the coroutine."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -155,8 +156,8 @@ class LoopThread:
 
 
 def _run(loop: asyncio.AbstractEventLoop, wire: Closable) -> None:
-    """Run a loop until it is stopped, by whoever collects garbage, on whichever thread."""
+    """Run a loop until the owner is closed or garbage-collected, possibly on another thread."""
     loop.run_forever()
-    with contextlib.suppress(Exception):  # what a server makes of it is nothing to us any more
+    with contextlib.suppress(Exception):  # errors while closing have no consequences
         loop.run_until_complete(asyncio.wait_for(wire.close(), _END_SECONDS))
     loop.close()

@@ -1,1 +1,1 @@
-"""Judges replies of servers, and whether a row or the server is to blame."""
+"""Verdicts on replies of servers, and blame for failures: the row or the server."""

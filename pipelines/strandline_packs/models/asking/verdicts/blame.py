@@ -1,7 +1,7 @@
-"""Whether a row or the server is to blame that a request is refused, by what others got meanwhile.
+"""Blame for a refused request, the row or the server, judged by the results of other rows.
 
-A server with too much to do pushes any request back, and some rows by chance several times in a
-row. A row is to blame once that chance is small. Pure: times are arguments.
+An overloaded server pushes back requests at random, some rows several times in a row. A row is to
+blame once such a streak is improbable. Pure: times are arguments.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from strandline_packs.models.asking.answers import Setback
 
 _CHANCE = 1e-4  # chance of a good row to be pushed back so often
-# A probe is smaller than any row, so its answer proves less: only so many of them count, and only
-# so many tries between which nothing but probes was answered, while more than a few rows wait.
+# A probe is smaller than any row, so its answer is weaker evidence. While more than `_FEW` rows are
+# stuck, at most `_MOST_PROBES` answered probes count, and as many tries without an answered row in
+# between.
 _MOST_PROBES = 3
 _FEW = 2
 
@@ -20,9 +21,9 @@ class ServerTraffic:
 
     Attributes:
         answered: rows that got an answer.
-        row_answered_at: when the last of them did.
-        answered_at: when it answered anything last, probes among it.
-        pushed: times that rows were pushed back which got an answer in the end.
+        row_answered_at: time of the last answer to a row.
+        answered_at: time of the last answer, including answers to probes.
+        pushed: push-backs of rows that got an answer in the end.
         stuck: rows that were pushed back and have no answer yet.
         blamed: rows that were pushed back and given up.
         probed: probes that got an answer.
@@ -37,13 +38,13 @@ class RowTries:
     """The tries of one question.
 
     Args:
-        traffic: of the server.
-        tries: after which the row may be to blame.
+        traffic: outcomes of all rows at the server.
+        tries: tries after which the row may be to blame.
         limit: seconds without an answer to any row after which all rows are to blame.
-        begun: when it was asked first.
+        begun: time of the first try.
 
     Attributes:
-        setbacks: tries that came to nothing.
+        setbacks: failed tries.
     """
 
     def __init__(self, traffic: ServerTraffic, tries: int, limit: float, begun: float) -> None:
@@ -55,11 +56,12 @@ class RowTries:
         self.setbacks = 0
 
     def note(self, setback: Setback, now: float) -> None:
-        """Note a try that came to nothing."""
+        """Record a failed try."""
         self.setbacks += 1
         if not setback.is_busy:
             return
-        if not self._busy:  # earlier answers prove nothing: a rate may be used up since then
+        # earlier answers are no evidence: a rate limit may be exhausted since then
+        if not self._busy:
             self._traffic.stuck += 1
             self._before = self._count()
         elif self._traffic.row_answered_at <= self._busy_at:
@@ -68,7 +70,7 @@ class RowTries:
         self._busy_at = now
 
     def close(self, now: float, *, is_answered: bool) -> None:
-        """Note that the question is not asked any more."""
+        """Record the end of the question."""
         self._traffic.stuck -= self._busy > 0
         if is_answered:
             self._traffic.answered += 1
@@ -79,16 +81,16 @@ class RowTries:
 
     @property
     def is_alone(self) -> bool:
-        """Return whether the server has answered others since it pushed this row back."""
+        """Return whether the server has answered other requests since it pushed back this row."""
         return self._traffic.answered_at > self._busy_at
 
     @property
     def needs_evidence(self) -> bool:
-        """Return whether it matters by now that the server answers others."""
+        """Return whether the verdict now depends on the server's answers to other rows."""
         return self._busy > 0 or self.setbacks >= self._tries
 
     def is_to_blame(self, now: float) -> bool:
-        """Return whether the row has had its tries, given that the server answers others."""
+        """Return whether the row has used up its tries, given that the server answers others."""
         if self.setbacks < self._tries:
             return False
         if not self._busy or self._find_chance() <= _CHANCE:
@@ -101,7 +103,8 @@ class RowTries:
         answered, pushed, probed = (now - before for now, before in pairs)
         stuck = self._traffic.stuck - 1
         pushes, answers = pushed + stuck, answered + min(probed, _MOST_PROBES)
-        # Rows were given up, and no row that was pushed back was ever answered: it is no rate.
+        # If rows were given up and no pushed-back row was ever answered, the cause is not a rate
+        # limit.
         is_rate = not self._traffic.blamed or self._traffic.pushed > 0
         left_out = max(0, self._unproven - _MOST_PROBES) if is_rate and stuck > _FEW else 0
         return ((pushes + 1) / (pushes + answers + 2)) ** (self._busy - left_out)

@@ -1,4 +1,7 @@
-"""The text of an answer: a string, a list of parts, or nothing beside a model's reasoning. Pure."""
+"""The text of an answer: a string, a list of parts, or missing next to a model's reasoning.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,23 @@ from typing import Any, NamedTuple
 
 from strandline_packs.models.asking.answers import RowFault
 
-# Fields in which servers return a model's reasoning.
+# Fields for a model's reasoning, by the names that servers use.
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 _TEXT_PARTS = frozenset({"text", "output_text"})
 _REASONING_PARTS = frozenset({"thinking", "reasoning", "redacted_thinking", "reasoning_text"})
 _THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)\s*", re.DOTALL)
 _UNCLEAN = re.compile("[\ud800-\udfff]")
 _NO_TEXT = RowFault("malformed", "the answer has no text")
-_ONLY_REASONING = RowFault("malformed", "the model has reasoned and given no answer")
+_ONLY_REASONING = RowFault("malformed", "the answer has reasoning but no text")
 
 
 class TextContent(NamedTuple):
     """The content of a message.
 
     Attributes:
-        text: of the answer.
-        refusal: in the model's words; empty if it does not refuse.
-        fault: why the text is no answer, or None if it is.
+        text: text of the answer.
+        refusal: the model's refusal; empty if the model answers.
+        fault: reason to reject the text, or None for a valid text.
     """
 
     text: str
@@ -52,13 +55,13 @@ def read_text_content(message: Mapping[str, Any]) -> TextContent:
 
 
 def find_text_fault(text: str) -> RowFault | None:
-    """Return why a text can't be kept, or None if it can."""
+    """Return the reason why a text can't be stored, or None."""
     complaint = find_unclean(text)
     return None if complaint is None else RowFault("malformed", f"the answer: {complaint}")
 
 
 def find_unclean(text: str) -> str | None:
-    """Return what is wrong with the characters of a text, or None: no file holds half of one."""
+    """Return the fault of a text's characters, or None. Files can't hold unpaired surrogates."""
     match = _UNCLEAN.search(text)
     if match is None:
         return None
@@ -76,13 +79,13 @@ def _join_parts(parts: list[Any]) -> TextContent:
         if kind in _TEXT_PARTS and isinstance(text, str):
             texts.append(text)
         elif kind not in _REASONING_PARTS:
-            msg = f"the answer has a part that is no text ({str(kind)[:40]!r})"
+            msg = f"the answer has a part that is not text ({str(kind)[:40]!r})"
             return TextContent("", fault=RowFault("malformed", msg))
     return TextContent("".join(texts), fault=None if texts else _NO_TEXT)
 
 
 def _read_kind(part: object) -> str | None:
-    """Return the kind of a part of a content, or None if it is none."""
+    """Return the kind of a content part, or None for an invalid part."""
     if isinstance(part, str):
         return "text"
     if not isinstance(part, Mapping):

@@ -1,4 +1,4 @@
-"""Reasons to finish, as servers of several vendors spell them. Only a known good one is good."""
+"""Finish reasons in the spellings of several vendors. Unknown reasons count as faults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PREFIXES = ("finish_reason_", "finishreason.")
 
 @lru_cache(maxsize=256)
 def find_ending_fault(finish: str) -> RowFault | None:
-    """Return why an answer with a reason to finish is not good, or None if it is."""
+    """Return the fault that a finish reason implies, or None for a complete answer."""
     name = finish.strip().lower().replace("-", "_").replace(" ", "_")
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
@@ -42,11 +42,11 @@ def find_ending_fault(finish: str) -> RowFault | None:
     if name in _GOOD:
         return None
     if name in _LENGTH:
-        msg = f"the answer was cut short{shown}: it came to the most tokens that it may have"
+        msg = f"the answer was cut short{shown} at the maximum number of tokens"
         return RowFault("cut short", msg)
     if name in _FILTER:
         return RowFault("refused", f"the server's filter of contents cut the answer off{shown}")
     if name in _CALLS:
         return RowFault("malformed", "the model called a tool instead of answering")
-    msg = f"the server ended the answer with {finish[:40]!r}, which is no known good ending"
+    msg = f"the server ended the answer with {finish[:40]!r}, an unknown finish reason"
     return RowFault("malformed", msg)

@@ -1,4 +1,4 @@
-"""The verdict on a message of a model, whichever protocol it came by. Pure."""
+"""The verdict on a model's message, for all protocols. Pure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def judge_message(
     """Return the verdict on a message.
 
     Args:
-        finish: why the model stopped, as the server says it.
+        finish: the finish reason in the server's spelling.
     """
     content = read_text_content(message)
     if content.refusal:
         why = f"the model refuses to answer: {cut(content.refusal)}"
         return RowFault("refused", why, content.refusal)
     if not isinstance(finish, str):
-        return Setback("an answer without a reason to finish")
+        return Setback("an answer without a finish reason")
     fault = find_ending_fault(cut(finish)) or content.fault or find_text_fault(content.text)
     if fault is not None:
         return fault._replace(answer=content.text or json.dumps(message, ensure_ascii=False))
@@ -34,13 +34,13 @@ def judge_message(
 
 
 def describe_foreign(protocol: str, words: str = "") -> Setback:
-    """Return the verdict on an answer of some other protocol, with the first of its words."""
+    """Return the verdict on an answer in another protocol, with the beginning of its text."""
     more = f": {words}" if words else ""
     return Setback(f"an answer that is not of {protocol}{more}")
 
 
 def find_answer_fault(answer: ModelAnswer) -> RowFault | None:
-    """Return why an answer of a log is not good, or None if it is: an earlier version kept it."""
+    """Return the fault of a logged answer, or None. Earlier versions logged bad answers too."""
     if answer.vector is None:
         return find_ending_fault(answer.finish) or find_text_fault(answer.text)
     verdict = judge_vector(answer.vector.tolist(), Usage(), "")

@@ -1,4 +1,4 @@
-"""Errors as servers describe them: codes, messages, and the status that they mean. Pure."""
+"""Error descriptions of servers: codes, messages, and the implied HTTP status. Pure."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class ServerError(NamedTuple):
     """An error as a server describes it.
 
     Attributes:
-        codes: words, in lower case.
-        status: of HTTP that its codes mean, or None if they mean none.
-        message: in the server's words; empty if there is none.
+        codes: error codes that are words, in lower case.
+        status: HTTP status implied by the codes, or None.
+        message: the server's message; empty without a message.
     """
 
     codes: frozenset[str]
@@ -62,7 +62,7 @@ class ServerError(NamedTuple):
 
 
 def read_error(body: bytes) -> ServerError:
-    """Return the error that a body describes, in the protocol's form or one like it."""
+    """Return the error described in a body, in the protocol's form or a similar one."""
     try:
         return describe_error(read_json(body))
     except ValueError:
@@ -73,7 +73,7 @@ def read_json(body: bytes) -> object:
     """Return the JSON value of a body.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the body is not valid JSON.
     """
     try:
         value: object = json.loads(body)
@@ -129,7 +129,7 @@ def _list_parts(value: object) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_status(code: object) -> int | None:
-    """Return the status that a code means, or None if it means none."""
+    """Return the HTTP status implied by a code, or None."""
     if isinstance(code, bool) or not isinstance(code, int | str):
         return None
     text = str(code)

@@ -20,14 +20,14 @@ def judge_vector(vector: Sequence[object], usage: Usage, model: str) -> ModelAns
     kept = [number for number in numbers if number is not None]
     if len(kept) < len(numbers):
         at = numbers.index(None)
-        msg = f"the embedding has {cut(vector[at])} at position {at}, which is no number to keep"
+        msg = f"the embedding has {cut(vector[at])} at position {at}, which the column can't hold"
         return RowFault("malformed", msg, json.dumps(list(vector)))
     return ModelAnswer("", array("d", kept), "stop", usage.prompt, usage.completion, model)
 
 
 def _read_number(number: object) -> float | None:
-    """Return a number that the column of an embedding can hold, or None if it is none."""
+    """Return a value as a number for the embedding column, or None if the column can't hold it."""
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
-    # An integer may be too large for a float, and NaN compares as no number.
+    # Compare first: an integer may be too large for a float, and NaN fails both comparisons.
     return float(number) if -_LARGEST <= number <= _LARGEST else None
