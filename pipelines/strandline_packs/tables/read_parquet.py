@@ -49,13 +49,13 @@ class ReadParquet(SchemaReader):
             default=None,
             min_length=1,
             description="Columns to read; all of them when unset. `key` is the file's, or made of "
-            "where the row stands, such as `a.parquet#rg=0.17`.",
+            "the row's position, such as `a.parquet#rg=0.17`.",
         )
         max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
         max_task_bytes: int = Field(
             default=64 << 20,
             ge=1,
-            description="Bytes of a task, about, whatever `maxRows` says; one row may have more.",
+            description="Approximate maximum size of a task in bytes; a single row may be larger.",
         )
         partitioning: Partitioning = Field(
             default=Partitioning.NONE,

@@ -261,7 +261,7 @@ def test_files_of_another_number_of_partitions_are_told(tmp_path: Path) -> None:
 def test_files_that_the_sink_has_not_written_are_told(tmp_path: Path) -> None:
     pq.write_table(pa.table({"key": ["a"]}), tmp_path / "a.parquet")
     source = StageRun("shuffle-partitions", paths=[f"{tmp_path}/*.parquet"])
-    with pytest.raises(OSError, match=r"a\.parquet: the sink `shuffle` has not written it"):
+    with pytest.raises(OSError, match=r"a\.parquet: the sink `shuffle` did not write this file"):
         source.sources()
     (tmp_path / "a.parquet").write_text("no Parquet")
     with pytest.raises(OSError, match=r"a\.parquet: .*Parquet"):

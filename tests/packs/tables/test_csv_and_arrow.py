@@ -126,7 +126,7 @@ def test_a_column_may_be_called_as_a_format_begins(read: Write) -> None:
 
 
 def test_a_file_of_bad_rows_alone_is_no_success(read: Write) -> None:
-    with pytest.raises(UnreadableFileError, match="none of its 2 rows is one"):
+    with pytest.raises(UnreadableFileError, match="none of its 2 rows is valid"):
         read("read-csv", b"a,b\n1\n2\n", badLines="drop")
     assert read("read-csv", b"") == read("read-csv", b"a,b\n") == []
 
@@ -150,7 +150,7 @@ def test_law_every_row_is_kept_or_counted(
     try:
         found = list_rows(read_content(folder, stage, text.getvalue().encode(), "a.csv"))
     except UnreadableFileError as error:
-        assert f"none of its {len(rows):,} rows is one" in str(error)  # noqa: PT017 - either
+        assert f"none of its {len(rows):,} rows is valid" in str(error)  # noqa: PT017 - either
         found = []
     assert len(found) + sum(stage.counters.values()) == len(rows)
     good = [row for row in rows if (len(row) == 2 and row[1].strip().isdigit()) or
@@ -289,5 +289,5 @@ def test_law_no_part_of_a_file_is_lost_where_it_was_cut(
 
 def test_what_is_no_arrow_behind_a_stream_is_refused(read: Write) -> None:
     content = write_stream(pa.table({"n": [1]})) + b"no arrow" + write_stream(pa.table({"n": [2]}))
-    with pytest.raises(UnreadableFileError, match="bytes are Arrow, and those behind"):
+    with pytest.raises(UnreadableFileError, match="bytes are Arrow, and the rest"):
         read("read-arrow", content, "a.arrow")

@@ -255,14 +255,14 @@ def test_bytes_are_counted_of_text_and_tokens_of_lists(mixing: Mixing) -> None:
 
 @pytest.mark.parametrize("column", [["a"], [-1]])
 def test_a_column_without_weights_is_refused(mixing: Mixing, column: list[Any]) -> None:
-    with pytest.raises(TypeError, match=r"column 'n' holds .* of which no tokens can be counted"):
+    with pytest.raises(TypeError, match=r"column 'n' holds .* so there are no tokens to count"):
         mixing.part("one", [{"key": "a", "n": column[0]}], files=1)
 
 
 @pytest.mark.parametrize("budget", [{}, {"rows": 1, "tokens": 1}])
 def test_a_budget_counts_one_thing(budget: dict[str, int]) -> None:
     parts = {"one": {"paths": ["a"], "weight": 1}}
-    with pytest.raises(ValueError, match="one of `rows`, `bytes` and `tokens` must be given"):
+    with pytest.raises(ValueError, match="set exactly one of `rows`, `bytes` and `tokens`"):
         StageRun("mix", parts=parts, budget=budget)
 
 

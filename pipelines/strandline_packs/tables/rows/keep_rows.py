@@ -29,8 +29,8 @@ class KeepRows(RowFilter):
         reason: str = Field(
             default="expression",
             min_length=1,
-            description="What dropped rows are counted under; those of which null makes that it "
-            "can't be told have ` is null` behind it.",
+            description="Reason under which dropped rows are counted. The suffix ` is null` marks "
+            "rows for which a null makes the condition undecidable.",
         )
 
         @model_validator(mode="after")

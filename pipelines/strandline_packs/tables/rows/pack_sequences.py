@@ -110,7 +110,8 @@ class PackSequences(Stage):
         padding = [0 if params.pad is None else params.length - number for number in numbers]
         packed = pa.table(
             {
-                # The first token identifies a sequence: no other sequence starts with it.
+                # A sequence is identified by its first token, because no other sequence starts with
+                # that token.
                 _KEY: [f"{keys[first.document]}@{first.begin}" for first, *_ in whole],
                 params.column: _join(column, lengths, whole, padding, params.pad or 0),
                 **{
@@ -154,8 +155,8 @@ def _join(
     padding: Sequence[int],
     filler: int,
 ) -> pa.Array:
-    """Return what is in each sequence, of the type that it has in rows."""
-    # A null has no tokens here, whatever lies behind it.
+    """Return the values of each sequence, in the type of the rows' values."""
+    # A null has no tokens here, even if the buffer below the null has values.
     tokens, kind = column.flatten().to_numpy(zero_copy_only=False), column.type.value_type
     begins = np.concatenate([[0], np.cumsum(lengths)])
     parts = []

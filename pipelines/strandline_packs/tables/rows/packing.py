@@ -1,6 +1,6 @@
-"""Documents packed into sequences of tokens, which are at most so long.
+"""Packing of documents into sequences with a maximum number of tokens.
 
-Pure: lengths in, pieces out. It must not know what a token is, nor how sequences are written.
+Pure: lengths in, pieces out. The module must not know tokens, or how sequences are written.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ class SequencePiece(NamedTuple):
     """A part of a document.
 
     Attributes:
-        document: its index.
-        begin, end: of the part, in tokens.
+        document: index of the document.
+        begin, end: range of the part, in tokens.
     """
 
     document: int
@@ -24,10 +24,10 @@ class SequencePiece(NamedTuple):
 
 
 def cut_sequences(lengths: Sequence[int], size: int) -> list[list[SequencePiece]]:
-    """Put documents one behind the other and cut them at every `size` tokens.
+    """Concatenate documents, and cut the result every `size` tokens.
 
     Returns:
-        Pieces of each sequence; all sequences but the last are full.
+        Pieces of each sequence; all sequences except the last are full.
     """
     sequences: list[list[SequencePiece]] = []
     room = 0
@@ -45,16 +45,16 @@ def cut_sequences(lengths: Sequence[int], size: int) -> list[list[SequencePiece]
 
 
 def fit_sequences(lengths: Sequence[int], size: int) -> list[list[SequencePiece]]:
-    """Put each document into one sequence; the longest first, where it leaves the least room.
+    """Put each document into one sequence: longest first, into the fullest sequence that fits.
 
-    Only one that is longer than a sequence is cut, and each part is put somewhere by itself.
+    Documents longer than a sequence are cut, and their parts are placed independently.
 
     Returns:
-        Pieces of each sequence, in the order of documents; sequences in that of their first one.
+        Pieces of each sequence, in document order; sequences are ordered by their first pieces.
     """
     pieces = sorted(_cut(lengths, size), key=lambda piece: (piece.begin - piece.end, piece))
     sequences: list[list[SequencePiece]] = []
-    rooms: list[tuple[int, int]] = []  # what is free, and in which sequence; rising
+    rooms: list[tuple[int, int]] = []  # free tokens and the sequence's number, in ascending order
     for piece in pieces:
         length = piece.end - piece.begin
         at = bisect_left(rooms, (length, 0))

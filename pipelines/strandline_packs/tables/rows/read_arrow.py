@@ -18,13 +18,13 @@ from strandline_packs.tables.contents.first_bytes import describe_contents
 
 _KEY = "key"
 _FILE, _STREAM, _END = b"ARROW1", b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\0\0\0\0"
-_MARK_BYTES = 8  # a file's mark, filled up
-_TAIL_BYTES = 10  # a footer's length, and the mark once more
+_MARK_BYTES = 8  # the mark of a file, padded
+_TAIL_BYTES = 10  # the footer's length, and the mark again
 _BLOCK = 1 << 20
 
 
 class ReadArrow(SchemaReader):
-    """Reads the files in `path`; a row without an own `key` gets one of its file and place."""
+    """Reads the files in `path`; a row without a `key` gets one made of its file and position."""
 
     class Params(SchemaReader.Params):
         """How rows are read."""
@@ -62,7 +62,7 @@ class ReadArrow(SchemaReader):
 
 
 def _list_batches(file: FileReference, stream: BinaryIO) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of each file or stream that lies in a file, one behind the other."""
+    """Yield the batches of the concatenated Arrow files and streams in a file."""
     size = stream.seek(0, os.SEEK_END)
     at = 0
     while at < size or not size:
@@ -74,7 +74,7 @@ def _list_batches(file: FileReference, stream: BinaryIO) -> Iterator[pa.RecordBa
             _check_end(file, stream, size)
             at = yield from _read_stream(stream, at)
         elif at:
-            what = f"the first {at:,} bytes are Arrow, and those behind them are not"
+            what = f"the first {at:,} bytes are Arrow, and the rest is not"
             raise UnreadableFileError(f"{file.key}: {what}; give each part a file of its own")
         else:
             msg = f"{file.key}: neither a file nor a stream of Arrow"
@@ -82,7 +82,7 @@ def _list_batches(file: FileReference, stream: BinaryIO) -> Iterator[pa.RecordBa
 
 
 def _read_stream(stream: BinaryIO, begin: int) -> Generator[pa.RecordBatch, None, int]:
-    """Yield the batches of one stream; return where it ends."""
+    """Yield the batches of one stream; return the stream's end."""
     stream.seek(begin)
     batches = pa.ipc.open_stream(stream)
     check_names(batches.schema)
@@ -93,9 +93,9 @@ def _read_stream(stream: BinaryIO, begin: int) -> Generator[pa.RecordBatch, None
 def _read_file(
     file: FileReference, stream: BinaryIO, begin: int, size: int
 ) -> Generator[pa.RecordBatch, None, int]:
-    """Yield the batches of one file: a mark, a stream, and a footer; return where it ends."""
+    """Yield the batches of one file (a mark, a stream, and a footer); return the file's end."""
     if not begin and not _ends_as_stream(stream, size):
-        # Writers of old releases put no end between stream and footer, so the footer tells it.
+        # Old writers put no end between stream and footer, so only the footer locates the batches.
         reader = pa.ipc.open_file(stream)
         check_names(reader.schema)
         yield from map(reader.get_batch, range(reader.num_record_batches))
@@ -105,7 +105,7 @@ def _read_file(
 
 
 def _ends_as_stream(stream: BinaryIO, size: int) -> bool:
-    """Return whether the last stream has an end, be it before a footer."""
+    """Return whether the last stream has an end marker, possibly followed by a footer."""
     tail = _read_at(stream, size - _TAIL_BYTES, _TAIL_BYTES)
     if not tail.endswith(_FILE):
         return True
@@ -114,10 +114,10 @@ def _ends_as_stream(stream: BinaryIO, size: int) -> bool:
 
 
 def _find_footer_end(file: FileReference, stream: BinaryIO, begin: int) -> int:
-    """Return where the footer ends that begins behind a stream.
+    """Return the end of the footer that follows a stream.
 
     Raises:
-        UnreadableFileError: it has no end.
+        UnreadableFileError: the footer is incomplete.
     """
     stream.seek(begin)
     footer = b""
@@ -125,7 +125,7 @@ def _find_footer_end(file: FileReference, stream: BinaryIO, begin: int) -> int:
         footer += piece
         at = footer.find(_FILE)
         while at >= 0:
-            # The mark of the next file may stand in a footer's place.
+            # Check the length: the mark may belong to the next file instead of this footer.
             if at >= 4 and int.from_bytes(footer[at - 4 : at], "little") == at - 4:  # noqa: PLR2004 - bytes of a number
                 return begin + at + len(_FILE)
             at = footer.find(_FILE, at + 1)
@@ -138,7 +138,7 @@ def _read_at(stream: BinaryIO, begin: int, size: int) -> bytes:
 
 
 def _check_end(file: FileReference, stream: BinaryIO, size: int) -> None:
-    """Refuse a stream without its end: Arrow takes one that was cut between batches for whole."""
+    """Reject a stream without an end: Arrow would accept a file cut between two batches."""
     last = _read_at(stream, size - len(_END), len(_END))
     if last != _END and not last.endswith(_FILE):
         raise UnreadableFileError(

@@ -1,7 +1,7 @@
-"""The stage `read-csv`: the rows of CSV files, with types that are declared and never guessed.
+"""The stage `read-csv`: the rows of CSV files, with declared types.
 
-What a column looks like in the first rows of a file is no promise for the others, nor for the next
-file: columns are text where nothing else is said, so that all files of a run have one schema.
+Types are never guessed, because the first rows of a file prove nothing about other rows or files.
+Columns without a declared type are text, so all files of a run have one schema.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from strandline_packs.tables.contents.first_bytes import (
 )
 
 _KEY = "key"
-_MOST_CHARACTERS = 1 << 30  # most of a value; Python's own limit is 128 KiB
+_MOST_CHARACTERS = 1 << 30  # limit for the length of a value; Python's default is 128 KiB
 _SNIFFED = 4096
 _ROWS_LOOKED_AT = 20  # enough to count columns
 _DELIMITERS = (",", ";", "\t", "|")
 _OPEN_QUOTE = "a quote in this row is open to the end of the file"
-# A name of a column may begin as a file of another kind does: `ORCID`.
+# Only unambiguous kinds: a column name such as `ORCID` begins like an ORC file.
 _SURELY_ELSE = frozenset({"HTML", "a login page", "XML", "JSON Lines", "a pointer of Git LFS"})
 
 
 class CsvType(StrEnum):
-    """What the values of a column are."""
+    """Type of a column's values."""
 
     TEXT = "text"
     INT = "int"
@@ -70,32 +70,32 @@ _CHECKS = {
 
 
 class _Record(NamedTuple):
-    """A row, and the line that it begins in."""
+    """A row, and the number of its first line."""
 
     line: int
     values: list[str]
 
 
 class ReadCsv(SchemaReader):
-    """Reads the files in `path`; each row gets a `key` of file and line, where it has none."""
+    """Reads the files in `path`; rows without a `key` get one made of file and line."""
 
     class Params(SchemaReader.Params):
         """How rows are read."""
 
         delimiter: str = Field(
-            default=",", min_length=1, max_length=1, description="What is between values."
+            default=",", min_length=1, max_length=1, description="Separator between values."
         )
         quote: str = Field(
             default='"',
             max_length=1,
-            description="What is around values with a delimiter or a line's end in them, twice "
-            "where it is part of one. Empty: quotes are letters like others.",
+            description="Encloses values that contain a delimiter or a line end; doubled within a "
+            "value. If empty, quotes are ordinary characters.",
         )
         escape: str = Field(
             default="",
             max_length=1,
-            description="What stands before a quote or delimiter that is part of a value, such as "
-            "a backslash.",
+            description="Character before a quote or delimiter that is part of a value, such as a "
+            "backslash.",
         )
         header: tuple[str, ...] = Field(
             default=(),
@@ -109,8 +109,8 @@ class ReadCsv(SchemaReader):
         max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
         bad_lines: BadInput = Field(
             default=BadInput.FAIL,
-            description="Rows with more or fewer values than columns, or with one that is not of "
-            "its type: `fail` the source, naming file, line and column, or `drop` and count them.",
+            description="Rows with more or fewer values than columns, or with a value of the wrong "
+            "type: `fail` the source, naming file, line and column, or `drop` and count them.",
         )
 
         @model_validator(mode="after")
@@ -134,15 +134,15 @@ class ReadCsv(SchemaReader):
         return Columns(tuple(names), is_open=not self.params.header)
 
     def setup(self) -> None:
-        """Let values be as long as they are."""
+        """Raise Python's limit for the length of values."""
         csv.field_size_limit(_MOST_CHARACTERS)
 
     def process(self, task: Task) -> Iterator[Task]:
         """Yield tasks of at most `maxRows` rows; .gz, .zst, .bz2 and .lz4 are decompressed.
 
         Raises:
-            UnreadableFileError: a file can't be read, is no CSV, no row of it is left, or a row is
-                bad and `badLines` is `fail`.
+            UnreadableFileError: a file can't be read, is not CSV or has no valid row, or a row is
+                invalid and `badLines` is `fail`.
         """
         for file in list_references(task):
             try:
@@ -164,7 +164,7 @@ class ReadCsv(SchemaReader):
                 if table.num_rows:
                     yield self.conform(file.key, table)
         if total and not left:
-            msg = f"{file.key}: none of its {total:,} rows is one; {describe_contents(file.path)}"
+            msg = f"{file.key}: none of its {total:,} rows is valid; {describe_contents(file.path)}"
             raise UnreadableFileError(msg)
 
     def _parse(self, lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
@@ -180,9 +180,10 @@ class ReadCsv(SchemaReader):
         )
 
     def _check_begin(self, file: FileReference) -> None:
-        """Refuse what is surely no CSV, or another dialect: each line could be a row of one column.
+        """Reject input that is not CSV or uses another delimiter.
 
-        A schema of one column is believed where `header` says so.
+        Without this check each line would parse as a row of one column. One column is accepted if
+        `header` names one column.
         """
         with open_decompressed(file.path) as stream:
             first = stream.read(_SNIFFED)
@@ -203,7 +204,7 @@ class ReadCsv(SchemaReader):
                 raise UnreadableFileError(f"{file.key}: {what}, {hint}")
 
     def _list_widths(self, lines: Sequence[str], delimiter: str) -> list[int]:
-        """Return how many values the first rows have, up to one that is of another dialect."""
+        """Return the number of values in each of the first rows, up to an invalid row."""
         widths: list[int] = []
         with suppress(csv.Error):
             widths += (len(row) for row in self._parse(lines[:_ROWS_LOOKED_AT], delimiter) if row)
@@ -227,14 +228,14 @@ class ReadCsv(SchemaReader):
     def _build(
         self, file: FileReference, names: tuple[str, ...], records: list[_Record]
     ) -> pa.Table:
-        """Return a table of the rows that are none of the bad ones."""
+        """Return a table of the valid rows."""
         fit = [record for record in records if self._fits(file, names, record)]
         columns = {name: [record.values[at] for record in fit] for at, name in enumerate(names)}
         kinds = {name: self._find_kind(name) for name in names}
         bad: set[int] = set()
         for name, kind in kinds.items():
             misfits = set(_find_misfits(columns[name], kind))
-            for at in sorted(misfits - bad):  # a row is counted once, whatever is wrong in it
+            for at in sorted(misfits - bad):  # a row with several invalid values counts once
                 what = f"{columns[name][at]!r} in the column {name!r} is no {kind.value}"
                 self._refuse(file, fit[at].line, what, f"no {kind.value}")
             bad |= misfits
@@ -249,7 +250,7 @@ class ReadCsv(SchemaReader):
         return pa.table(arrays)
 
     def _find_kind(self, name: str) -> CsvType:
-        """Return the type of a column, as `types` or else the schema has it."""
+        """Return the type of a column from `types`, from the schema, or text."""
         if name in self.params.types or self.schema is None or name not in self.schema.names:
             return self.params.types.get(name, CsvType.TEXT)
         wanted = self.schema.field(name).type
@@ -270,10 +271,10 @@ class ReadCsv(SchemaReader):
 
 
 def _list_records(file: FileReference, reader: Iterator[list[str]]) -> Iterator[_Record]:
-    """Yield the rows that are no blank lines, each with the line that it begins in.
+    """Yield the rows except blank lines, with the number of their first lines.
 
     Raises:
-        UnreadableFileError: a row is of no dialect, or a quote is open to the file's end.
+        UnreadableFileError: a row violates the dialect, or a quote is not closed.
     """
     line = 1
     try:
@@ -287,7 +288,7 @@ def _list_records(file: FileReference, reader: Iterator[list[str]]) -> Iterator[
 
 
 def _find_misfits(values: list[str], kind: CsvType) -> list[int]:
-    """Find which values are not of a type."""
+    """Return the positions of values that do not have a type."""
     try:
         _convert(values, kind)
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""The stage `read-table`: the rows of a table's data files, as its version has them."""
+"""The stage `read-table`: the rows of a table's data files, at a version of the table."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _KEY = "key"
 
 
 class ReadTable(Stage):
-    """Reads data files of `table-files`, without rows that are deleted, of the table's schema."""
+    """Reads data files of `table-files` without deleted rows, in the table's schema."""
 
     class Params(Stage.Params):
-        """What is read."""
+        """The columns to read, and the size of tasks."""
 
         columns: tuple[str, ...] | None = Field(
             default=None,
             min_length=1,
             description="Columns to read; all of them when unset. `key` is the table's, or made of "
-            "the data file and of the row's number in it.",
+            "the data file and the row's number.",
         )
         max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
 
@@ -46,8 +46,8 @@ class ReadTable(Stage):
         """Yield tasks of at most `maxRows` rows.
 
         Raises:
-            UnreadableFileError: a file, or the table's version, can't be read any more.
-            MissingColumnError: the table has no such column.
+            UnreadableFileError: a file or the table's version is no longer readable.
+            MissingColumnError: the table lacks a requested column.
         """
         columns = (find_column(task.table, name).to_pylist() for name in self.list_needed_columns())
         for table, number, file in zip(*columns, strict=True):
@@ -69,7 +69,7 @@ class ReadTable(Stage):
             raise UnreadableFileError(msg) from error
 
     def _open(self, table: str, number: int) -> TableSnapshot:
-        """Return a version of a table, which all files of a run have in common mostly."""
+        """Return a version of a table, and reuse the last one: most files share a version."""
         if self._snapshot is None or self._opened != (table, number):
             self._snapshot, self._opened = open_snapshot(table, number), (table, number)
         return self._snapshot
@@ -85,7 +85,7 @@ class ReadTable(Stage):
         return [name for name in wanted if name in schema.names]
 
     def _add_key(self, rows: pa.Table, file: str, first: int) -> pa.Table:
-        """Return rows with a key, where they have none and none was left out."""
+        """Add a key to each row, unless the table has keys or `columns` excludes them."""
         is_wanted = self.params.columns is None or _KEY in self.params.columns
         if not is_wanted or _KEY in rows.column_names:
             return rows

@@ -1,7 +1,7 @@
-"""Expressions over the columns of a table, in a small part of Python's notation.
+"""Expressions over the columns of a table, in a small subset of Python's syntax.
 
-Python's parser reads one, every node of it is looked up in a list of what is allowed, and Arrow
-computes it: nothing of it is ever run. It knows tables, nothing of stages. Pure.
+Python's parser reads an expression, a list of allowed node types restricts it, and Arrow computes
+the result. No part of an expression is executed as Python. The module must not know stages. Pure.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _TEXT_TESTS = {"contains": "match_substring", "startswith": "starts_with", "ends
 
 
 class ExpressionError(ValueError):
-    """An expression that can't be read, or can't be computed over a table."""
+    """An expression can't be parsed, or can't be computed over a table."""
 
 
 class RowExpression:
     """A condition on rows.
 
     Args:
-        text: such as `score >= 0.5 and language == 'en'`.
+        text: expression, such as `score >= 0.5 and language == 'en'`.
 
     Raises:
-        ExpressionError: it is none.
+        ExpressionError: the expression is invalid.
     """
 
     def __init__(self, text: str) -> None:
@@ -70,7 +70,7 @@ class RowExpression:
             self._check(node)
 
     def list_columns(self) -> tuple[str, ...]:
-        """List the columns without which it can't be computed; of `image.width` that is `image`."""
+        """List the columns that the expression needs; `image.width` needs `image`."""
         called = {id(node.func) for node in ast.walk(self._root) if isinstance(node, ast.Call)}
         names = (
             node.id
@@ -80,11 +80,11 @@ class RowExpression:
         return tuple(dict.fromkeys(names))
 
     def compute(self, table: pa.Table) -> pa.ChunkedArray | pa.Array:
-        """Return for each row whether the condition holds; null where that can't be told.
+        """Return for each row whether the condition holds; null if a null makes that undecidable.
 
         Raises:
             ExpressionError: an operation does not fit the types of its columns.
-            MissingColumnError: there is no such column.
+            MissingColumnError: a column is missing.
         """
         result = self._test(self._root, table)
         if isinstance(result, pa.Scalar):
@@ -148,7 +148,7 @@ class RowExpression:
         return result
 
     def _find(self, node: ast.expr, table: pa.Table) -> Values:
-        """Return what a node stands for."""
+        """Return the value of a node."""
         if isinstance(node, ast.Constant):
             return pa.scalar(node.value)
         for kind, compute in self._computations.items():
@@ -170,7 +170,7 @@ class RowExpression:
 
     def _calculate(self, node: ast.BinOp, table: pa.Table) -> Values:
         left, right = self._find(node.left, table), self._find(node.right, table)
-        if isinstance(node.op, ast.Div):  # as in Python: 1 / 2 is a half
+        if isinstance(node.op, ast.Div):  # as in Python: 1 / 2 is 0.5
             left, right = (_to_float(each) for each in (left, right))
         return self._call(_OPERATIONS[type(node.op)], node, left, right)
 
@@ -226,7 +226,7 @@ class RowExpression:
             return pa.scalar(moment, pa.timestamp("us"))
         return pa.scalar(moment.astimezone(UTC), pa.timestamp("us", "UTC"))
 
-    def _call(self, function: str, node: ast.AST, *values: Values, **options: Any) -> Values:  # noqa: ANN401 - as Arrow takes them
+    def _call(self, function: str, node: ast.AST, *values: Values, **options: Any) -> Values:  # noqa: ANN401 - options of Arrow's functions
         try:
             call: Callable[..., Values] = getattr(pc, function)
             return call(*values, **options)
@@ -255,7 +255,7 @@ def _parse(text: str) -> ast.expr:
         if isinstance(error, SyntaxError):
             problem = error.msg
             if error.offset is not None:
-                # Without an offset on its line it is what should follow at the end.
+                # Offset 0 means that something is missing at the end of the text.
                 column = error.offset - 1 if error.offset else len(text.strip())
                 position = _find_position(text, error.lineno or 1, column)
         raise ExpressionError(_describe(text, f"{problem}{hint}", position)) from error
@@ -267,7 +267,7 @@ def _describe(text: str, problem: str, position: int | None) -> str:
 
 
 def _locate(text: str, node: ast.AST | None) -> int | None:
-    """Return where a node begins, in characters from 1; None where it has no place of its own."""
+    """Return the position of a node, in characters from 1, or None without a position."""
     line, octets = getattr(node, "lineno", None), getattr(node, "col_offset", None)
     if line is None or octets is None:
         return None
@@ -276,18 +276,18 @@ def _locate(text: str, node: ast.AST | None) -> int | None:
 
 
 def _find_position(text: str, line: int, column: int) -> int:
-    """Return the character of a text, from 1, at a column of a line of what Python has read."""
+    """Convert a line and column of the stripped text into a character of the text, from 1."""
     indent = len(text) - len(text.lstrip())
     return indent + sum(map(len, _split_lines(text)[: line - 1])) + column + 1
 
 
 def _split_lines(text: str) -> list[str]:
-    """Split what Python reads at the line ends that it knows, which stay."""
+    """Split the stripped text after each of Python's line ends."""
     return _LINE_ENDS.split(text.strip())
 
 
 def _measure_depth(root: ast.AST) -> int:
-    """Return how deep a tree is; without recursion, which a deep one would not bear."""
+    """Return the depth of a tree, without recursion: a deep tree would exceed Python's limit."""
     depth, level = 0, [root]
     while level:
         depth += 1

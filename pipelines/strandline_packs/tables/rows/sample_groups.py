@@ -1,4 +1,4 @@
-"""The stage `sample-groups`: so many rows of each group, chosen by their keys."""
+"""The stage `sample-groups`: a number of rows of each group, chosen by their keys."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from strandline_packs.tables.rows.sample_rows import draw_share
 
 
 class SampleGroups(Stage):
-    """Keeps some rows of each group of a task, by a digest of their keys; more contain fewer."""
+    """Keeps some rows of each group of a task, by a digest of their keys.
+
+    A larger sample contains every smaller one.
+    """
 
     class Params(Stage.Params):
-        """How many, of what, and by what."""
+        """The number of rows, their groups, and the keys that choose rows."""
 
-        rows: int = Field(ge=1, description="Rows that are kept of each group, at most.")
+        rows: int = Field(ge=1, description="Maximum number of rows to keep in each group.")
         group: str = Field(
-            min_length=1, description="Column with what rows are of, such as `language`."
+            min_length=1, description="Column with the group of a row, such as `language`."
         )
         column: str = Field(
-            default="key", min_length=1, description="Column with what decides which rows stay."
+            default="key", min_length=1, description="Column that determines which rows stay."
         )
-        seed: int = Field(default=0, description="Another one keeps other rows.")
+        seed: int = Field(default=0, description="A different seed keeps different rows.")
 
     scope = "partition"
     params: Params
@@ -41,11 +44,11 @@ class SampleGroups(Stage):
         return columns
 
     def process(self, task: Task) -> Task:
-        """Keep the first rows of each group, in their order; the others are counted.
+        """Keep the first rows of each group, in their order, and count the dropped rows.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: its values can't be written as text.
+            MissingColumnError: a column is missing.
+            TypeError: a column has values that can't be converted to text.
         """
         table = task.table
         keys, groups = (list_texts(table, name) for name in (self.params.column, self.params.group))
@@ -58,9 +61,9 @@ class SampleGroups(Stage):
 
 
 def rank_keys(groups: Sequence[str], keys: Sequence[str], seed: int) -> list[int]:
-    """Return the place of each row in its group, from 1, in the order that seed and keys draw.
+    """Return the rank of each row in its group, from 1, in the order drawn by seed and keys.
 
-    Of rows with one key the one that stands first comes first.
+    Rows with the same key keep their relative order.
     """
     order = sorted(range(len(keys)), key=lambda row: (draw_share(keys[row], seed), keys[row]))
     ranks, counts = [0] * len(keys), dict[str, int]()

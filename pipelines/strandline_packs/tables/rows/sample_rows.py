@@ -17,20 +17,23 @@ _BITS = 53  # bits that a floating point number holds exactly
 
 
 class SampleRows(RowFilter):
-    """Keeps a share of the rows by a digest of their keys; a larger share contains a smaller."""
+    """Keeps a share of the rows by a digest of their keys.
+
+    A larger share contains every smaller one.
+    """
 
     class Params(RowFilter.Params):
-        """How many, and by what."""
+        """The share, and the column that determines the draw."""
 
         rate: float = Field(
-            ge=0, le=1, description="Share of the rows that is kept, about: each has that chance."
+            ge=0, le=1, description="Share of the rows to keep, and the chance of each row."
         )
         column: str = Field(
             default="key",
             min_length=1,
-            description="Column with what decides; rows of the same value stay or go together.",
+            description="Column that determines the draw; rows with the same value stay together.",
         )
-        seed: int = Field(default=0, description="Another one keeps other rows.")
+        seed: int = Field(default=0, description="A different seed keeps different rows.")
 
     params: Params
     added_params: ClassVar[frozenset[str]] = RowFilter.added_params
@@ -42,8 +45,8 @@ class SampleRows(RowFilter):
         """Drop and count the rows that are not drawn.
 
         Raises:
-            MissingColumnError: there is no such column.
-            TypeError: its values can't be written as text.
+            MissingColumnError: the column is missing.
+            TypeError: the column has values that can't be converted to text.
         """
         keys = list_texts(table, self.params.column)
         verdicts = [
@@ -57,7 +60,7 @@ class SampleRows(RowFilter):
 
 
 def draw_share(key: str, seed: int) -> float:
-    """Return a number above 0 and up to 1 that follows from a key and a seed alone."""
+    """Return a number above 0 and up to 1, determined only by a key and a seed."""
     state = blake2b(f"{seed}\n".encode(), digest_size=8)
     state.update(key.encode("utf-8", "surrogatepass"))
     number = int.from_bytes(state.digest(), "big") >> (64 - _BITS)

@@ -1,1 +1,1 @@
-"""Rows in another order, by two pipelines in a row: one parts them, the next reads each part."""
+"""Shuffling of rows by two pipelines: one partitions the rows, the next reads each partition."""

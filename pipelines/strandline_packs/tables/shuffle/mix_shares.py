@@ -1,6 +1,6 @@
-"""How much of each data set a mixture takes, and from which partitions, to the last row.
+"""Shares of a mixture: the exact amount from each data set, and the partitions that supply it.
 
-Pure: weights and sums in, shares out. It must not know tables or files.
+Pure: weights and sums in, shares out. The module must not know tables or files.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Key = TypeVar("Key")
 
 
 class Draw(NamedTuple):
-    """What a partition of the mixture takes from one of a data set.
+    """The amount that a partition of the mixture takes from a partition of a data set.
 
     Attributes:
-        epoch: how often its rows have come before.
-        partition: of the data set.
-        take: of the unit that is counted; None: all rows.
+        epoch: number of earlier appearances of the rows.
+        partition: number of the data set's partition.
+        take: amount in the unit of the budget; None for all rows.
     """
 
     epoch: int
@@ -43,13 +43,13 @@ def divide(total: int, weights: Mapping[str, float]) -> dict[str, int]:
 
 
 def draw_shares(supply: Sequence[int], wanted: int) -> list[list[Draw]]:
-    """Return what each partition of a mixture takes of a data set, so that all take `wanted`.
+    """Return the draws from a data set for each partition of a mixture; they add up to `wanted`.
 
-    Each takes whole epochs first. Those of later epochs come from other partitions, so that copies
-    of a row are far from each other.
+    Each partition first takes whole epochs. Later epochs come from other partitions, so that copies
+    of a row are far apart.
 
     Args:
-        supply: what there is in each partition; not nothing in all.
+        supply: amount in each partition; the total must be above 0.
     """
     count, whole = len(supply), sum(supply)
     epochs, rest = divmod(wanted, whole)
@@ -65,11 +65,11 @@ def draw_shares(supply: Sequence[int], wanted: int) -> list[list[Draw]]:
 
 
 def count_taken(weights: Weights, wanted: int, chance: float) -> int:
-    """Return how many rows from the front come to a weight; off by less than one of them.
+    """Return the number of leading rows with a total weight of `wanted`, off by at most one row.
 
     Args:
-        chance: from 0 to below 1; a row that goes beyond is taken if more than that part of it is
-            wanted, so that sums over many calls are right where each has a number of its own.
+        chance: from 0 to below 1. The last row is taken if the wanted part of its weight exceeds
+            this share, so sums over many calls with random chances are correct on average.
     """
     before = np.cumsum(weights) - weights
     return int(np.count_nonzero(before + chance * weights < wanted))
@@ -78,12 +78,13 @@ def count_taken(weights: Weights, wanted: int, chance: float) -> int:
 def find_largest(
     budget: int, limits: Mapping[Key, int], divide_budget: Callable[[int], Mapping[Key, int]]
 ) -> int:
-    """Return the largest budget that is met.
+    """Return the largest budget that the data sets can meet.
 
     Args:
-        budget: one that is not.
-        limits: how much may be taken of each.
-        divide_budget: returns what of a budget is for each, which grows with it, but for roundings.
+        budget: a budget that the data sets can't meet.
+        limits: maximum amount from each data set.
+        divide_budget: divides a budget among the data sets; apart from rounding, each share grows
+            with the budget.
     """
     wanted = divide_budget(budget)
     shares = [Fraction(limits[key] + 1, amount) for key, amount in wanted.items() if amount]

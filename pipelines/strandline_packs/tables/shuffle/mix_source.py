@@ -28,13 +28,13 @@ from strandline_packs.tables.shuffle.mix_shares import (
 from strandline_packs.tables.shuffle.partition_files import Parting, read_facts
 from strandline_packs.tables.shuffle.row_weights import MixUnit
 
-ALL = ""  # the stratum of a data set that is taken as it is
+ALL = ""  # the only stratum of a data set without configured strata
 
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Budget(Params):
-    """How much the mixture has: one of the three."""
+    """Size of the mixture, in one of three units."""
 
     rows: int | None = Field(default=None, ge=1, description="Rows.")
     bytes: int | None = Field(default=None, ge=1, description="Bytes, as the sink weighs them.")
@@ -43,7 +43,7 @@ class Budget(Params):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if sum(amount is not None for amount in self._list_amounts().values()) != 1:
-            msg = "one of `rows`, `bytes` and `tokens` must be given"
+            msg = "set exactly one of `rows`, `bytes` and `tokens`"
             raise ValueError(msg)
         return self
 
@@ -68,23 +68,23 @@ class MixPart(Params):
         min_length=1,
         description="Globs or URLs of files of the sink `shuffle`, with a `seed` and `exact`.",
     )
-    weight: Weight = Field(description="Its share of the budget, beside those of the others.")
+    weight: Weight = Field(description="Share of the budget, relative to the other weights.")
     epochs: Weight = Field(
         default=1.0,
-        description="How often each row may come, at most. With 1, none comes twice.",
+        description="Maximum number of times that a row may appear. With 1, rows do not repeat.",
     )
     strata: dict[Annotated[str, Field(min_length=1)], Weight] | None = Field(
         default=None,
         min_length=1,
-        description="Weights by what stands in the sink's `stratum`; what is not named is left "
-        "out. By default all rows are taken alike.",
+        description="Weights by the values of the sink's `stratum` column; other values are left "
+        "out. By default all rows are treated alike.",
     )
 
     _check_paths = field_validator("paths")(lambda paths: tuple(map(check_pattern, paths)))
 
 
 class Label(NamedTuple):
-    """A data set of a mixture, and a stratum of it."""
+    """A data set of a mixture, with one of its strata."""
 
     part: str
     stratum: str
@@ -94,12 +94,12 @@ class Label(NamedTuple):
 
 
 class Stock(NamedTuple):
-    """What there is of a data set.
+    """Files and contents of a data set.
 
     Attributes:
-        entries: its files.
-        partitions: their number.
-        supply: by stratum, how much is in each partition.
+        entries: files of the data set.
+        partitions: number of partitions.
+        supply: by stratum, the amount in each partition.
     """
 
     entries: list[ListedFile]
@@ -108,13 +108,13 @@ class Stock(NamedTuple):
 
 
 class Mix(FileSource):
-    """Lists the partitions of a mixture, each a source for `read-mix`; they are in its order."""
+    """Lists the partitions of a mixture, in order; each is a source for `read-mix`."""
 
     class Params(SourceStage.Params):
-        """Which data sets, and how much of each."""
+        """The data sets, and the size of the mixture."""
 
         parts: dict[str, MixPart] = Field(min_length=1, description="The data sets, by name.")
-        budget: Budget = Field(description="How much the mixture has.")
+        budget: Budget = Field(description="Size of the mixture.")
         seed: int = Field(default=0, description="Draws rows and their order.")
 
         def list_places(self) -> Iterable[tuple[str, str]]:
@@ -134,11 +134,11 @@ class Mix(FileSource):
         return "mixture"
 
     def list_sources(self) -> Iterator[Source]:
-        """Yield every partition; its version changes with any of the files.
+        """Yield every partition; a change of any file changes all versions.
 
         Raises:
-            OSError: a folder is missing or can't be read, or a file is none of the sink's.
-            MixtureError: data sets are parted in other ways, or one has not enough.
+            OSError: a folder is missing or can't be read, or the sink did not write a file.
+            MixtureError: data sets are partitioned differently, or a data set is too small.
         """
         stocks = {name: self._take_stock(name, part) for name, part in self.params.parts.items()}
         counts = {stock.partitions for stock in stocks.values()}
@@ -159,7 +159,7 @@ class Mix(FileSource):
             yield Source(f"mixture/{at:05d}-of-{count:05d}", version, pa.concat_tables(tables))
 
     def _take_stock(self, name: str, part: MixPart) -> Stock:
-        """Return what there is of a data set, in the unit of the budget."""
+        """Return the files and the supply of a data set, in the unit of the budget."""
         entries = sorted(self.list_files(FileListParams(paths=part.paths)))
         if not entries:
             msg = f"there are no files of {name!r}"
@@ -179,10 +179,10 @@ class Mix(FileSource):
         return Stock(entries, partitions, supply)
 
     def _draw(self, stocks: Mapping[str, Stock]) -> dict[str, dict[str, list[list[Draw]]]]:
-        """Return by data set and stratum what each partition of the mixture takes.
+        """Return the draws of each partition of the mixture, by data set and stratum.
 
         Raises:
-            MixtureError: one has not enough.
+            MixtureError: a data set or stratum is too small.
         """
         budget = self.params.budget
         limits = {label: self._find_limit(stocks, label) for label in self._divide(budget.amount)}
@@ -206,7 +206,7 @@ class Mix(FileSource):
         return draws
 
     def _divide(self, amount: int) -> dict[Label, int]:
-        """Return how much of a budget is for each data set and stratum."""
+        """Divide a budget among data sets and strata."""
         parts = self.params.parts
         amounts = divide(amount, {name: part.weight for name, part in parts.items()})
         return {
@@ -216,14 +216,14 @@ class Mix(FileSource):
         }
 
     def _find_limit(self, stocks: Mapping[str, Stock], label: Label) -> int:
-        """Return how much may be taken of a data set or stratum, in all its epochs."""
+        """Return the maximum amount from a data set or stratum over all epochs."""
         supply = stocks[label.part].supply.get(label.stratum, ())
         return int(sum(supply) * Fraction(self.params.parts[label.part].epochs))
 
     def _build(
         self, name: str, entries: Iterable[ListedFile], draws: Mapping[str, list[Draw]]
     ) -> pa.Table:
-        """Return a row for each file of a data set, with what is taken of them together."""
+        """Return a row for each file of a data set, with the draws from these files."""
         table = build_file_table(entries).select(["key", "path"])
         described = {"unit": self.params.budget.unit, "strata": draws}
         values = (name, json.dumps(described), self.params.seed)
@@ -233,10 +233,10 @@ class Mix(FileSource):
 
 
 def _check_weighed(name: str, parting: Parting, unit: MixUnit, *, has_strata: bool) -> None:
-    """Check that files say how much there is of what a mixture counts.
+    """Check that files record the amounts that a mixture needs.
 
     Raises:
-        MixtureError: they do not.
+        MixtureError: an amount is missing.
     """
     if not parting.is_weighed:
         msg = f"the files of {name!r} are not weighed; give their sink `shuffle` a `seed`, `exact`"

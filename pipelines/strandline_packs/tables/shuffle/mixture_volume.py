@@ -1,4 +1,4 @@
-"""What a mixture has of each data set, as it was wanted and as it became. Pure; sums only."""
+"""Amounts of each data set in a mixture, wanted and actual. Pure; sums only."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class MixtureVolume:
-    """What of a data set, or of a stratum, is in a mixture.
+    """Amount of a data set or stratum in a mixture.
 
     Attributes:
-        wanted, taken: in the unit of the budget.
-        rows: that were taken.
+        wanted, taken: amounts in the unit of the budget.
+        rows: number of taken rows.
     """
 
     wanted: int
@@ -25,17 +25,17 @@ class MixtureVolume:
         return MixtureVolume(*sums)
 
     def dump(self) -> list[int]:
-        """Dump it as a plain list; `parse` reads it."""
+        """Return the fields as a list for `parse`."""
         return list(astuple(self))
 
     @classmethod
     def parse(cls, dumped: list[Any]) -> MixtureVolume:
-        """Read what `dump` gave."""
+        """Restore a volume from the result of `dump`."""
         return cls(*dumped)
 
 
 def describe_shares(volumes: Mapping[str, MixtureVolume]) -> dict[str, dict[str, float]]:
-    """Return by name what was wanted and what is there, with their shares of the whole."""
+    """Return the wanted and actual amounts by name, with their shares of the total."""
     whole = sum(volumes.values(), MixtureVolume(0, 0, 0))
     return {
         name: {

@@ -1,8 +1,8 @@
-"""Files with a row group for each partition: what a pass over a corpus writes for the next one.
+"""Files with a row group for each partition: one pipeline writes them, and the next one reads them.
 
-Each task of a pass writes one file, in which the rows of each partition stand together; a source of
-the next pass is one partition of all files. So no worker holds more than a partition, and a file is
-whole or absent like any output. It must not know what the rows mean.
+Each task of the first pipeline writes one file with the rows grouped by partition. A source of the
+next pipeline is one partition across all files, so a worker holds at most one partition, and files
+are complete or absent like any output. The module must not know the meaning of rows.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _PREFIX_BYTES = 4
 
 
 class Parting(NamedTuple):
-    """What parts rows.
+    """Rules that assign rows to partitions.
 
     Attributes:
-        partitions: their number.
-        by: column of digests, or with a seed of keys.
-        seed: what draws the order of rows; None: rows of one digest are to meet, in any order.
-        block: rows in a row that stay together, of each task; 1: each is drawn by itself.
-        scales: by which rows that are drawn one by one are weighed.
+        partitions: number of partitions.
+        by: column of digests, or of keys if a seed is set.
+        seed: seed of the row order; None to only bring equal digests together, in any order.
+        block: consecutive rows of a task that stay together; 1 to draw each row alone.
+        scales: columns with weights of rows that are drawn alone.
     """
 
     partitions: int
@@ -59,17 +59,17 @@ class Parting(NamedTuple):
 
     @property
     def is_weighed(self) -> bool:
-        """Return whether files describe how much is in each partition."""
+        """Return whether files record the amounts in each partition."""
         return self.seed is not None and self.block == 1
 
 
 class FileFacts(NamedTuple):
-    """What one of these files says of itself.
+    """Metadata of a file.
 
     Attributes:
-        parting: of its rows.
-        groups: the partition of each row group.
-        supplies: how much is in each of them; empty: rows are not weighed.
+        parting: assignment of the rows to partitions.
+        groups: partition of each row group.
+        supplies: amount in each row group; empty if rows are not weighed.
     """
 
     parting: Parting
@@ -78,12 +78,12 @@ class FileFacts(NamedTuple):
 
 
 def write_partitions(table: pa.Table, parting: Parting, file: BinaryIO) -> None:
-    """Write a table front to back, a row group for each of its partitions, rows in their order.
+    """Write a table front to back, as one row group for each partition, with rows in their order.
 
     Raises:
-        MissingColumnError: there is no such column.
-        TypeError: it holds no digests, or no keys.
-        ValueError: two columns have one name.
+        MissingColumnError: the column is missing.
+        TypeError: the column has no digests, or no keys.
+        ValueError: two columns have the same name.
     """
     check_names(table.schema)
     partitions = _find_partitions(table, parting)
@@ -103,10 +103,10 @@ def write_partitions(table: pa.Table, parting: Parting, file: BinaryIO) -> None:
 
 
 def measure_partition(files: Iterable[FileReference]) -> tuple[int, int]:
-    """Return into how many partitions files are parted, and how many bytes one has, on average.
+    """Return the number of partitions, and the average bytes of a partition.
 
     Raises:
-        UnreadableFileError: a file can't be read, or is none of these.
+        UnreadableFileError: a file can't be read, or the sink did not write it.
     """
     count = size = 0
     for file in files:
@@ -118,10 +118,10 @@ def measure_partition(files: Iterable[FileReference]) -> tuple[int, int]:
 
 
 def read_facts(files: Iterable[FileReference]) -> Iterator[FileFacts]:
-    """Yield what files say of themselves.
+    """Yield the metadata of files.
 
     Raises:
-        UnreadableFileError: a file can't be read, or its rows are parted as those of no other.
+        UnreadableFileError: a file can't be read, or is partitioned differently.
     """
     first: Parting | None = None
     for file in files:
@@ -132,14 +132,14 @@ def read_facts(files: Iterable[FileReference]) -> Iterator[FileFacts]:
 
 
 def read_partitions(files: Iterable[FileReference], numbers: range, count: int) -> pa.Table:
-    """Return some partitions' rows of all files, in the order that is drawn, else in that of files.
+    """Return the rows of some partitions from all files, in the drawn order or in file order.
 
     Args:
-        numbers: of the partitions.
-        count: of all there are.
+        numbers: numbers of the partitions.
+        count: number of all partitions.
 
     Raises:
-        UnreadableFileError: a file can't be read, or its rows are parted in another way.
+        UnreadableFileError: a file can't be read, or is partitioned differently.
     """
     rows, parting = read_parts(files, numbers, count)
     if parting.seed is None:
@@ -154,13 +154,13 @@ def read_partitions(files: Iterable[FileReference], numbers: range, count: int) 
 def read_parts(
     files: Iterable[FileReference], numbers: range, count: int | None = None
 ) -> tuple[pa.Table, Parting]:
-    """Return some partitions' rows in the order of files, and how they are parted.
+    """Return the rows of some partitions in file order, and the rules of their partitioning.
 
     Args:
-        count: of all partitions; None: as the first file has it.
+        count: number of all partitions; None for the number in the first file.
 
     Raises:
-        UnreadableFileError: a file can't be read, or its rows are parted in another way.
+        UnreadableFileError: a file can't be read, or is partitioned differently.
     """
     parts: list[pa.Table] = []
     first: Parting | None = None
@@ -170,7 +170,7 @@ def read_parts(
             _check_parting(file, facts.parting, first)
             groups = [at for at, each in enumerate(facts.groups) if each in numbers]
             parts.append(parquet.read_row_groups(groups).replace_schema_metadata())
-    assert first is not None  # a source is of some files
+    assert first is not None  # every source has a file
     return pa.concat_tables(parts), first
 
 
@@ -182,20 +182,20 @@ def _check_parting(file: FileReference, parting: Parting, first: Parting) -> Non
         )
         raise UnreadableFileError(msg)
     if parting != first:
-        msg = f"{file.key}: its rows are not parted as those of other files are"
+        msg = f"{file.key}: its rows are partitioned differently from other files"
         raise UnreadableFileError(msg)
 
 
 @contextmanager
 def _opened(file: FileReference) -> Iterator[tuple[pq.ParquetFile, FileFacts]]:
-    """Open one of these files, with what it says of itself."""
+    """Open a file, and yield its reader and metadata."""
     try:
         with open_binary(file.path, ahead=PART_AHEAD) as stream:
-            # Columns of a group that lie side by side are one request to a store.
+            # Pre-buffering joins adjacent column chunks into one request to a store.
             parquet = pq.ParquetFile(stream, pre_buffer=is_url(file.path))
             text = (parquet.schema_arrow.metadata or {}).get(_MARK)
             if text is None:
-                msg = f"{file.key}: the sink `shuffle` has not written it"
+                msg = f"{file.key}: the sink `shuffle` did not write this file"
                 raise UnreadableFileError(msg)
             yield parquet, _parse_facts(text)
     except (OSError, pa.ArrowException) as error:
@@ -205,7 +205,7 @@ def _opened(file: FileReference) -> Iterator[tuple[pq.ParquetFile, FileFacts]]:
 def _format_facts(facts: FileFacts) -> bytes:
     count, *drawn = facts.parting
     known: dict[str, Any] = {"count": count, "groups": facts.groups}
-    if facts.parting.seed is not None:  # without it, bytes are those of releases that knew none
+    if facts.parting.seed is not None:  # without a seed, the bytes match those of earlier releases
         known |= {"order": drawn, "supplies": facts.supplies}
     return json.dumps(known).encode()
 

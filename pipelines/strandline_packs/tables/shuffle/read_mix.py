@@ -1,4 +1,4 @@
-"""The stage `read-mix`: the rows of a partition of a mixture, in their order."""
+"""The stage `read-mix`: the rows of a mixture's partition, in shuffled order."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from strandline_packs.tables.shuffle.row_weights import MixUnit, list_strata, we
 
 
 class MixPortion(NamedTuple):
-    """What is read of a data set at once.
+    """A part of a data set that is read in one step.
 
     Attributes:
         part: name of the data set.
-        seed: of the mixture.
-        unit: that is counted.
-        epoch: how often its rows have come before.
-        partition: of the data set; None: of none, and no row.
-        takes: by stratum, how much is taken; None: all rows.
+        seed: seed of the mixture.
+        unit: unit of the budget.
+        epoch: number of earlier appearances of the rows.
+        partition: number of the data set's partition; None to read no rows.
+        takes: amount by stratum; None for all rows.
     """
 
     part: str
@@ -60,19 +60,20 @@ class ReadMix(StatefulFilter):
 
     def change_columns(self, columns: Columns) -> Columns:
         del columns
-        return Columns(self.adds_columns, is_open=True)  # more is known when files are opened
+        # the files' columns are unknown until they are opened
+        return Columns(self.adds_columns, is_open=True)
 
     def setup(self) -> None:
-        """Begin with nothing."""
+        """Start without volumes."""
         self._gathered: dict[str, MixtureVolume] = {}
 
     def process(self, task: Task) -> Task:
-        """Return the rows in an order by chance, which the seed and their keys decide.
+        """Return the rows in a random order, determined by the seed and their keys.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: data sets have columns of one name and of types that do not fit.
-            UnreadableFileError: a file can't be read, or its rows are parted in another way.
+            MissingColumnError: a column is missing.
+            TypeError: data sets have incompatible types for a column.
+            UnreadableFileError: a file can't be read, or is partitioned differently.
         """
         found = list(self._read(task))
         try:
@@ -84,7 +85,7 @@ class ReadMix(StatefulFilter):
         return task.replace(rows.take(pa.array(np.argsort(drawn, kind="stable"))))
 
     def _read(self, task: Task) -> Iterator[tuple[pa.Table, Numbers]]:
-        """Yield rows of each data set and epoch, with the numbers by which they are sorted."""
+        """Yield the rows of each data set and epoch, with their sort keys."""
         references = zip(
             list_strings(task.table, "part"),
             list_strings(task.table, "draws"),
@@ -120,9 +121,9 @@ class ReadMix(StatefulFilter):
     def _choose(
         self, rows: pa.Table, parting: Parting, portion: MixPortion, stratum: str
     ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Return the positions of the rows that are taken: the first by a digest of their own."""
+        """Return the positions of the rows to take: the first in the order of their digests."""
         weights = weigh_rows(rows, parting.scales, portion.unit)
-        assert weights is not None  # listings check for it
+        assert weights is not None  # checked when sources are listed
         at = np.arange(rows.num_rows)
         if stratum:
             at = at[np.array([each == stratum for each in list_strata(rows, parting.scales)], bool)]
@@ -156,7 +157,7 @@ class ReadMix(StatefulFilter):
 def _list_portions(
     strata: Mapping[str, Sequence[Sequence[Any]]],
 ) -> dict[tuple[int, int | None], dict[str, int | None]]:
-    """Return what is taken of each stratum, by epoch and partition, so that none is read twice."""
+    """Return the amounts by stratum for each epoch and partition; each partition is read once."""
     found: dict[tuple[int, int | None], dict[str, int | None]] = {}
     for stratum, draws in strata.items():
         for draw in draws:

@@ -11,21 +11,21 @@ from strandline_packs.tables.shuffle.partition_files import read_partitions
 
 
 class ReadShuffle(Stage):
-    """Reads one partition of all files, as one task; without rows it is an empty table."""
+    """Reads one partition of all files as one task; an empty partition is an empty table."""
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return ("key", "path", "partition", "last_partition", "partitions")
 
     def change_columns(self, columns: Columns) -> Columns:
         del columns
-        return Columns(is_open=True)  # a file's columns are not known before it is opened
+        return Columns(is_open=True)  # a file's columns are unknown until it is opened
 
     def process(self, task: Task) -> Task:
-        """Return the rows, in the order that the sink's `seed` draws, else in that of files.
+        """Return the rows in the order drawn by the sink's `seed`, or in file order without a seed.
 
         Raises:
-            MissingColumnError: a column is not there.
-            UnreadableFileError: a file can't be read, or its rows are parted in another way.
+            MissingColumnError: a column is missing.
+            UnreadableFileError: a file can't be read, or is partitioned differently.
         """
         first, last, count = (
             find_column(task.table, name)[0].as_py() for name in self.list_needed_columns()[2:]

@@ -1,6 +1,6 @@
-"""In which order rows stand that are shuffled: it follows from a seed and from their keys alone.
+"""Order of shuffled rows, determined only by a seed and the rows' keys.
 
-Pure: keys in, numbers out. It must not know where rows are kept, nor what is in them.
+Pure: keys in, numbers out. The module must not know where rows are stored, or their contents.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.uint64]
 _BYTES = 8
-# Two numbers of a row must not follow from each other: one parts it, the other one orders it.
+# The partition and the sort key of a row must be independent, so the two use separate digests.
 _PARTS, _ORDERS = b"part", b"order"
 _HEAD_BITS = 32
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # SplitMix64's
 
 
 def part_keys(keys: Iterable[str], seed: int, count: int) -> npt.NDArray[np.int64]:
-    """Return the partition of each key, of `count`; seed and key decide, nothing else."""
+    """Return the partition of each key, of `count`, determined only by seed and key."""
     return find_partitions(_digest_keys(keys, seed, _PARTS) >> np.uint64(_HEAD_BITS), count)
 
 
@@ -30,31 +30,30 @@ def find_partitions(heads: npt.NDArray[np.unsignedinteger], count: int) -> npt.N
 
 
 def order_keys(keys: Iterable[str], seed: int, of: str = "") -> Numbers:
-    """Return by what rows are sorted, a number for each key.
+    """Return a sort key for each row.
 
     Args:
-        of: what the rows are of, such as a data set and how often it has come; each has an order
-            of its own.
+        of: name of the set of rows, such as a data set and its epoch; each set has its own order.
     """
     return _digest_keys(keys, seed, _ORDERS + of.encode())
 
 
 def draw_chance(seed: int, of: str) -> float:
-    """Return a number from 0 to below 1, by chance, for something by its name."""
+    """Return a pseudorandom number from 0 to below 1 for a name."""
     return float(order_keys([of], seed, "chance")[0] >> np.uint64(11)) / (1 << 53)
 
 
 def order_positions(count: int, seed: int, partition: int) -> Numbers:
-    """Return by what the rows of a partition are sorted that have no keys: by where they stand."""
+    """Return sort keys for the rows of a partition without keys, from their positions."""
     start = np.uint64(int.from_bytes(_seed(seed, _ORDERS + b"%d" % partition), "big"))
-    with np.errstate(over="ignore"):  # sums and products are meant modulo 2**64
+    with np.errstate(over="ignore"):  # sums and products are modulo 2**64
         return _mix(
             start + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         )
 
 
 def _mix(numbers: Numbers) -> Numbers:
-    """Return numbers that look like chance, each of another one (SplitMix64)."""
+    """Mix the bits of each 64-bit number (SplitMix64 finalizer)."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
     return numbers ^ (numbers >> np.uint64(31))

@@ -1,6 +1,6 @@
-"""How much rows count for in a mixture, by themselves, by bytes or by tokens, and of which stratum.
+"""Weights of rows in a mixture, by rows, bytes or tokens, and the strata of rows.
 
-It knows tables. It must not know where they are kept, nor how much of them is taken.
+The module handles tables. It must not know their location, or the amounts taken from them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Weights = npt.NDArray[np.int64]
 
 
 class MixUnit(StrEnum):
-    """What is counted of rows."""
+    """Unit of a mixture's budget."""
 
     ROWS = "rows"
     BYTES = "bytes"
@@ -28,12 +28,12 @@ class MixUnit(StrEnum):
 
 
 class Scales(NamedTuple):
-    """Columns by which rows are weighed; None: they are not.
+    """Columns that determine the weights of rows; None for unweighed rows.
 
     Attributes:
-        stratum: with what they are part of, such as `language`.
-        bytes: with text or bytes, whose length counts.
-        tokens: with their number, or with a list of them.
+        stratum: column of strata, such as `language`.
+        bytes: column with text or bytes; the length is the weight.
+        tokens: column with numbers of tokens, or with lists of tokens.
     """
 
     stratum: str | None = None
@@ -42,16 +42,16 @@ class Scales(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those that have to be there."""
+        """Required columns."""
         return tuple(name for name in self if name is not None)
 
 
 def weigh_rows(table: pa.Table, scales: Scales, unit: MixUnit) -> Weights | None:
-    """Return the weight of each row; None where no column tells it. A null weighs nothing.
+    """Return the weight of each row, or None without a column for the unit. A null weighs 0.
 
     Raises:
-        MissingColumnError: there is no such column.
-        TypeError: it holds nothing that has such a weight.
+        MissingColumnError: the column is missing.
+        TypeError: the column's values have no weight in the unit.
     """
     if unit is MixUnit.ROWS:
         return np.ones(table.num_rows, np.int64)
@@ -70,17 +70,17 @@ def weigh_rows(table: pa.Table, scales: Scales, unit: MixUnit) -> Weights | None
     else:
         lengths = column if pa.types.is_integer(kind) else None
     if lengths is None:
-        msg = f"the column {name!r} holds {kind}, of which no {unit} can be counted"
+        msg = f"the column {name!r} holds {kind}, so there are no {unit} to count"
         raise TypeError(msg)
     found: Weights = pc.fill_null(lengths, 0).cast(pa.int64()).to_numpy()
     if len(found) and found.min() < 0:
-        msg = f"the column {name!r} holds numbers below 0, of which no {unit} can be counted"
+        msg = f"the column {name!r} holds numbers below 0, so there are no {unit} to count"
         raise TypeError(msg)
     return found
 
 
 def list_strata(table: pa.Table, scales: Scales) -> list[str]:
-    """Return what each row is part of; all of the empty text where no column tells it."""
+    """Return the stratum of each row: empty text if no column is set."""
     if scales.stratum is None:
         return [""] * table.num_rows
     return list_texts(table, scales.stratum)
@@ -90,7 +90,7 @@ Supply = dict[str, dict[MixUnit, int]]
 
 
 def measure_supply(table: pa.Table, scales: Scales) -> Supply:
-    """Return how much of each stratum there is, in each unit that can be counted."""
+    """Return the amount of each stratum in each unit that has a column."""
     found: Supply = {}
     strata = list_strata(table, scales)
     for unit in MixUnit:

@@ -1,4 +1,4 @@
-"""The sink `shuffle`: what a pass over a corpus leaves for the next one, parted by a digest."""
+"""The sink `shuffle`: writes rows by partition, for the next pipeline to read."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from strandline_packs.tables.shuffle.row_weights import Scales
 
 
 class ShuffleSink(SinkStage):
-    """Writes rows by partition; `shuffle-partitions` of another pipeline lists them."""
+    """Writes rows by partition; `shuffle-partitions` of the next pipeline lists the partitions."""
 
     class Params(SinkParams):
-        """What parts the rows, and into how many partitions."""
+        """The column that partitions the rows, and the number of partitions."""
 
         by: str = Field(
             default="bucket",
@@ -28,26 +28,26 @@ class ShuffleSink(SinkStage):
             default=64,
             ge=1,
             le=65_536,
-            description="Number of partitions. A worker of the next pipeline holds one of them.",
+            description="Number of partitions. A worker of the next pipeline holds one partition.",
         )
         seed: int | None = Field(
             default=None,
-            description="Draws the order in which `read-shuffle` gives the rows: it follows from "
-            "the seed and the keys alone. Rows of one key stand in the order of files.",
+            description="Draws the order in which `read-shuffle` returns the rows, determined "
+            "only by the seed and the keys. Rows with the same key keep the order of the files.",
         )
         exact: bool = Field(
             default=True,
-            description="With a `seed`: false draws a partition for `blockRows` in a row, and "
-            "shuffles rows within partitions. It is cheaper, and not uniform.",
+            description="With a `seed`: false draws a partition for each `blockRows` consecutive "
+            "rows, and shuffles rows within partitions, which is cheaper but not uniform.",
         )
         block_rows: int = Field(
-            default=256, ge=1, description="Rows of a task that stay together where not `exact`."
+            default=256, ge=1, description="Rows of a task that stay together if not `exact`."
         )
 
         stratum: str | None = Field(
             default=None,
             min_length=1,
-            description="Column with what rows are part of, such as `language`, for a `mix` with "
+            description="Column with the stratum of a row, such as `language`, for a `mix` with "
             "`strata`.",
         )
         bytes: str | None = Field(
@@ -64,7 +64,7 @@ class ShuffleSink(SinkStage):
 
     params: Params
     suffix: str = ".parquet"
-    writes_empty: bool = True  # the next pipeline has partitions to list, whatever is in them
+    writes_empty: bool = True  # the next pipeline lists every partition, even without rows
     added_params: ClassVar[frozenset[str]] = frozenset(
         {"seed", "exact", "block_rows", "stratum", "bytes", "tokens"}
     )
@@ -76,8 +76,8 @@ class ShuffleSink(SinkStage):
         """Write the partitions one after another, each as a row group.
 
         Raises:
-            TypeError: the task carries no table, or the column no digests, or no keys.
-            MissingColumnError: there is no such column.
+            TypeError: the task has no table, or the column has no digests or keys.
+            MissingColumnError: the column is missing.
         """
         params = self.params
         block = 1 if params.exact else params.block_rows

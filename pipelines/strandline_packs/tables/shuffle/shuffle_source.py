@@ -1,4 +1,4 @@
-"""The source `shuffle-partitions`: partitions of what another pipeline has shuffled."""
+"""The source `shuffle-partitions`: partitions shuffled by another pipeline."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ class ShufflePartitions(FileSource):
     """Lists the partitions in files of the sink `shuffle`, each a source for `read-shuffle`."""
 
     class Params(FileListParams):
-        """Which files, and how many of their partitions are one source."""
+        """The files, and the number of partitions in a source."""
 
         target_bytes: int | None = Field(
             default=None,
             ge=1,
-            description="Bytes of a source, about, before compression: so many partitions in a "
-            "row are one, always equally many. By default each is a source.",
+            description="Approximate size of a source in bytes, before compression. Each source "
+            "joins the same number of consecutive partitions; by default one.",
         )
         only_touched: bool = Field(
             default=False,
-            description="Have a new or changed file change the partitions that it has rows of, and "
-            "no others. Each listing reads the end of every file for that.",
+            description="A new or changed file changes only the partitions with rows in the file. "
+            "Each listing then reads the footer of every file.",
         )
 
     params: Params
     keeps_columns = False
     adds_columns = ("key", "path", "partition", "last_partition", "partitions")
     added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes"})
-    # Without the files that have no rows of it a partition is the same.
+    # Files without rows of a partition do not affect the partition's content.
     not_fingerprinted: ClassVar[frozenset[str]] = FileSource.not_fingerprinted | {"only_touched"}
 
     @property
@@ -48,10 +48,10 @@ class ShufflePartitions(FileSource):
         return "partition"
 
     def list_sources(self) -> Iterator[Source]:
-        """Yield every partition; its version changes with any of the files that it is read from.
+        """Yield every partition, with a version over the files that the partition reads.
 
         Raises:
-            OSError: a folder is missing or can't be read, or a file is none of the sink's.
+            OSError: a folder is missing or can't be read, or the sink did not write a file.
         """
         entries = sorted(self.list_files(self.params))
         if not entries:
@@ -71,7 +71,7 @@ class ShufflePartitions(FileSource):
             numbers = f"{first:05d}" if joined == 1 else f"{first:05d}-{last:05d}"
             if parts is not None:
                 touching = parts[first // joined]
-                # A reader needs a file to learn of the columns.
+                # An empty partition still needs one file, from which the reader takes the columns.
                 version, data = digest_members(touching), _build_table(touching or entries[:1])
             table = data
             for name, value in zip(self.adds_columns[2:], (first, last, count), strict=True):
@@ -87,11 +87,11 @@ def _build_table(entries: Sequence[ListedFile]) -> pa.Table:
 def _part_files(
     entries: Sequence[ListedFile], groups: Sequence[Sequence[int]], joined: int
 ) -> defaultdict[int, list[ListedFile]]:
-    """Return by source the files with rows of it, in order.
+    """Return the files with rows of each source, by source, in order.
 
     Args:
-        groups: of each file, the partitions of which it has rows.
-        joined: how many partitions in a row are a source.
+        groups: for each file, the partitions with rows.
+        joined: number of consecutive partitions in a source.
     """
     parts = defaultdict[int, list[ListedFile]](list)
     for entry, numbers in zip(entries, groups, strict=True):
