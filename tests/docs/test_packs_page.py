@@ -42,7 +42,9 @@ def test_a_pack_from_an_empty_folder(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, (line, done.stdout, done.stderr)
         printed.append(done.stdout)
-    assert "Adds `emoji`: the number of emoji in a text." in printed[2]
+    assert "Adds a column with the number of emoji in a text." in printed[2]
+    assert "adds: emoji" in printed[2]
+    assert "pack: emoji, https://example.com/strandline-emoji" in printed[2]
     (output,) = tmp_path.glob("strandline-data/**/*.jsonl")
     rows = [json.loads(line) for line in output.read_text().splitlines()]
     assert [(row["text"], row["emoji"]) for row in rows] == [("Low tide at six 🌊", 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -40,13 +41,13 @@ PACK = Pack(
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Returns a function that installs a module as a pack: its name, its text, and its object."""
 
-    def install(module: str, text: str, target: str = "PACK") -> None:
+    def install(module: str, text: str, target: str = "PACK", entry: str = "") -> None:
         folder = tmp_path / module
         info = folder / f"{module}-1.0.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(
-            f"[strandline.packs]\n{module} = {module}:{target}\n"
+            f"[strandline.packs]\n{entry or module} = {module}:{target}\n"
         )
         (folder / f"{module}.py").write_text(text)
         monkeypatch.delitem(sys.modules, module, raising=False)
@@ -110,13 +111,14 @@ def test_a_broken_pack_is_named_and_leaves_the_others(
     ("target", "sentence"),
     [
         ("own_emoji:Nothing", "'count-emoji': own_emoji:Nothing can't be loaded"),
-        ("own_emoji:adapt", "'count-emoji': own_emoji:adapt is no stage class"),
+        ("own_emoji:adapt", "'count-emoji': own_emoji:adapt is no stage class; derive it from"),
+        ("own_emoji.CountEmoji", "can't be loaded (write module:name, with a colon)"),
         ("nowhere:Stage", "'count-emoji': nowhere:Stage can't be loaded"),
     ],
 )
 def test_a_line_of_a_pack_that_names_no_stage(install: Install, target: str, sentence: str) -> None:
     install("own_emoji", PACK.replace("own_emoji:CountEmoji", target))
-    with pytest.raises(UnknownStageError, match=sentence):
+    with pytest.raises(UnknownStageError, match=re.escape(sentence)):
         find_stage("count-emoji")
     stages, problems = read_stages()
     assert "count-emoji" not in stages
@@ -129,4 +131,26 @@ def test_a_name_of_ours_stays_ours(install: Install) -> None:
     assert find_stage("parquet").__name__ == "ParquetSink"
     stages, problems = read_stages()
     assert stages["parquet"].__name__ == "ParquetSink"
-    assert problems == ["two stages are registered as 'parquet'; own_emoji:CountEmoji is not used"]
+    assert problems == [
+        "two stages are registered as 'parquet'; own_emoji:CountEmoji of a pack is not used: "
+        "strandline_packs.sinks.parquet_partitions:ParquetSink is"
+    ]
+
+
+@pytest.mark.parametrize(("entry", "owner"), [("text", "Strandline"), ("smileys", "another")])
+def test_a_pack_with_a_taken_name_is_reported(install: Install, entry: str, owner: str) -> None:
+    install("own_first", PACK.replace("own_emoji", "own_first"), entry="smileys")
+    install("own_second", PACK.replace("count-emoji", "count-others"), entry=entry)
+    (problem,) = load_packs().problems
+    assert f"is not used: {owner}" in problem
+    assert problem.endswith("choose another name for its entry point")
+    with pytest.raises(UnknownStageError) as unknown:
+        find_stage("count-others")
+    assert problem in str(unknown.value)
+
+
+def test_a_name_that_two_packs_have_is_refused(install: Install) -> None:
+    install("own_first", PACK.replace("own_emoji", "own_first"))
+    install("own_second", PACK.replace("own_emoji", "own_second"))
+    with pytest.raises(UnknownStageError, match=r"'own_first' .* and 'own_second' .* remove one"):
+        find_stage("count-emoji")

@@ -100,13 +100,22 @@ def _load_all(_folders: tuple[str, ...]) -> Installed:
     from importlib.metadata import entry_points  # noqa: PLC0415 - as above
 
     own = load_own_packs()
-    others = _load(each for each in entry_points(group=GROUP) if each.name not in own)
+    points = [each for each in entry_points(group=GROUP) if _find_distribution(each) != _OURS]
+    others = _load(points, own)
     return Installed({**own, **others.packs}, others.problems)
 
 
-def _load(points: Iterable[EntryPoint]) -> Installed:
-    packs, problems = {}, []
+def _load(points: Iterable[EntryPoint], taken: Mapping[str, Pack] | None = None) -> Installed:
+    packs: dict[str, Pack] = {}
+    problems = []
     for point in sorted(points):
+        if point.name in packs or point.name in (taken or {}):
+            owner = "another package" if point.name in packs else "Strandline"
+            problems.append(
+                f"the pack {point.name!r} of {_find_distribution(point)} is not used: "
+                f"{owner} has a pack of this name; choose another name for its entry point"
+            )
+            continue
         try:
             pack = point.load()
         except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything while it is imported
@@ -120,13 +129,19 @@ def _load(points: Iterable[EntryPoint]) -> Installed:
     return Installed(packs, tuple(problems))
 
 
+def _find_distribution(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else "?"
+
+
 def load_target(target: str) -> object:
     """Return the object that `module:name` names.
 
     Raises:
         ImportError: the module cannot be imported, or has no such name.
     """
-    module, _, name = target.partition(":")
+    module, colon, name = target.partition(":")
+    if not colon:
+        raise ImportError("write module:name, with a colon")
     try:
         return getattr(import_module(module), name)
     except AttributeError as error:

@@ -70,7 +70,9 @@ def read_stages() -> tuple[dict[str, type[Stage]], list[str]]:
                 problems.append(str(error))
                 continue
             if stages.setdefault(name, found) is not found:
-                problems.append(f"{_name_two(name)}; {target} is not used")
+                problems.append(
+                    f"{_name_two(name)}; {target} of a pack is not used: {_locate(stages[name])} is"
+                )
     return dict(sorted(stages.items())), problems
 
 
@@ -86,6 +88,15 @@ def find_name(stage_class: type[Stage]) -> str | None:
         return name
     target = _locate(stage_class)
     return next(_look_up(lambda pack: _find_key(pack.stages, target)), None)
+
+
+def find_pack(use: str) -> tuple[str, Pack] | None:
+    """Return the pack of a stage with its name; None for a stage of the user's own code."""
+    for packs in _read_packs():
+        for name, pack in packs.items():
+            if use in pack.stages:
+                return name, pack
+    return None
 
 
 def find_stage(use: str) -> type[Stage]:
@@ -133,7 +144,7 @@ def _read_packs() -> Iterator[Mapping[str, Pack]]:
 
 
 def _find_named(use: str) -> type[Stage]:
-    target = next(_look_up(lambda pack: pack.stages.get(use)), None)
+    target = _find_target(use)
     if use in _registered:
         if target is not None and target != _locate(_registered[use]):
             raise UnknownStageError(_name_two(use))
@@ -143,13 +154,34 @@ def _find_named(use: str) -> type[Stage]:
     return _load_stage(use, target)
 
 
+def _find_target(use: str) -> str | None:
+    """Return `module:Class` of a name; None if no pack has it.
+
+    Raises:
+        UnknownStageError: two packs have it. A name of ours stays ours.
+    """
+    if own := _list_targets(use, load_own_packs()):
+        return next(iter(own.values()))
+    found = _list_targets(use, load_packs().packs)
+    if len(found) > 1:
+        packs = " and ".join(f"{name!r} ({target})" for name, target in found.items())
+        raise UnknownStageError(f"{use!r}: the packs {packs} have a stage of this name; remove one")
+    return next(iter(found.values()), None)
+
+
+def _list_targets(use: str, packs: Mapping[str, Pack]) -> dict[str, str]:
+    return {name: pack.stages[use] for name, pack in packs.items() if use in pack.stages}
+
+
 def _suggest(use: str) -> str:
     """Word that no stage has a name: the nearest one, and packs that may have it."""
     installed = load_packs()
     names = {*_registered, *(name for pack in installed.packs.values() for name in pack.stages)}
     close = difflib.get_close_matches(use, sorted(names), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "; see `strandline stages`"
-    return "; ".join([f"no stage is called {use!r}{hint}", *installed.problems])
+    if installed.problems:  # one of these packs may have it
+        return "; ".join([f"no stage is called {use!r}", *installed.problems])
+    return f"no stage is called {use!r}{hint}"
 
 
 def _load_stage(use: str, target: str) -> type[Stage]:
@@ -158,7 +190,9 @@ def _load_stage(use: str, target: str) -> type[Stage]:
     except Exception as error:  # a stranger's module may raise anything while it is imported
         raise UnknownStageError(f"{use!r}: {target} can't be loaded ({_word(error)})") from error
     if not (isinstance(found, type) and issubclass(found, Stage)):
-        raise UnknownStageError(f"{use!r}: {target} is no stage class")
+        raise UnknownStageError(
+            f"{use!r}: {target} is no stage class; derive it from strandline.Stage"
+        )
     return found
 
 

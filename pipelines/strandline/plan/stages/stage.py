@@ -142,7 +142,7 @@ class Stage:
         """Return the columns that a table has after the stage; by default as the class declares."""
         if self.keeps_columns is None:
             return Columns(is_open=True)
-        return (columns if self.keeps_columns else Columns()).having(self.adds_columns)
+        return (columns if self.keeps_columns else Columns()).having(self.list_added())
 
     def list_added(self) -> tuple[str, ...]:
         """List the columns that it adds, all of them where it says `only_adds`."""

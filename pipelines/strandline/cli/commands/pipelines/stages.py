@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import click
 
@@ -17,7 +18,12 @@ from strandline.cli.views.stage_catalogue import (
     read_entry,
     render_entry,
 )
-from strandline.plan.stages.registry import UnknownStageError, find_stage, read_stages
+from strandline.plan.stages.registry import (
+    UnknownStageError,
+    find_pack,
+    find_stage,
+    read_stages,
+)
 
 
 @click.command(
@@ -40,12 +46,19 @@ def stages(name: str | None, as_json: bool) -> None:
         lines = describe_catalogue(entries, find_width())
     else:
         entries = [_find_entry(name)]
-        lines = describe_entry(entries[0], find_width())
+        lines = [*describe_entry(entries[0], find_width()), *_describe_pack(name)]
     if as_json:
         rendered = [render_entry(entry) for entry in entries]
         write_line(json.dumps(rendered if name is None else rendered[0]))
     else:
         click.echo("\n".join(lines))
+
+
+def _describe_pack(use: str) -> Iterator[str]:
+    if (found := find_pack(use)) is not None:
+        name, pack = found
+        yield ""
+        yield f"pack: {', '.join(filter(None, (name, pack.page)))}"
 
 
 def _find_entry(name: str) -> StageEntry:
