@@ -154,11 +154,12 @@ class Losses(WorkerLosses):
         # works. The calls are repeated apart, each alone on a worker.
         for call in calls:
             batch = self.keep_current(call)
-            if batch:  # else all of it waits to begin anew, and would be worked on twice
+            if batch:  # an empty batch belongs to sources that are replayed as a whole
+                counted = self._recount(batch)  # without this death, which `_requeue` adds
                 if fate.exposed == 1 and call.number not in fate.innocent:
                     death = WorkerDeath(worker.node, sure_at)
                     self._blame.note([slot.token for slot in batch], death)
-                self._requeue(call, self._recount(batch), fate)
+                self._requeue(call, counted, fate)
         if not fate.is_of_node:  # a stage that kills its workers would do so for ever
             pool.streak.note(entry, fate.suspects, worker.node, sure_at)
         elif not (fate.cause is Cause.OOM_KILLED or _is_node_death(error)):
