@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description="Runs CurationPipelines: one attempt after another, each as a RayJob.",
         epilog=(
             f"Example: {PROGRAM} --namespaces corpora --log-format text. "
-            f"{PROGRAM} {RENDER} FILE prints what an attempt of a pipeline would be made of."
+            f"{PROGRAM} {RENDER} FILE prints the objects of an attempt of a pipeline."
         ),
         allow_abbrev=False,
     )
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         return
     except Exception:
-        _LOGGER.critical("the operator ends", exc_info=True)
+        _LOGGER.critical("the operator failed", exc_info=True)
         sys.exit(ExitCode.APPLICATION_ERROR)
 
 
@@ -170,7 +170,7 @@ def _listen(name: str, port: int, page: Page) -> Iterator[Listener]:
     try:
         yield Listener(port, page)
     except OSError as error:
-        raise SettingsError(f"{name} can't be served at port {port}: {error.strerror}") from error
+        raise SettingsError(f"{name} can't be served on port {port}: {error.strerror}") from error
 
 
 def _own_version() -> str:

@@ -81,10 +81,10 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     namespaces: Annotated[tuple[Label, ...], BeforeValidator(_read_list)] = Field(
-        default=(), description="Namespaces to work in, with commas between. All when empty."
+        default=(), description="Namespaces to work in, separated by commas. All if empty."
     )
     concurrency: int = Field(
-        default=32, ge=1, le=256, description="Pipelines that are looked at at the same time."
+        default=32, ge=1, le=256, description="Pipelines that are processed concurrently."
     )
     retries_per_minute: float = Field(
         default=120,
@@ -99,66 +99,67 @@ class Settings(BaseModel):
         default_factory=RetryPolicy, description="Defaults of the retry policy, as JSON."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", description="Least severe lines that are logged."
+        default="INFO", description="Lowest level of logged lines."
     )
     log_format: Literal["json", "text"] = Field(
-        default="json", description="One JSON object a line, or text for people."
+        default="json", description="One JSON object per line, or text for people."
     )
-    metrics_port: Port = Field(default=9090, description="Port of /metrics; 0 serves none.")
-    liveness_port: Port = Field(default=8080, description="Port of /healthz; 0 serves none.")
+    metrics_port: Port = Field(default=9090, description="Port of /metrics; 0 disables it.")
+    liveness_port: Port = Field(default=8080, description="Port of /healthz; 0 disables it.")
     shutdown_grace: Seconds = Field(
-        default=20.0, description="Longest wait for running passes after a request to stop."
+        default=20.0, description="Maximum wait for running passes on shutdown."
     )
     kuberay_expected: bool = Field(
-        default=True, description="Say in the log when KubeRay is not installed."
+        default=True, description="Log a message if KubeRay is not installed."
     )
     read_nodes: bool = Field(
         default=True,
-        description="Look at nodes of pods, to tell who took one and which is lost.",
+        description="Read nodes of pods, to detect lost nodes and the reasons of disruptions.",
     )
     settle: Seconds = Field(
         default=_LIMITS.settle, description="Wait for late evidence of an attempt's end."
     )
     outcome: Seconds = Field(
-        default=_LIMITS.outcome, description="Longest wait for the driver's own word after that."
+        default=_LIMITS.outcome, description="Maximum wait for the driver's own report after that."
     )
     submitter: Seconds = Field(
         default=_LIMITS.submitter,
-        description="Longest that a RayJob may go on after its submitter has ended.",
+        description="Maximum time that a RayJob may run after its submitter has ended.",
     )
     teardown: Seconds = Field(
-        default=_LIMITS.teardown, description="Longest that pods of an ended attempt may take."
+        default=_LIMITS.teardown,
+        description="Maximum time for pods of an ended attempt to terminate.",
     )
     force_teardown: bool = Field(
         default=_LIMITS.force_teardown,
-        description="Delete pods that take longer by force, though they may still run unseen.",
+        description="Force-delete pods that take longer, although they may still be running.",
     )
     pre_running: Seconds = Field(
         default=_LIMITS.pre_running,
-        description="Longest time until a driver runs, where the pipeline names none.",
+        description="Maximum time until a driver runs, if the pipeline sets none.",
     )
     image_pull: Seconds = Field(
-        default=_LIMITS.image_pull, description="Longest time that an image can't be pulled."
+        default=_LIMITS.image_pull, description="Maximum time of failing image pulls."
     )
     pull_interval: Annotated[Seconds, Field(ge=1)] = Field(
-        default=_LIMITS.pull_interval, description="Time from one question to a driver to the next."
+        default=_LIMITS.pull_interval, description="Interval between requests to a driver."
     )
     status_interval: Seconds = Field(
-        default=_LIMITS.status_interval, description="Time from one write of progress to the next."
+        default=_LIMITS.status_interval, description="Interval between status writes of progress."
     )
     resync: Annotated[Seconds, Field(ge=1)] = Field(
-        default=_LIMITS.resync, description="Longest time between two looks at a pipeline."
+        default=_LIMITS.resync, description="Maximum time between two passes over a pipeline."
     )
     runtime_image: Annotated[str, Field(min_length=1)] = Field(
-        default=_LIMITS.runtime_image, description="Image of Ray pods, where none is named."
+        default=_LIMITS.runtime_image, description="Image of Ray pods, if the pipeline sets none."
     )
     ray_version: str = Field(default=_LIMITS.ray_version, description="Ray version in that image.")
     driver_port: Annotated[int, Field(ge=1, le=65535)] = Field(
-        default=_LIMITS.driver_port, description="Port on which drivers answer."
+        default=_LIMITS.driver_port, description="Port of drivers."
     )
     dashboard_host: Annotated[str, Field(min_length=1)] = Field(
         default=_LIMITS.dashboard_host,
-        description="Address of Ray's dashboard in the head; '::' where pods have IPv6 alone.",
+        description="Address of Ray's dashboard in the head; '::' if pods have only IPv6.",
     )
     pod_security: Annotated[PodSecurity, BeforeValidator(_read_security)] = Field(
         default=_LIMITS.pod_security,
@@ -166,20 +167,20 @@ class Settings(BaseModel):
     )
     preflight: bool = Field(
         default=_LIMITS.preflight,
-        description="Check pipelines in a Job before a cluster is made, where they say nothing.",
+        description="Check pipelines without a setting in a Job before a cluster is created.",
     )
     preflight_longest: Seconds = Field(
         default=_LIMITS.preflight_longest,
-        description="Longest that such a check may take; the run goes on without it then.",
+        description="Maximum duration of a check; afterwards the run continues without its result.",
     )
     account: Annotated[str, Field(pattern=r"^([a-z0-9-]+/[a-z0-9.-]+)?$")] = Field(
         default=_LIMITS.account,
         description="Namespace and name of the operator's service account, which pods of pipelines "
-        "may not have.",
+        "must not use.",
     )
     attempt_network: Annotated[AttemptNetwork | None, BeforeValidator(_read_json)] = Field(
         default=_LIMITS.attempt_network,
-        description="Who may reach the pods of attempts, as JSON; no policy is made with 'null'.",
+        description="Peers that may reach the pods of attempts, as JSON; 'null' creates no policy.",
     )
 
     @property

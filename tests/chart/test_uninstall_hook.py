@@ -51,7 +51,7 @@ def test_release_lets_pipelines_go_with_the_chart_s_own_rights(
     with play_uninstalls(clean_cluster) as player:
         cluster_helm.run(*UNINSTALL)
     assert find_finalizers(clean_cluster, path) == [OTHER]
-    assert player.lines == ["released corpora/corpus: nothing of it runs", "exit code 0"]
+    assert player.lines == ["released corpora/corpus: no attempt is running", "exit code 0"]
     for left in (DEPLOYMENT, f"apis/batch/v1/namespaces/{RELEASE}/jobs/{RELEASE}-uninstall"):
         clean_cluster.wait_until_gone(left)
 
@@ -133,7 +133,7 @@ def test_an_upgrade_that_no_longer_watches_a_namespace_lets_its_pipelines_go(
     left, kept = make_held(clean_cluster, "corpora"), make_held(clean_cluster, "video")
     with play_uninstalls(clean_cluster) as player:
         cluster_helm.run(*UPGRADE, *AFTER)
-        assert player.lines == ["released corpora/corpus: nothing of it runs", "exit code 0"]
+        assert player.lines == ["released corpora/corpus: no attempt is running", "exit code 0"]
         # Another upgrade finds nothing to do.
         cluster_helm.run(*UPGRADE, *AFTER)
     assert len(player.lines) == 2

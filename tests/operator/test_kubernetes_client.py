@@ -152,7 +152,7 @@ def test_a_page_that_is_no_json_is_an_error_like_others() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         stub.answers.append(web.Response(text="<html>", status=502))
         stub.answers.append(web.Response(text="<html>"))
-        for said in ("<html>", "no JSON"):
+        for said in ("<html>", "not JSON"):
             with pytest.raises(Unavailable, match=said):
                 await api.get(Resource.POD, "team", "a")
 
@@ -312,7 +312,7 @@ def test_a_packed_answer_of_a_driver_is_not_unpacked() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         packed = gzip.compress(b'{"finished": 1}')
         stub.answers.append(web.Response(body=packed, headers={"Content-Encoding": "gzip"}))
-        with pytest.raises(ApiError, match="no JSON"):
+        with pytest.raises(ApiError, match="not JSON"):
             await api.pull(f"{stub.url}/progress")
 
     tell(story)
@@ -343,7 +343,7 @@ def test_a_driver_is_heard_but_not_believed() -> None:
         assert await api.pull(url) is None
         assert await api.pull(url) is None
         for _ in range(3):
-            with pytest.raises(ApiError, match="no JSON"):
+            with pytest.raises(ApiError, match="not JSON"):
                 await api.pull(url)
         with pytest.raises(Unavailable):
             await api.pull("http://127.0.0.1:1/progress")
@@ -402,7 +402,7 @@ def test_no_cluster_is_one_sentence(
     monkeypatch.setenv("KUBECONFIG", str(path))
 
     with pytest.raises(
-        NoClusterError, match=r"^there is no cluster to talk to: .* in a pod"
+        NoClusterError, match=r"^no usable cluster configuration: .* in a pod"
     ) as said:
         asyncio.run(load_configuration())
 

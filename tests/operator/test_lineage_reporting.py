@@ -90,7 +90,7 @@ def test_without_the_client_one_line_says_what_is_missing(
     asked = {"OPENLINEAGE_URL": "http://localhost:5000"}
     assert start_reporting(asked, notes.put, lambda: 0.0) is None
     (line,) = caplog.messages
-    assert line == "lineage: the environment asks for it; use an image with strandline[lineage]"
+    assert line == "lineage: the client is not installed; use an image with strandline[lineage]"
 
 
 def test_an_end_reaches_the_listener(

@@ -64,7 +64,7 @@ def test_the_program_prints_all_objects(capsys: pytest.CaptureFixture[str]) -> N
     ("text", "complaint"),
     [
         ("{", "while parsing"),
-        ("", "must hold one pipeline, not 0"),
+        ("", "must contain one pipeline, not 0"),
         ("a: 1", "apiVersion"),
         (None, "No such file"),
     ],
@@ -100,7 +100,9 @@ def test_a_group_that_there_is_not_can_not_fall_back() -> None:
 def test_what_only_a_cluster_knows_is_refused() -> None:
     document = copy.deepcopy(read_example())
     document["spec"]["source"]["with"]["paths"] = [{"pipeline": "crawl"}]
-    with pytest.raises(RenderError, match=r"where 'crawl' writes is known on a cluster alone"):
+    with pytest.raises(
+        RenderError, match=r"the output location of 'crawl' is known only on a cluster"
+    ):
         render(document)
 
 

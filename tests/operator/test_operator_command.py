@@ -72,7 +72,7 @@ def test_no_cluster_is_one_sentence(tmp_path: Path) -> None:
     assert done.returncode == 64
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
-    assert line.startswith("strandline-operator: there is no cluster to talk to: ")
+    assert line.startswith("strandline-operator: no usable cluster configuration: ")
 
 
 def test_searches_for_garbage_are_watched_while_it_serves(tmp_path: Path) -> None:

@@ -88,8 +88,8 @@ def test_release_takes_our_finalizer_alone_and_names_what_goes_on() -> None:
     assert scene.find_finalizers("web") == [OTHER]
     assert scene.find_finalizers("code") == []
     assert scene.lines == [
-        "released corpora/code: nothing of it runs",
-        "released corpora/web: RayJob web-3 goes on until its driver ends, and no attempt "
+        "released corpora/code: no attempt is running",
+        "released corpora/web: RayJob web-3 continues until its driver ends, and no attempt "
         "follows it",
     ]
 
@@ -172,7 +172,7 @@ def test_a_pipeline_that_is_always_written_ends_in_a_sentence() -> None:
             raise Conflict(409, "Conflict", "the object has been modified")
 
     scene.api.before.append(conflict)
-    with pytest.raises(UninstallError, match="corpora/web is written all the time"):
+    with pytest.raises(UninstallError, match="corpora/web is being changed constantly"):
         scene.run(HeldTreatment.RELEASE)
 
 
@@ -215,7 +215,7 @@ def test_a_namespace_that_refuses_blocks_no_removal(treatment: HeldTreatment) ->
             scene.run(treatment, namespaces=("gone", "corpora"))
     else:
         assert scene.run(treatment, namespaces=("gone", "corpora")) == ExitCode.COMPLETE
-    told = "namespace gone can't be read, and is left: no rights in gone"
+    told = "namespace gone can't be read, and is skipped: no rights in gone"
     assert scene.lines.count(told) == 1
 
 

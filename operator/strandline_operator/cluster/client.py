@@ -223,7 +223,7 @@ class KubernetesApi:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _unreachable(error) from error
         except (ValueError, RecursionError) as error:
-            raise ApiError(0, "", "the driver's answer is no JSON") from error
+            raise ApiError(0, "", "the driver's response is not JSON") from error
 
     async def watch(self, scope: Scope, version: str) -> AsyncIterator[Body]:
         query = [
@@ -288,7 +288,7 @@ class KubernetesApi:
         except (aiohttp.ClientError, ApiException, OSError, TimeoutError) as error:
             raise _unreachable(error) from error
         except (ValueError, RecursionError) as error:
-            raise Unavailable(status, "", f"the server's answer is no JSON: {path}") from error
+            raise Unavailable(status, "", f"the server's response is not JSON: {path}") from error
         finally:
             self._note(verb, resource.value, status)
 

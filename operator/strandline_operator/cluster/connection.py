@@ -68,7 +68,7 @@ async def load_configuration(configuration: Configuration | None = None) -> Conf
     except _UNREADABLE as error:
         text = " ".join(str(error).split())
         raise NoClusterError(
-            f"there is no cluster to talk to: {text}; set KUBECONFIG, or run in a pod with a "
+            f"no usable cluster configuration: {text}; set KUBECONFIG, or run in a pod with a "
             "service account"
         ) from error
     # Reading the environment in aiohttp would use two threads per request.

@@ -70,7 +70,7 @@ class ServerClock:
         nearest = min(max(self._offset, least), most)
         step, self._offset = nearest - self._offset, nearest
         _LOGGER.warning(
-            "the API server's clock is %.0f s %s of ours: its time is taken",
+            "the API server's clock is %.0f s %s ours; using the server's time",
             abs(step),
-            "ahead" if step > 0 else "behind",
+            "ahead of" if step > 0 else "behind",
         )

@@ -57,12 +57,12 @@ async def read_key(
         try:
             return await _read_or_make(api, namespace, name_key(name), draw)
         except (TooMany, Unavailable, Gone) as error:
-            _LOGGER.warning("the key of tokens can't be read now: %s", error)
+            _LOGGER.warning("the token key can't be read now: %s", error)
             await sleep(_PAUSE)
         except ApiError as error:
             _LOGGER.error(  # noqa: TRY400 - the server's message is enough
-                "the Secret %s/%s can't be read or made, so drivers that run now will not know the "
-                "next operator: %s; give the operator its Role of the chart",
+                "the Secret %s/%s can't be read or created, so running drivers will reject the "
+                "next operator: %s; grant the operator the Role from the chart",
                 namespace,
                 name_key(name),
                 error,
@@ -81,7 +81,7 @@ async def _read_or_make(api: Api, namespace: str, name: str, draw: Callable[[int
         except Conflict:  # another operator was faster
             continue
         return key
-    raise Unavailable(0, "", f"the Secret {namespace}/{name} comes and goes")
+    raise Unavailable(0, "", f"the Secret {namespace}/{name} is repeatedly created and deleted")
 
 
 def _parse(secret: Body, name: str) -> bytes:
@@ -94,7 +94,7 @@ def _parse(secret: Body, name: str) -> bytes:
     if len(key) != KEY_BYTES:
         raise TokenKeyError(
             f"the Secret {name} must have {KEY_BYTES} bytes as {_FIELD!r}; delete it, and the "
-            "operator makes another"
+            "operator creates a new one"
         )
     return key
 

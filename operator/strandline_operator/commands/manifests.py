@@ -77,7 +77,7 @@ def _check(spec: PipelineSpec, on_demand: Sequence[str]) -> None:
     if spec.references:
         path, reference = spec.references[0]
         raise RenderError(
-            f"{path}: where {reference.pipeline!r} writes is known on a cluster alone"
+            f"{path}: the output location of {reference.pipeline!r} is known only on a cluster"
         )
     names = (_HEAD, *(group.name for group in spec.ray.worker_groups))
     unknown = next((name for name in on_demand if name not in names), None)
@@ -88,7 +88,8 @@ def _check(spec: PipelineSpec, on_demand: Sequence[str]) -> None:
 def main(arguments: Sequence[str] | None = None, *, program: str) -> int:
     """Print the objects of a file's pipeline as YAML; return the exit code."""
     parser = argparse.ArgumentParser(
-        prog=program, description="Prints what an attempt of a pipeline would be made of."
+        prog=program,
+        description="Prints the objects that an attempt of a pipeline would consist of.",
     )
     parser.add_argument("file", metavar="FILE", help="the pipeline; - for standard input")
     parser.add_argument(
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str] | None = None, *, program: str) -> int:
         action="append",
         default=[],
         metavar="NAME",
-        help="'head' or a worker group that has left spot nodes; may be repeated",
+        help="'head' or a worker group that no longer uses spot nodes; may be repeated",
     )
     words = parser.parse_args(arguments)
     try:
@@ -114,7 +115,7 @@ def _read(file: str) -> Any:  # noqa: ANN401 - any YAML value
     text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     documents = [each for each in yaml.safe_load_all(text) if each is not None]
     if len(documents) != 1:
-        raise RenderError(f"{file}: must hold one pipeline, not {len(documents)}")
+        raise RenderError(f"{file}: must contain one pipeline, not {len(documents)}")
     return documents[0]
 
 

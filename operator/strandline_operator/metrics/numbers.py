@@ -26,19 +26,22 @@ _WAITS = (1, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 14400, 86400)
 _DELAYS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _PASSES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _COUNTERS: dict[CounterName, str] = {
-    "attempts": "Attempts that have ended, by cause.",
-    "retry_scheduled": "Retries that were scheduled, by the cause of the attempt before.",
-    "retry_exhausted": "Runs that ended since no retry was left, by the last cause.",
-    "retry_succeeded": "Retries that completed, by the cause of the attempt before.",
-    "workers_lost": "Workers that were lost while their attempt went on, by cause.",
-    "work_lost_seconds": "Seconds of work that were done again, by what they were lost to.",
-    "status_refused": "Statuses that may not be written.",
+    "attempts": "Ended attempts, by cause.",
+    "retry_scheduled": "Scheduled retries, by cause of the previous attempt's end.",
+    "retry_exhausted": "Runs that ended because no retry was left, by the last cause.",
+    "retry_succeeded": "Successful retries, by cause of the previous attempt's end.",
+    "workers_lost": "Workers lost while their attempt continued, by cause.",
+    "work_lost_seconds": "Seconds of repeated work, by reason of the loss.",
+    "status_refused": "Refused writes of statuses.",
 }
 _HISTOGRAMS: dict[HistogramName, tuple[str, tuple[float, ...]]] = {
-    "attempt_seconds": ("From an attempt's start to its end, by cause.", _DURATIONS),
-    "retry_wait_seconds": ("Wait before a retry, by the cause of the attempt before.", _WAITS),
-    "recovery_seconds": ("From an attempt's end until the driver of its retry ran.", _WAITS),
-    "attempt_delay_seconds": ("From the time that an attempt is due to its object.", _DELAYS),
+    "attempt_seconds": ("Duration of attempts, by cause.", _DURATIONS),
+    "retry_wait_seconds": ("Wait before a retry, by cause of the previous attempt's end.", _WAITS),
+    "recovery_seconds": ("Time from an attempt's end until the driver of its retry runs.", _WAITS),
+    "attempt_delay_seconds": (
+        "Time from an attempt's due time to the creation of its object.",
+        _DELAYS,
+    ),
 }
 _PLAIN = frozenset({"status_refused"})  # counters without a cause
 COMPLETED = "Completed"  # the cause label of an attempt that succeeded
@@ -64,12 +67,12 @@ class Numbers:
         }
         self._passes = Histogram(
             PREFIX + "reconcile_duration_seconds",
-            "Length of a pass over one pipeline, by how it went.",
+            "Duration of a pass over one pipeline, by outcome.",
             ["outcome"],
             buckets=_PASSES,
             registry=self.registry,
         )
-        self._errors = self._count("reconcile_errors", "Passes that failed.")
+        self._errors = self._count("reconcile_errors", "Failed passes.")
         self._ends = self._count(
             "lineage_events",
             "Ends of attempts for a lineage system, by outcome: sent, failed or dropped.",
@@ -77,7 +80,7 @@ class Numbers:
         )
         self._requests = self._count(
             "api_requests",
-            "Requests to the API server, by verb, kind and HTTP status; 0: no answer.",
+            "Requests to the API server, by verb, kind and HTTP status; 0 without a response.",
             "verb",
             "resource",
             "code",
@@ -85,12 +88,12 @@ class Numbers:
         self._sources = self._gauge("sources", "Sources of active runs by state.", "state")
         self._waiting = self._gauge(
             "pipelines",
-            "Pipelines whose run is not over, by the reason that their condition Succeeded gives.",
+            "Pipelines with an unfinished run, by reason of their condition Succeeded.",
             "reason",
         )
         self._over = self._gauge(
             "pipelines_over",
-            "Pipelines whose last run is over, by namespace, and by the cause or Completed.",
+            "Pipelines with a finished run, by namespace, and by cause or Completed.",
             "pipeline_namespace",
             "result",
         )
@@ -100,8 +103,10 @@ class Numbers:
             "watched_namespace",
         )
         self._queue = self._gauge("queue_depth", "Pipelines that wait for a pass.")
-        self._lag = self._gauge("queue_lag_seconds", "Longest wait of a pass that is due.")
-        self._ages = self._gauge("watch_age_seconds", "Since a watch heard something.", "resource")
+        self._lag = self._gauge("queue_lag_seconds", "Longest wait of a due pass.")
+        self._ages = self._gauge(
+            "watch_age_seconds", "Seconds since the last event of a watch.", "resource"
+        )
         self._progress: dict[str, Progress] = {}
         self._reasons: dict[str, str] = {}
         self._results: dict[str, tuple[str, str]] = {}

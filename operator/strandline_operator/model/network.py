@@ -36,25 +36,25 @@ class AttemptNetwork(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     operator: tuple[Peer, ...] = Field(
-        default=(), description="Peers that may ask the driver's pages: the operator's own pod."
+        default=(), description="Peers that may connect to the driver's port: the operator's pod."
     )
     kuberay: tuple[Peer, ...] = Field(
-        default=(), description="Peers that may ask Ray's dashboard: KubeRay's pod."
+        default=(), description="Peers that may connect to Ray's dashboard: KubeRay's pod."
     )
     closes: Literal["all", "driver"] = Field(
-        default="all", description="Ports that are closed: all, or the driver's alone."
+        default="all", description="Closed ports: all, or only the driver's."
     )
     ingress: tuple[Rule, ...] = Field(
-        default=(), description="More rules of what may reach an attempt's pods."
+        default=(), description="Additional ingress rules of an attempt's pods."
     )
     egress: tuple[Rule, ...] | None = Field(
         default=None,
         description=(
-            "All that pods may reach besides each other and DNS; None leaves that way open. It "
-            "holds for checks and commands too."
+            "Egress rules besides access to each other and DNS; None allows all egress. The rules "
+            "also apply to checks and commands."
         ),
     )
     dns: tuple[Rule, ...] = Field(
         default=(CLUSTER_DNS,),
-        description="Rules of who answers for names, where the way out is not open.",
+        description="Egress rules for DNS servers, if egress is restricted.",
     )

@@ -106,10 +106,10 @@ async def _report(api: Api, report: _Report, departure: Departure, limits: Limit
             former = derive_former_notice_token(departure.attempt)
             status = await send_notice(api, address._replace(token=former), body)
     except ApiError as error:
-        _LOGGER.info("a driver could not be told that %s: %s", departure.why, error)
+        _LOGGER.info("failed to notify a driver that %s: %s", departure.why, error)
         return
     if status in _UNKNOWN:
         report.is_deaf = True
     elif status == _TAKEN:
         report.accepted_marks.add(mark)
-        _LOGGER.info("told a driver: %s, in %g s", departure.why, departure.seconds)
+        _LOGGER.info("notified a driver: %s, in %g s", departure.why, departure.seconds)

@@ -157,7 +157,7 @@ class Service:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if not await self.queue.drain(self._settings.shutdown_grace):
-            _LOGGER.warning("some passes were cut short; the next start goes on from there")
+            _LOGGER.warning("some passes were interrupted; the next start resumes them")
 
     def see_pipeline(self, body: Body) -> None:
         """Process a created, changed, or deleted pipeline."""
@@ -330,7 +330,7 @@ class Service:
         try:
             await self._world.server.create(Resource.EVENT, home, body)
         except ApiError as error:
-            _LOGGER.info("event %s was not made: %s", event.reason, error)
+            _LOGGER.info("event %s was not created: %s", event.reason, error)
 
     async def _sweep_forever(self) -> None:
         while True:

@@ -157,7 +157,7 @@ class ScopeCache(Generic[T]):
                 del self._index[key]
 
     def _meet(self, version: int) -> None:
-        """Record how far the server's events have been shown."""
+        """Record the version up to which the server's changes have been received."""
         self._seen = max(self._seen, version)
         for uid in [uid for uid, (due, _) in self._expected.items() if due <= self._seen]:
             del self._expected[uid]

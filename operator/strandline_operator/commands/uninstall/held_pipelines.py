@@ -73,10 +73,10 @@ def describe_release(pipeline: HeldPipeline, rayjobs: Iterable[str]) -> str:
         return f"released {pipeline.key}, which was being deleted"
     if names:
         return (
-            f"released {pipeline.key}: RayJob {names} goes on until its driver ends, and no "
+            f"released {pipeline.key}: RayJob {names} continues until its driver ends, and no "
             "attempt follows it"
         )
-    return f"released {pipeline.key}: nothing of it runs"
+    return f"released {pipeline.key}: no attempt is running"
 
 
 def describe_held(pipelines: Iterable[HeldPipeline]) -> str:

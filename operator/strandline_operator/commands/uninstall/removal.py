@@ -119,7 +119,7 @@ async def _release(pipeline: HeldPipeline, shell: Shell) -> None:
             continue
         shell.write(describe_release(current, rayjobs))
         return
-    raise UninstallError(f"{pipeline.key} is written all the time, and can't be released")
+    raise UninstallError(f"{pipeline.key} is being changed constantly, and can't be released")
 
 
 async def _stop_operator(request: UninstallRequest, shell: Shell, until: float) -> int | None:
@@ -173,7 +173,7 @@ async def _list_held(request: UninstallRequest, shell: Shell) -> list[HeldPipeli
             # One namespace must not block the chart's removal, nor the release of pipelines in
             # others.
             if namespace not in shell.left:
-                shell.write(f"namespace {namespace} can't be read, and is left: {error.message}")
+                shell.write(f"namespace {namespace} can't be read, and is skipped: {error.message}")
                 shell.left.add(namespace)
             continue
     held = [pipeline for body in bodies if (pipeline := read_held(body)) is not None]

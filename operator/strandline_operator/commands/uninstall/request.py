@@ -22,9 +22,9 @@ class HeldTreatment(StrEnum):
 
 
 _TREATMENTS = {
-    HeldTreatment.RELEASE: "take the finalizer off, and say what goes on without an operator",
+    HeldTreatment.RELEASE: "remove the finalizer, and list RayJobs that continue",
     HeldTreatment.WAIT: "wait until no attempt is under way or due",
-    HeldTreatment.REFUSE: "fail where an attempt is under way or due",
+    HeldTreatment.REFUSE: "fail if an attempt is under way or due",
 }
 
 
@@ -52,7 +52,7 @@ def read_request(arguments: Sequence[str]) -> UninstallRequest:
     """Read the flags; invalid ones end the process with exit code 64 and one sentence."""
     parser = FlagParser(
         prog=PROGRAM,
-        description="Prepares the operator's removal: without it, a finalizer would stay for ever.",
+        description="Prepares the operator's removal: nobody else removes its finalizer.",
         epilog=f"Example: {PROGRAM} --pipelines release --deployment strandline/strandline",
         allow_abbrev=False,
     )
@@ -65,24 +65,34 @@ def read_request(arguments: Sequence[str]) -> UninstallRequest:
         help=described,
     )
     parser.add_argument(
-        "--namespaces", type=_split, default=(), metavar="A,B", help="look there only; all if empty"
+        "--namespaces",
+        type=_split,
+        default=(),
+        metavar="A,B",
+        help="namespaces to search; all if empty",
     )
     parser.add_argument(
         "--except-namespaces",
         type=_split,
         default=(),
         metavar="A,B",
-        help="leave pipelines alone there, because the operator goes on in these namespaces",
+        help="namespaces to skip, because the operator stays there",
     )
     parser.add_argument(
         "--deployment",
         type=_read_deployment,
         metavar="NAMESPACE/NAME",
-        help="the operator, which is stopped before finalizers are taken off, or it puts them back",
+        help="the operator, which must be stopped first: otherwise it would restore its finalizer",
     )
-    parser.add_argument("--selector", default="", metavar="LABELS", help="of the operator's pods")
     parser.add_argument(
-        "--timeout", type=_read_seconds, default=240.0, metavar="TIME", help="such as '4m'"
+        "--selector", default="", metavar="LABELS", help="labels of the operator's pods"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_read_seconds,
+        default=240.0,
+        metavar="TIME",
+        help="maximum duration, such as '4m'",
     )
     flags = parser.parse_args(arguments)
     return UninstallRequest(

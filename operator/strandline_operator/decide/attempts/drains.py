@@ -97,7 +97,7 @@ def find_hold(scene: Scene, pod: Pod) -> DrainHold | None:
 
 
 def find_held_drain(scene: Scene) -> Block | None:
-    """Return an event about a node drain that is blocked while the attempt runs."""
+    """Report a node drain that is blocked while the attempt runs."""
     for pod in sorted(scene.pods, key=lambda pod: not is_head(pod)):
         hold = find_hold(scene, pod)
         if hold is not None:

@@ -60,7 +60,7 @@ def _describe(scene: Scene, name: str, uid: str) -> str:
 
 
 def find_queue_obstacle(scene: Scene) -> Block | None:
-    """Report that a queue delays the attempt, or can never admit it."""
+    """Report a queue that delays the attempt, or can never admit it."""
     rayjob = scene.rayjob
     if rayjob is None:
         return None

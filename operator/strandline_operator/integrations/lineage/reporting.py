@@ -49,7 +49,7 @@ def start_reporting(
     if not is_wanted(environment):
         return None
     if find_spec(_CLIENT) is None:
-        line = "lineage: the environment asks for it; use an image with strandline[lineage]"
+        line = "lineage: the client is not installed; use an image with strandline[lineage]"
         _LOGGER.warning("%s", line)
         return None
     return EndReporter(note, clock)
@@ -92,7 +92,7 @@ class EndReporter:
                 self._waiting.put_nowait(end)
             except queue.Full:
                 self._note(DROPPED)
-                _log(end, "dropped, since too many wait for the listener")
+                _log(end, "dropped, because too many wait for the receiver")
             else:
                 self._keep(end, LineageState.PENDING)
 

@@ -59,7 +59,7 @@ class LastAnswer:
     def is_due(self, now: float, interval: float) -> bool:
         """Return whether a request is due.
 
-        After the clock was set back, a request is due at once.
+        A request is due at once after the clock was set back.
         """
         return not 0 <= now - self.asked_at < interval
 

@@ -53,7 +53,7 @@ def find_waits(scene: Scene) -> dict[str, float]:
 
 
 def find_shortage(scene: Scene) -> Block | None:
-    """Return missing capacity, or a node on its way; None if there is nothing to report."""
+    """Report missing capacity, or a node on its way; None if there is nothing to report."""
     findings = [(pod, finding) for pod, finding in list_shortages(scene) if finding is not None]
     never = [each for each in findings if each[1].kind is RoomKind.NEVER_FITS]
     # Problems that only a user can fix come before waits.
@@ -74,7 +74,7 @@ def find_shortage(scene: Scene) -> Block | None:
 
 
 def find_worker_shortage(scene: Scene) -> Block | None:
-    """Return a group without any placed worker, while the driver runs."""
+    """Report a group without any placed worker, while the driver runs."""
     return find_shortage(scene) if scene.status.running_time is not None else None
 
 

@@ -36,7 +36,9 @@ class RefusedNamespaces:
         self._refused.add(namespace)
         self._show(namespace, True)  # noqa: FBT003 - one of two values
         text = f"the operator ignores the pipelines of namespace {namespace}: {error.message}"
-        _LOGGER.warning("%s; give the operator its rights there, or stop watching it", text)
+        _LOGGER.warning(
+            "%s; grant the operator its permissions there, or stop watching the namespace", text
+        )
         return EventDraft(REASON, text, is_warning=True)
 
     def clear(self, namespace: str) -> None:
@@ -44,4 +46,4 @@ class RefusedNamespaces:
         if namespace in self._refused:
             self._refused.discard(namespace)
             self._show(namespace, False)  # noqa: FBT003 - one of two values
-            _LOGGER.info("pipelines of namespace %s are looked after again", namespace)
+            _LOGGER.info("pipelines of namespace %s are processed again", namespace)
