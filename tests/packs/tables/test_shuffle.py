@@ -168,9 +168,7 @@ def test_files_of_two_seeds_are_refused(tmp_path: Path) -> None:
     shuffle(tmp_path / "one", [["a"]], partitions=1)
     shuffle(tmp_path / "two", [["a"]], partitions=1, seed=4)
     (source,) = StageRun("shuffle-partitions", paths=[f"{tmp_path}/*/*.parquet"]).sources()
-    with pytest.raises(
-        UnreadableFileError, match=r"two/000\.parquet: its rows are partitioned"
-    ):
+    with pytest.raises(UnreadableFileError, match=r"two/000\.parquet: its rows are partitioned"):
         StageRun("read-shuffle").table(source.data)
 
 
