@@ -88,7 +88,7 @@ async def ask(api: Api, address: DriverAddress) -> Answer:
 
 
 def read_progress(answer: object) -> DriverReport | None:
-    """Return the progress in the format of `strandline run --json`, or None if it is another."""
+    """Return the progress in the format of `strandline run --json`; None for other formats."""
     line = answer if isinstance(answer, dict) else {}
     sources = line.get("sources")
     if not isinstance(sources, dict):

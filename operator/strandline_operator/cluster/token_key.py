@@ -41,7 +41,7 @@ async def read_key(
     """Return the key, and create it if it is missing; wait for an unavailable server.
 
     Without a Secret, the key is lost with this process: after a restart, drivers of running
-    attempts can't be notified of removed nodes, and at their end wait until a timeout.
+    attempts can't be notified of removed nodes, and ended drivers wait until a timeout.
 
     Args:
         account: namespace and name of the operator's service account; empty outside a cluster.

@@ -1,6 +1,6 @@
 """Repair of timestamps in the future: they were written by a wrong clock that has since been set.
 
-No wait may last until the clock reaches such a timestamp again. Timers restart now, and due times
+No wait may last until the clock reaches a future timestamp. Timers restart now, and due times
 move by the same amount. The module must not know the purpose of a wait.
 """
 

@@ -140,21 +140,21 @@ class Numbers:
         self._ends.labels(outcome).inc()
 
     def note_progress(self, pipeline: str, progress: Progress | None) -> None:
-        """Set a run's progress; None if it is over, or its pipeline deleted."""
+        """Set a run's progress; None if the run is over or its pipeline is deleted."""
         if progress is None:
             self._progress.pop(pipeline, None)
         else:
             self._progress[pipeline] = progress
 
     def note_reason(self, pipeline: str, reason: str) -> None:
-        """Set the reason of a run's condition; empty if it is over, or its pipeline deleted."""
+        """Set the reason of a run's condition; empty if the run or its pipeline is gone."""
         if reason:
             self._reasons[pipeline] = reason if reason in _REASONS else ""
         else:
             self._reasons.pop(pipeline, None)
 
     def note_result(self, pipeline: str, namespace: str, result: str) -> None:
-        """Set a pipeline's last result; empty if another run is active, or the pipeline deleted."""
+        """Set a pipeline's last result; empty if another run is active or the pipeline is gone."""
         before = self._results.pop(pipeline, None)
         if result:
             self._results[pipeline] = (namespace, result if result in _CAUSES else "")

@@ -47,7 +47,7 @@ from strandline_operator.reconcile.scheduling.schedule import Key, SeenPipelines
 
 
 class Recheck(IntEnum):
-    """Objects that a pass reads from the server in addition to those without a cache."""
+    """Objects that a pass reads from the server, in addition to kinds without a cache."""
 
     NOTHING = 0
     # All objects of the pipeline that could run: RayJobs, RayClusters, and pods.
@@ -117,13 +117,13 @@ class Counter(Protocol):
         """Count one step of a metric."""
 
     def note_progress(self, pipeline: str, progress: Progress | None) -> None:
-        """Record a run's progress; None if it is over, or its pipeline deleted."""
+        """Record a run's progress; None if the run is over or its pipeline is deleted."""
 
     def note_reason(self, pipeline: str, reason: str) -> None:
-        """Record the reason of a run's condition; empty if it is over, or its pipeline deleted."""
+        """Record the reason of a run's condition; empty if the run or its pipeline is gone."""
 
     def note_result(self, pipeline: str, namespace: str, result: str) -> None:
-        """Record the last run's result; empty if another is running, or the pipeline deleted."""
+        """Record the last run's result; empty if another is running or the pipeline is gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """The Job that checks stages and parameters in the run's image before a cluster is created.
 
-Its pod matches the head in everything that affects imports: image, code, variables, users, nodes,
-and the user's mounts. It mounts none of our claims: a volume bound for a check would determine the
-run's node, and a mounted one would delay the run. It lacks the labels that identify an attempt's
-pods. If egress is restricted, it has the label that a policy selects.
+The check's pod matches the head in everything that affects imports: image, code, variables, users,
+nodes, and the user's mounts. The pod mounts no claims of the operator: a volume bound for a check
+would determine the run's node, and a mounted volume would delay the run. The pod lacks the labels
+that identify an attempt's pods. If egress is restricted, the pod has the label that a policy
+selects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Execution of an uninstallation: stop the operator, then release, await, or count pipelines.
 
-The operator restores its finalizer while an attempt is running. So it is stopped before finalizers
-are removed, and restarted after a failure. This module must not know the contents of pipelines.
+The operator restores its finalizer while an attempt is running. The operator is therefore stopped
+before finalizers are removed, and restarted after a failure. This module must not know the contents
+of pipelines.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ async def _release(pipeline: HeldPipeline, shell: Shell) -> None:
 
 
 async def _stop_operator(request: UninstallRequest, shell: Shell, until: float) -> int | None:
-    """Stop the operator; return its number of pods, or None if it was not running."""
+    """Stop the operator; return the previous number of pods, or None if no operator was running."""
     if request.deployment is None:
         return None
     namespace, name = request.deployment

@@ -1,7 +1,7 @@
 """Life of one attempt: launch, watch, end, tear down, and freeze.
 
 An attempt ends as soon as its driver, its RayJob, or the operator reports the end. The cause may
-still change while late evidence arrives. It is final once no pod of the attempt can run.
+still change while late evidence arrives. The cause is final once no pod of the attempt can run.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def _note_hold(scene: Scene, find_hold: Callable[[AttemptStatus], float | None])
     # Skip an expired hold: recording it would only cause a status write.
     if until is not None and until > scene.now:
         return scene.with_status(evolve(scene.status, held_until=until))
-    # The teardown period starts now. Otherwise it would already be over, and pods be force-deleted.
+    # Start the teardown period now. Otherwise the period would already be over, and pods would be
+    # force-deleted.
     is_cut_short = held_until is not None and held_until > scene.now
     if not is_cut_short:
         return scene

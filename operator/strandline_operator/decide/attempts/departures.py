@@ -1,4 +1,4 @@
-"""Nodes of a running attempt that are about to be removed, for its driver to move data in time.
+"""Nodes of a running attempt that are about to be removed. Warned drivers can move their data.
 
 A pod's own termination signal may come late or never, but its node is marked earlier. The module
 must not know how a driver is reached, nor how it reacts.

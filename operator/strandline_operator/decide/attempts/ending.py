@@ -52,7 +52,7 @@ _OWN_LOSSES = DISRUPTIONS | {Cause.OOM_KILLED}
 NO_ROOM = "no-room"
 # Sources of deliberate ends that do not count as failures of the attempt.
 _ON_PURPOSE = frozenset({"suspend", NO_ROOM})
-# Exit codes that explain the end. Losses of workers did not cause such an end.
+# Exit codes that explain the end, so that losses of workers are not the cause.
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
 _OWN_ENDS = _DELIBERATE - {ExitCode.INTERRUPTED}
 

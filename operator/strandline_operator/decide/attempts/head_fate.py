@@ -18,7 +18,7 @@ _NODE_GONE = 600.0
 
 
 def explain_by_head(scene: Scene) -> Evidence | None:
-    """Explain an end by the fate of the head; None if better evidence exists."""
+    """Explain an end by the fate of the head, or return None if better evidence exists."""
     status = scene.status
     # The driver's own report explains its end better than the head's fate.
     if status.outcome is not None or status.end_time is None:

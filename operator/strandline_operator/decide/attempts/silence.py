@@ -1,8 +1,8 @@
 """Silent drivers: when to report an unreachable driver, and when to end its attempt.
 
 Only silence observed by this operator process counts: a driver heard before the operator's outage
-was not silent during the outage. Any answer counts as alive. Progress is judged by the driver's
-parent process.
+was not silent during the outage. A driver that answers is alive; whether the driver makes progress
+is for its parent process to judge.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Disruptions: why a pod lost its node, read from the pod and from the marks of its node.
 
-A pod reports how it was removed: eviction, shutdown, a taint, or garbage collection. Only its node
-records who removed it. Together they determine a kind in the contract's list. The module must not
-know what follows from a disruption, nor when nodes are read.
+A pod reports how it was removed: eviction, shutdown, a taint, or garbage collection. Only the node
+records who removed the pod. Both together determine a kind in the contract's list. The module must
+not know what follows from a disruption, nor when nodes are read.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class _Case:
 
     @property
     def is_spot(self) -> bool:
-        """Return whether the node is a spot node, or, if it was never read, requested as one."""
+        """Return whether the node is a spot node; if it is unknown, use the pod's request."""
         return self.marks.is_spot or (not self.marks.is_known and self.pod.asks_spot)
 
     def take(self, kind: Disruption, mark: str = "", what: str = "") -> Taking:
@@ -352,7 +352,7 @@ _READERS: tuple[Callable[[_Case], Taking | None], ...] = (
 
 
 def _name_taker(case: _Case) -> Taking | None:
-    """Return the disruption that the node's marks name; None if there is none or it is unknown."""
+    """Return the disruption that the node's marks name, or None if no known mark is present."""
     marks = case.marks
     taints = dict(marks.taints)
     for mark in TAINTS:

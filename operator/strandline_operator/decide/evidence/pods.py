@@ -1,8 +1,8 @@
 """Evidence from pods and from the driver's own report.
 
 KubeRay deletes a pod within seconds of its end, so an ordinary teardown looks like a failure: exit
-code 1 or 137 of a pod that is being deleted proves nothing. Reliable are only reasons that a
-program gave: OOMKilled, a disruption, or the driver's exit code.
+code 1 or 137 of a pod that is being deleted proves nothing. Only reasons that a program gave are
+reliable: OOMKilled, a disruption, or the driver's exit code.
 """
 
 from __future__ import annotations

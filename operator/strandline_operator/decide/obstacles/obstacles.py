@@ -48,9 +48,9 @@ def read_refusals(refusals: Iterable[Refusal]) -> Block | None:
 
 
 def find_unread(view: View) -> Block | None:
-    """Return the first unreadable object among those that attempts are judged by.
+    """Report unreadable objects on which judgments of attempts depend.
 
-    The claim is not among them.
+    The claim is not among these objects.
     """
     unread = [refusal for refusal in view.unread if refusal.what != Resource.CLAIM]
     if not unread:

@@ -102,7 +102,7 @@ def _list_unchanged(facts: Pass) -> Iterator[str]:
 
 
 def record_inputs(facts: Pass, status: PipelineStatus) -> tuple[InputRecord, ...]:
-    """Return the inputs of a new attempt: those its run started with, and new ones."""
+    """Return the inputs of a new attempt: inputs that its run started with, and new ones."""
     names = sorted(facts.spec.predecessors)
     records = _find_kept(facts, status)
     by_pipeline = {record.pipeline: record for record in _record_others(facts, names)} | records

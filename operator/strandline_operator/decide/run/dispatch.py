@@ -1,4 +1,4 @@
-"""Creation of the next attempt and its RayJob: once it is due, and nothing else is left to run."""
+"""Creation of the next attempt and its RayJob, once earlier attempts have no objects left."""
 
 from __future__ import annotations
 
@@ -365,10 +365,10 @@ def _make_order(facts: Pass, attempt: AttemptObject) -> Order:
 
 
 def _find_former_cause(attempt: AttemptObject) -> str:
-    """Return the cause of the previous attempt's end for the next driver; empty if it has none.
+    """Return the cause of the previous attempt's end for the next driver, or an empty string.
 
-    Not passed on are ends without a ledger (it was refused), ends that the driver recorded in the
-    ledger itself, and causes that older drivers do not recognize.
+    Three kinds of causes are omitted: the ledger was refused, the driver recorded the end in the
+    ledger itself, or older drivers do not recognize the cause.
     """
     cause = attempt.spec.retry_cause
     return "" if cause is None or cause in _UNSPOKEN else str(cause.value)

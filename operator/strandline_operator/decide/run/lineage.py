@@ -107,7 +107,7 @@ def _list_let_go(
 ) -> Iterator[AttemptEnd]:
     """Yield the attempts that are deleted together with a released pipeline."""
     is_let_go = SetFinalizer(is_set=False) in plan.actions
-    # A pipeline without a running attempt is also released, even if it is not deleted.
+    # Not a deletion: the finalizer is also removed from a pipeline without a running attempt.
     if not (view.pipeline.meta.is_deleting and is_let_go):
         return
     for attempt in uncounted:

@@ -1,8 +1,7 @@
 """Memory after kills for memory: the size for the next attempt's pods, and its limit.
 
-Raised memory stays for the run. It is reset at the end of the run, or when a user edits the
-requested memory: an explicit number is intentional. The module must not know how a kill is
-detected.
+Raised memory is kept for the run. The memory is reset at the end of the run, or when a user edits
+the request: an explicit number is intentional. The module must not know how a kill is detected.
 """
 
 from __future__ import annotations

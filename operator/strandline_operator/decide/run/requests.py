@@ -52,7 +52,7 @@ def find_requests(facts: Pass, status: PipelineStatus) -> HandledTokens:
 
 
 def settle_under_way(facts: Pass, standing: PassState) -> Verdict:
-    """Record requests that ended the current attempt, or that it makes unnecessary."""
+    """Record requests that ended the current attempt, and retries that a running one satisfies."""
     attempt, requests = facts.newest, find_requests(facts, standing.status)
     # A later decider handles requests between attempts.
     if attempt is None or attempt.status.is_frozen:

@@ -1,7 +1,7 @@
 """Capacity of nodes for pods, and constraints on pods.
 
-The module has the only implementation of the question whether a pod may run on a node. It must not
-know when nodes are read, nor what follows from the answer.
+All callers that check whether a pod may run on a node use this module. The module must not know
+when nodes are read, nor what follows from the answer.
 """
 
 from __future__ import annotations

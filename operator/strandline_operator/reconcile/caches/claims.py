@@ -53,7 +53,7 @@ class ClaimMemory:
     def put(self, pipeline: str, body: Body, now: float) -> VolumeClaim:
         """Store a claim that was read or created."""
         claim = VolumeClaim.read(body)
-        # Read a claim that is being deleted or has lost its volume in each pass.
+        # In each pass, read again a claim that is being deleted or has lost its volume.
         if claim.phase != "Lost" and not claim.meta.is_deleting:
             seconds = KEEP_SECONDS if claim.phase == "Bound" else UNBOUND_SECONDS
             self._entries.keep((pipeline, claim.meta.name), claim, now, seconds)

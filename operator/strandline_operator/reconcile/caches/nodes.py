@@ -116,7 +116,7 @@ class NodeMemory:
         """Return marks of pods' nodes by pod uid; for deleted pods, the marks at their deletion.
 
         An unused node may be drained and removed long after its last pod, or right after a released
-        worker; such later marks must not count.
+        worker. Those later marks must not count.
         """
         living, gone_on_nodes = ([pod for pod in group if pod.node] for group in (pods, gone_pods))
         if self.is_allowed and not self.watched.is_current(now):
@@ -150,8 +150,8 @@ class NodeMemory:
         if watched is not None and is_current:
             return watched
         last = self._last.get(pod.node, watched)
-        # The node disappeared before this process started. A new node appears in the watch a moment
-        # later, and a server without any visible node hides them.
+        # The node disappeared before this process started. Nodes created recently may not be in the
+        # watch yet, and a server that shows no node at all hides nodes from the operator.
         is_old = now - pod.meta.created > NEW_SECONDS and (pod.is_gone or _is_leaving(pod))
         if last is None and is_current and is_old and len(self.watched) > 0:
             return NodeMarks(pod.node, is_known=False, is_gone=True)

@@ -1,9 +1,9 @@
 """Events about objects that do not start, and about pods that are disrupted.
 
 Some facts are only in events, which the operator does not watch: failed mounts, policy refusals,
-probe failures, messages of autoscalers, and reasons of Karpenter and of schedulers. So it requests
-the events of a few objects, at most every few seconds, while an attempt starts, is suspended, or
-loses a pod. The module must not know the meaning of an event.
+probe failures, messages of autoscalers, and reasons of Karpenter and of schedulers. The operator
+therefore requests the events of a few objects, at most every few seconds, while an attempt starts,
+is suspended, or loses a pod. The module must not know the meaning of an event.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Strandline's two kinds, parsed from their objects; problems are returned, never raised.
 
-Most objects are read again with an unchanged spec, and parsing a spec is the slowest part. So an
+Most objects are read again with an unchanged spec, and parsing a spec is the slowest part, so an
 unchanged spec is reused. The module must not know the meaning of a spec.
 """
 

@@ -1,8 +1,9 @@
 """Cached scheduler reports about RayJobs that wait in a queue.
 
-Schedulers write their reasons into objects that the operator does not watch. So those of a waiting
-RayJob are read, at most every few seconds. A missing scheduler or a missing right to read its
-objects is part of the state and not an error. The module must not know what follows from a wait.
+Schedulers write their reasons into objects that the operator does not watch. The objects of a
+waiting RayJob are therefore read, at most every few seconds. A missing scheduler, or a missing
+right to read these objects, is part of the state and not an error. The module must not know what
+follows from a wait.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ from strandline_operator.reconcile.drivers.logs import (
 )
 from strandline_operator.render.order import Role
 
-# Silence is measured between requests. Each counts for the time since the previous one, but for at
-# most this long, so that clock changes or a stalled process do not prolong it.
+# Silence is measured between requests. Each request counts for the time since the previous one, but
+# for at most this long, so that clock changes or a stalled process do not prolong a silence.
 LONGEST_PAUSE = 60.0
 # If no pass has completed for this long, the operator itself is cut off.
 LONGEST_BLIND = 150.0

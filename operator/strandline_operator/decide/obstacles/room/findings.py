@@ -35,11 +35,11 @@ class RoomKind(StrEnum):
 
 
 class RoomFinding(NamedTuple):
-    """Chances of a pod without a node, and the reporting program.
+    """Chances of a pod without a node, and the program that reported them.
 
     Attributes:
-        is_certain: for `NEVER_FITS`: the reporting program knows all possible nodes.
-        is_guess: for `NO_ROOM`: no known node could hold the pod.
+        is_certain: for `NEVER_FITS`: whether the reporting program knows all possible nodes.
+        is_guess: for `NO_ROOM`: whether no known node could hold the pod.
     """
 
     kind: RoomKind

@@ -1,4 +1,4 @@
-"""Waits for capacity in an attempt: how long they do not count, and when they are hopeless."""
+"""Waits of an attempt's pods for capacity: free time, and waits that can never end."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def needs_sizes(view: View) -> bool:
 def find_waits(scene: Scene) -> dict[str, float]:
     """Return since when the head and groups wait for capacity, by name.
 
-    Empty if none waits, or if a pod without a node may wait for another reason, or in vain.
+    The result is empty if no pod waits, or if a waiting pod has another problem.
     """
     shortages = list_shortages(scene)
-    # A wait for another reason, or in vain, does count.
+    # A wait for another reason, or without any chance, counts towards the deadline.
     if any(finding is None or finding.kind is RoomKind.NEVER_FITS for _, finding in shortages):
         return {}
     since: dict[str, float] = {}

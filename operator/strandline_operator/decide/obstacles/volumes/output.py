@@ -30,7 +30,7 @@ def examine_storage(facts: Pass) -> ClaimVerdict:
 
 
 def find_unusable_storage(facts: Pass) -> Block | None:
-    """Report claims that a pod could not mount, or would wait for forever."""
+    """Report claims that a pod could not mount, or would await forever."""
     storage = examine_storage(facts)
     return None if storage.is_usable else Block(storage.reason, storage.detail)
 
