@@ -70,7 +70,7 @@ def test_without_the_right_the_key_is_this_process_own(caplog: pytest.LogCapture
     api.before.append(refuse)
     assert read(api) == b"\x01" * 32
     assert f"strandline/{NAME}" in caplog.text
-    assert "give the operator its Role" in caplog.text
+    assert "grant the operator the Role" in caplog.text
 
 
 def test_an_operator_without_an_account_asks_nobody() -> None:
