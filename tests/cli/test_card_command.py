@@ -166,7 +166,7 @@ def test_a_license_that_is_none(project: Project, run: Call, call: Call) -> None
     run()
     result = call("card", "pipeline.yaml", "--license", "ask me")
     assert result.exit_code == 64
-    assert "'ask me' is no identifier of a license" in result.stderr
+    assert "'ask me' is not a license identifier" in result.stderr
     result = call("card", "pipeline.yaml")
     assert "the card names no license" in result.stderr
     assert "license" not in read_front((place(project) / "README.md").read_text())

@@ -308,7 +308,7 @@ def test_attempts_are_listed(kubectl: FakeKubectl, ask: Call) -> None:
 
 REFUSED: list[tuple[tuple[str, ...], int, str]] = [
     (("verify",), 64, "Missing argument 'NAME'; see `kubectl strandline verify --help`"),
-    (("verify", "a/b"), 64, "Invalid value for 'NAME': 'a/b' is no name of a pipeline"),
+    (("verify", "a/b"), 64, "Invalid value for 'NAME': 'a/b' is not a pipeline name"),
     (("verify", "corpus", "--nobytes"), 64, "No such option"),
     (("ledger", "sources", "corpus", "--state", "odd"), 64, "'odd' is not one of"),
     (("verify", "other"), 64, "kubectl: Error from server (NotFound)"),
@@ -335,7 +335,7 @@ def test_bad_input_gets_a_sentence(
     ("pattern", "answer", "code", "told"),
     [
         (PIPELINE, make_pipeline_object(attempt=0), 64, "has made no attempt yet"),
-        ("get configmap", {"data": {"pipeline.yaml": "{}"}}, 64, "somebody has replaced it"),
+        ("get configmap", {"data": {"pipeline.yaml": "{}"}}, 64, "another user has replaced it"),
         (
             "get pods|job-name",
             {
@@ -398,7 +398,7 @@ def test_a_log_that_breaks_off_is_no_answer(kubectl: FakeKubectl, ask: Call) -> 
 def test_without_kubectl_there_is_a_sentence(ask: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     result = ask("verify", "corpus")
-    assert (result.exit_code, "there is no kubectl on PATH" in result.stderr) == (1, True)
+    assert (result.exit_code, "kubectl is not on PATH" in result.stderr) == (1, True)
 
 
 def test_kubectl_finds_it_by_its_name(kubectl: FakeKubectl) -> None:

@@ -197,7 +197,7 @@ def test_a_release_for_scripts(quarantined: Project, call: Call) -> None:
         (
             (),
             64,
-            "name the keys to release, or say --all; "
+            "name the keys to release, or use --all; "
             "see `strandline ledger quarantine release --help`",
         ),
         (

@@ -243,7 +243,7 @@ def test_nothing_starts_where_something_is_wrong(project: Project, call: Call) -
     assert done.exit_code == 64
     assert not (project.path / "strandline-data").exists()
     settings = call("run", "all.yaml", "--set", "runId=second")
-    assert "--set changes one pipeline; name one of the 2 that are here: " in settings.output
+    assert "--set changes one pipeline; name one of these 2: " in settings.output
     served = call("run", "pipeline.yaml", "all.yaml#notes", "--serve", "0", "--no-supervise")
     assert served.exit_code == 64
 

@@ -1,4 +1,5 @@
-"""The command line: words of a shell in, sentences and exit codes out.
+"""The command line: arguments in, sentences and exit codes out.
 
-It asks the rooms below and shows what they say; it decides nothing about sources or ledgers.
+The package calls the packages below and shows their results. It makes no decisions about sources or
+ledgers.
 """

@@ -1,4 +1,4 @@
-"""How a command is called: the program, shared options, signals and output for machines.
+"""The frame of all commands: the program, shared options, signals, and output for machines.
 
-It must not know what any one command does.
+The package must not know the purpose of any command.
 """

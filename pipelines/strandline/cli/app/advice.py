@@ -1,6 +1,6 @@
-"""Advice of errors as command lines of the shell, with the file that the user has named.
+"""Advice in errors, rendered as shell commands with the file that the user named.
 
-It must not know which errors have advice.
+The module must not know which errors have advice.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The commands by name. Each is loaded when it is called: the parent of a driver stays small.
+"""The commands by name. A command is loaded when called, so the parent of a driver stays small.
 
-Packs may have commands too, which are looked up after those of the table.
+Packs may add commands; the table has precedence.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Commands(Program):
     """The commands of the table above, and those of packs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return their names, in the order of the overview."""
+        """Return the names of the commands, in the order of the overview."""
         return [*_ROOMS, *_list_pack_commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Return the command of a name, loaded; None where there is none."""
+        """Return the loaded command, or None if the name is unknown."""
         if cmd_name in _ROOMS:
             return load_command(f"strandline.cli.commands.{_ROOMS[cmd_name]}")
         target = _list_pack_commands().get(cmd_name)
@@ -62,7 +62,7 @@ class Commands(Program):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is meant; of a misspelt one the nearest name is suggested."""
+        """Find the requested command; suggest the nearest name for a misspelt one."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             nearest = get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
@@ -72,7 +72,7 @@ class Commands(Program):
 
 
 def _list_pack_commands() -> dict[str, str]:
-    """Return `module:command` by name. The first pack with a name has it."""
+    """Return `module:command` by name. If packs share a name, the first pack wins."""
     packs = reversed([*load_packs().packs.values()])
     return {name: target for pack in packs for name, target in pack.commands.items()}
 

@@ -1,8 +1,8 @@
-"""Standard output kept for JSON alone: whatever else prints is led to standard error.
+"""Standard output reserved for JSON: all other output is redirected to standard error.
 
-Modules of the user's print while they load, and what they start prints later, by the descriptor.
-So that leads to standard error as soon as JSON is asked for, and the real one is held apart. It
-must not know what is written.
+User modules print while they load, and their child processes print later, through the descriptor.
+So the descriptor is redirected as soon as JSON is requested, and the original one is kept
+separately. The module must not know the content of the output.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _OUT, _ERROR = 1, 2
 
 
 class JsonOutput:
-    """Holds standard output from when it is made.
+    """Redirects standard output from its creation on.
 
     Attributes:
-        number: a descriptor of the real one, for children that write JSON too.
-        text: where JSON goes.
+        number: descriptor of the original output, for child processes that write JSON too.
+        text: stream for JSON.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class JsonOutput:
         # Without a real descriptor, JSON goes to Python's own object, which a program reads: so do
         # tests of a command.
         self.text: TextIO = (
-            open(self.number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as this
+            open(self.number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open as long as this object
             if self._is_real
             else sys.stdout
         )
@@ -42,9 +42,10 @@ class JsonOutput:
         sys.stdout = sys.stderr
 
     def close(self) -> None:
-        """Give it back, where code is left in this process that may want it.
+        """Restore standard output if code in this process may still use it.
 
-        What has begun to print as this program ends would come behind the last object.
+        A real descriptor stays redirected: output at the end of the program would follow the last
+        object.
         """
         with suppress(OSError, ValueError):
             self.text.flush()
@@ -62,7 +63,7 @@ def reserve(ctx: click.Context) -> None:
 
 
 def find_output() -> JsonOutput | None:
-    """Return what is kept for JSON; None where no option asks for that."""
+    """Return the output reserved for JSON, or None if no option requests JSON."""
     ctx = click.get_current_context(silent=True)
     return None if ctx is None else ctx.meta.get(_KEY)
 

@@ -1,7 +1,7 @@
-"""What a container that prepares or checks something leaves to the operator: why it could not.
+"""Message of a failed container that prepares or checks something, addressed to the operator.
 
-It is an outcome line, as drivers leave one, so that a sentence of ours is told from whatever else
-a container says as it ends.
+The message is an outcome line like those of drivers, so the operator can distinguish it from other
+output at a container's end.
 """
 
 from __future__ import annotations

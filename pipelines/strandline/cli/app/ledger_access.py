@@ -1,4 +1,4 @@
-"""Opens a pipeline's ledger for looking; nothing here can change it."""
+"""Read-only access to a pipeline's ledger."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def locate_output(plan: PipelinePlan, volume: Path) -> str:
 
 @contextmanager
 def looking(folder: PipelineFolder) -> Iterator[Store]:
-    """Open the ledger in the folder for reading, as long as the block runs.
+    """Open the ledger in the folder for reading while the block runs.
 
     Raises:
-        LedgerError: there is none, or it can't be read.
+        LedgerError: the ledger is missing or unreadable.
     """
     with opened_to_read(folder.ledger) as store:
         if is_mounted_readonly(folder.ledger):
-            # A snapshot, say: what is written where it was taken is not to be seen here.
+            # The volume may be a snapshot, which does not show later changes.
             written = (folder.ledger / "data.mdb").stat().st_mtime
             time = datetime.fromtimestamp(written, UTC)
             click.echo(f"as of {time:%Y-%m-%d %H:%M:%S} UTC: the volume is read-only", err=True)

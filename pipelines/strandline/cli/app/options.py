@@ -19,7 +19,7 @@ Command = Callable[..., Any]
 
 
 def _keep_output(ctx: click.Context, _option: click.Parameter, is_asked: bool) -> bool:
-    """Keep standard output for JSON from the moment it is asked for: nothing was loaded yet."""
+    """Reserve standard output for JSON when the option is parsed, before anything is loaded."""
     if is_asked and not ctx.resilient_parsing:
         reserve(ctx)
     return is_asked
@@ -32,14 +32,14 @@ take_volume = click.option(
     type=click.Path(path_type=Path),
     default=VOLUME,
     show_default=True,
-    help="Folder that holds ledger, attempts and, where the sink names no place, the output.",
+    help="Folder for ledger, attempts and, if the sink has no path, the output.",
 )
 take_json = click.option(
     "--json",
     "as_json",
     is_flag=True,
     callback=_keep_output,
-    help="Print JSON for scripts; what else is printed goes to stderr.",
+    help="Print JSON for scripts; all other output goes to stderr.",
 )
 take_settings = click.option(
     "--set",
@@ -51,40 +51,40 @@ take_settings = click.option(
 
 
 class _EngineName(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on
-    """The name of an engine. The name of a removed engine gets its own sentence."""
+    """The name of an engine. The name of a removed engine gets a specific message."""
 
     def convert(
         self,
-        value: Any,  # noqa: ANN401 - as click's
+        value: Any,  # noqa: ANN401 - signature of click
         param: click.Parameter | None,
         ctx: click.Context | None,
-    ) -> Any:  # noqa: ANN401 - as click's
+    ) -> Any:  # noqa: ANN401 - signature of click
         if value == REMOVED_ENGINE:
             self.fail(ENGINE_REMOVED, param, ctx)
         return super().convert(value, param, ctx)
 
 
 def take_engine(command: Command) -> Command:
-    """Return the options that say where and how an attempt is made."""
+    """Add the options that choose the engine and its resources."""
     options = (
         click.option(
             "--engine",
             type=_EngineName(ENGINES),
             help="`processes` runs on all cores, `ray` also on a cluster, `inline` in one process "
-            "for debugging; without it, what the file says, else `processes` where that will do.",
+            "for debugging; by default the file's engine, or `processes` if it suffices.",
         ),
         click.option(
-            "--address", help="Address of a running Ray cluster; without it, one is started."
+            "--address", help="Address of a running Ray cluster; by default a local one is started."
         ),
         click.option(
             "--workers",
             type=click.IntRange(min=1),
-            help="Cores of this machine that are used.  [default: all]",
+            help="Cores of this machine to use.  [default: all]",
         ),
         click.option(
             "--after",
             metavar="CAUSE",
-            help="Why the attempt before ended, where only others know, such as Preempted.",
+            help="Cause of the previous attempt's end, if seen only outside, such as Preempted.",
         ),
     )
     for option in reversed(options):

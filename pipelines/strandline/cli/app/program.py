@@ -1,6 +1,6 @@
-"""The frame of every command: an error becomes one sentence on stderr and an exit code.
+"""The frame of every command: errors become one sentence on stderr and an exit code.
 
-It must not know what any command does.
+The module must not know the purpose of any command.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PIPE_CLOSED = 141  # and for one that wrote to a reader that is gone
 
 
 class Program(click.Group):
-    """A group of commands that never shows a traceback unasked and exits as the contract says."""
+    """A group of commands with documented exit codes, and tracebacks only on request."""
 
     def main(  # type: ignore[override]
         self,
@@ -58,10 +58,10 @@ class Program(click.Group):
             show_error(str(error))
             return ExitCode.INTERRUPTED
         except BrokenPipeError:
-            # Python flushes stdout once more when it exits.
+            # Python flushes stdout again at exit, which would raise the same error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), find_text().fileno())
             return PIPE_CLOSED
-        except Exception as error:  # noqa: BLE001 - the last place that can put it into words
+        except Exception as error:  # noqa: BLE001 - last place to turn an error into a message
             if ctx.meta.get("debug"):
                 traceback.print_exc()
             for line in _add_advice(error, explain(error), ctx):
@@ -73,7 +73,7 @@ class Program(click.Group):
 def load_command(target: str) -> click.Command:
     """Return the command that a table names as `module:name`."""
     command = load_target(target)
-    assert isinstance(command, click.Command)  # by the table
+    assert isinstance(command, click.Command)  # guaranteed by the table
     return command
 
 
@@ -97,7 +97,7 @@ def _add_advice(error: Exception, lines: list[str], ctx: click.Context) -> list[
 
 
 def show_error(sentence: str) -> None:
-    """Describe on stderr what is wrong."""
+    """Print an error to stderr."""
     click.echo(f"strandline: error: {sentence}", err=True)
 
 

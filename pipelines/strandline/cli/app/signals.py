@@ -1,6 +1,6 @@
-"""What Ctrl-C and a request to end mean: stop well the first time, at once the second.
+"""Meaning of Ctrl-C and SIGTERM: the first request stops cleanly, the second at once.
 
-It knows signals and a flag; the flag's readers are not its business.
+The module sets a flag, and must not know the readers of the flag.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SENTENCE = "stopping: letting work in flight finish; press again to stop at once
 
 
 class StoppedAtOnceError(Exception):
-    """The run was ended where it can't listen to a request to stop (exit code 75)."""
+    """The run was ended at a point that can't react to requests to stop (exit code 75)."""
 
     def __init__(self) -> None:
         super().__init__("the run was ended while it started; run it again to go on")
@@ -28,13 +28,13 @@ class StoppedAtOnceError(Exception):
 class Interruption:
     """Turns the first signal into a flag and the second into the end of the process.
 
-    Which signals are the same request, `Stop` says: Ray's `job stop` and systemd send SIGTERM to
-    each process of a run, and the process that started this one passes it on.
+    `Stop` recognises signals that are the same request: Ray's `job stop` and systemd send SIGTERM
+    to each process of a run, and the process that started this one passes it on.
 
     Args:
         announce: shows a sentence.
-        then: is called once, when it is first asked.
-        leave: ends the process with a code, at once.
+        then: called once, at the first request.
+        leave: ends the process with an exit code, at once.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Interruption:
         return self._stop.is_asked()
 
     def arm(self) -> None:
-        """Listen; to be repeated where a library may have put its own handler in place."""
+        """Install the handlers; repeat after a library may have replaced them."""
         for number in SIGNALS:
             if signal.getsignal(number) != self.receive:
                 signal.signal(number, self.receive)
@@ -82,6 +82,6 @@ class Interruption:
         self._then()
 
     def ask(self) -> None:
-        """Ask as SIGTERM does, without a word."""
+        """Request a stop as SIGTERM does, without an announcement."""
         if self._stop.ask() and self._stop.times == 1:
             self._then()

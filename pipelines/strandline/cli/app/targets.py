@@ -1,4 +1,4 @@
-"""Which pipelines a command line means, and in which order: files, and pipelines in one file."""
+"""The pipelines that a command line names, and their order: files, or pipelines within a file."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from strandline_api.objects.pipeline import CurationPipeline
 
 
 class Target(NamedTuple):
-    """One pipeline that was asked for.
+    """A requested pipeline.
 
     Attributes:
-        file: what names it: a file, or `FILE#NAME`.
+        file: name of the pipeline on the command line: a file, or `FILE#NAME`.
     """
 
     file: Path
@@ -40,16 +40,16 @@ class Target(NamedTuple):
 def list_targets(
     files: Sequence[Path], settings: Sequence[str], *, is_strict: bool = False
 ) -> list[Target]:
-    """Return the pipelines of some files, in the order in which they stand there.
+    """Return the pipelines of some files, in file order.
 
     Raises:
-        SpecError: a file or pipeline is wrong.
+        SpecError: a file or pipeline is invalid.
         UsageError: settings for more than one pipeline.
     """
     paths = [path for file in files for path in list_pipelines(file)]
     if settings and len(paths) > 1:
         named = ", ".join(map(str, paths))
-        msg = f"--set changes one pipeline; name one of the {len(paths)} that are here: {named}"
+        msg = f"--set changes one pipeline; name one of these {len(paths)}: {named}"
         raise click.UsageError(msg)
     return [
         Target(path, read_pipeline(path, settings, is_strict=is_strict).pipeline) for path in paths
@@ -57,14 +57,14 @@ def list_targets(
 
 
 def order_targets(targets: Sequence[Target], volume: Path | None) -> list[Target]:
-    """Return the same in the order in which they can run.
+    """Return the pipelines in an order in which they can run.
 
     Args:
-        volume: where those may have completed that are not among them; None: they are taken to
-            have.
+        volume: folder with the results of pipelines that are not listed; without a volume, those
+            pipelines count as complete.
 
     Raises:
-        SpecError: they can't; see `order_pipelines`.
+        SpecError: no order is possible; see `order_pipelines`.
     """
     found = {id(target.pipeline): target for target in targets}
     pipelines = [target.pipeline for target in targets]

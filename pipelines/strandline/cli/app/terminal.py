@@ -1,4 +1,4 @@
-"""How wide a line may be where a command writes to. It must not know what is written."""
+"""The line width of a command's output. The module must not know the content."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import sys
 
 
 def find_width() -> int | None:
-    """Return the letters that a line of standard output has room for; None: any number.
+    """Return the characters in a line of standard output, or None for unlimited lines.
 
-    What reads a pipe wants whole lines, unless COLUMNS says otherwise.
+    Readers of a pipe expect whole lines, unless COLUMNS sets a width.
     """
     if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
         return shutil.get_terminal_size().columns or None

@@ -1,4 +1,4 @@
-"""A data set's card: what is in it and how it came about, as a README that programs read too.
+"""A data set's card: a README about contents and origin, readable by people and programs.
 
-Pure but for `reading`, which looks and changes nothing.
+Pure except `reading`, which reads and changes nothing.
 """

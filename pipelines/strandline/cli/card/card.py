@@ -24,8 +24,8 @@ from strandline.ledger.checks.counts import DataCounts, StageTotals
 from strandline.storage.outputs.names import MANIFEST
 
 NUMBERS = 40  # numbers from the statistics of one stage
-REASONS = 8  # of one stage
-# Formats by which readers of data sets open a file, by how its name ends.
+REASONS = 8  # reasons of one stage
+# Loaders for data files, by file extension.
 _READ_AS = {
     ".parquet": "parquet",
     ".jsonl": "json",
@@ -65,7 +65,7 @@ def render_card(facts: CardFacts) -> str:
 
 
 def make_front(facts: CardFacts) -> dict[str, Any]:
-    """Return what programs read of the card."""
+    """Return the front matter, the part of the card for programs."""
     front: dict[str, Any] = {"pretty_name": facts.title}
     if facts.license is not None:
         front["license"] = facts.license
@@ -83,14 +83,14 @@ def name_size(rows: int) -> str:
 
 
 def list_loadable(data: DataCounts, names: Sequence[str] | None) -> list[str]:
-    """Return what programs are to load: patterns, or names where other files lie among these."""
+    """Return the files to load: patterns, or names if unrelated files lie among them."""
     if names is None or len(names) > NAMED:
         return list_patterns(data) if names is None else []
     return list(names) if list_patterns(data) else []
 
 
 def list_patterns(data: DataCounts) -> list[str]:
-    """Return what finds the files below the card; nothing where no one reader takes them all."""
+    """Return patterns for the files below the card; none if no single reader supports all files."""
     readers = {_READ_AS.get(suffix) for suffix in data.suffixes}
     if len(readers) != 1 or None in readers:
         return []

@@ -1,4 +1,4 @@
-"""What a run hands over at its end, where its pipeline says so: the card goes with the files."""
+"""Delivery of a data set at the end of a run, together with its card."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def plan_delivery(
     metadata: ObjectMeta,
     clock: PushClock,
 ) -> Callable[[LedgerSession], str] | None:
-    """Return what hands over what a complete run leaves; None: the pipeline names no target.
+    """Return a function that delivers a complete run's files, or None without a target.
 
     Args:
-        volume: folder that holds the ledger; None: there is none.
-        metadata: of the pipeline; it names the data set.
+        volume: folder that holds the ledger, or None.
+        metadata: metadata of the pipeline; it names the data set.
         clock: see `push`.
 
     Raises:
-        BadTargetError: nothing can be pushed there.
+        BadTargetError: the target can't receive a push.
     """
-    # A run without a ledger is refused by its own sentence.
+    # A run without a ledger is rejected elsewhere, with a message of its own.
     if publishing is None or publishing.to is None or volume is None:
         return None
     folder, names = locate(plan, volume), (find_title(metadata), choose_license(metadata))
@@ -46,6 +46,6 @@ def plan_delivery(
 def write_card(
     plan: PipelinePlan, folder: PipelineFolder, clock: PushClock, title: str, license_id: str | None
 ) -> bytes:
-    """Return the card that goes with what is handed over."""
+    """Return the card of a delivered data set."""
     facts = read_card(plan, folder, clock.time(), title, license_id)
     return render_card(facts).encode("utf-8", "replace")

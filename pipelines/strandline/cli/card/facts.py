@@ -1,4 +1,4 @@
-"""What a card says, as plain data."""
+"""Facts for a card, as plain data."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ NAMED = 1000  # files, in the head of a card
 
 @dataclass(frozen=True, slots=True)
 class CardFacts:
-    """All that a card says.
+    """All facts of a card.
 
     Attributes:
         title: the data set's name for people.
-        license: identifier of its license, such as `cc-by-4.0`; None: the pipeline names none.
-        ledger: the id of the ledger that counts its files.
-        run: what a report says too.
-        cuts: stages of which cuts were chosen, by `keep: auto`.
-        names: of the files, if others may lie among them, one more than `NAMED` at most. None:
-            nothing else lies there.
+        license: identifier of the license, such as `cc-by-4.0`; None if the pipeline names none.
+        ledger: id of the ledger that lists the files.
+        run: facts shared with the report.
+        cuts: stages with cuts chosen by `keep: auto`.
+        names: names of the files, at most one more than `NAMED`, if unrelated files may lie among
+            them; None otherwise.
     """
 
     title: str

@@ -1,6 +1,6 @@
-"""Markdown from plain data; text from outside stays text.
+"""Markdown from plain data; text from outside is escaped.
 
-It must not know what a page says.
+The module must not know the content of pages.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from strandline.cli.views.format import escape_text
 
 CHARACTERS = 300  # most of one text; keys and messages may be of any length
-# Characters with a meaning of their own: within a line, in a cell of a table, or as HTML.
+# Characters with a special meaning within a line, in a table cell, or in HTML.
 _SPECIAL = re.compile(r"([\\`*_\[\]|~#<>&$]|:(?=//)|(?<=www)\.)")
 _AT_START = re.compile(r"^(\s*)([-+=]|\d+(?=[)]))")
 
 
 def escape(text: str) -> str:
-    """Return text from outside as it is read, in one line."""
+    """Return text from outside as one line that renders literally."""
     if len(text) > CHARACTERS:
         text = f"{text[:CHARACTERS]}…"
     return _AT_START.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", escape_text(text)))
@@ -27,7 +27,7 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[st
     """Return the lines of a table; the cells are text.
 
     Args:
-        columns: their headings; one that begins with `#` is of numbers.
+        columns: headings; a heading that begins with `#` marks a column of numbers.
     """
     heads = [escape(column.removeprefix("#")) for column in columns]
     rules = ["---:" if column.startswith("#") else "---" for column in columns]
@@ -36,7 +36,7 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[st
 
 
 def make_code(text: str, language: str) -> list[str]:
-    """Return the lines of a block of code, whatever is in it."""
+    """Return the lines of a code block with any content."""
     longest = max((len(found) for found in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return [f"{fence}{language}", *text.rstrip("\n").split("\n"), fence]

@@ -1,4 +1,4 @@
-"""What a data set is called and licensed: by an option, or by the pipeline's annotations."""
+"""Title and license of a data set, from an option or from the pipeline's annotations."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 
 
 def choose_license(metadata: ObjectMeta, value: str | None = None) -> str | None:
-    """Return the identifier of the license that is asked for, or that the pipeline names.
+    """Return the license identifier from the option or the pipeline.
 
     Raises:
-        UsageError: it is no identifier.
+        UsageError: the value is not an identifier.
     """
     named = value or metadata.annotations.get(LICENSE_ANNOTATION)
     if named is None:
         return None
     if not _LICENSE.fullmatch(named.lower()):
-        msg = f"{named!r} is no identifier of a license; one is such as cc-by-4.0"
+        msg = f"{named!r} is not a license identifier such as cc-by-4.0"
         raise click.UsageError(msg)
     return named.lower()
 

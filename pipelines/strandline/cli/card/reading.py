@@ -1,6 +1,6 @@
-"""Reads what a card says: the ledger's records of files, and what a report reads.
+"""Reads the facts of a card: the ledger's records of files, and the facts of a report.
 
-It changes nothing.
+The module changes nothing.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from strandline.storage.layout import PipelineFolder
 def read_card(
     plan: PipelinePlan, folder: PipelineFolder, time: float, title: str, license_id: str | None
 ) -> CardFacts:
-    """Return all that the card of a pipeline's data set says.
+    """Return all facts for the card of a pipeline's data set.
 
     Args:
         time: now, in seconds since the epoch.
-        title: of the data set.
-        license_id: of the data set; None: not known.
+        title: title of the data set.
+        license_id: license of the data set, or None.
 
     Raises:
-        LedgerError: there is no ledger, it can't be read, or another pipeline than this wrote it.
-        VolumeError: the folder can't be looked at.
+        LedgerError: the ledger is missing or unreadable, or another pipeline wrote it.
+        VolumeError: the folder can't be read.
     """
     with looking(folder) as store:
         # A card that names other parameters than the rows went through would mislead for good.
@@ -50,7 +50,7 @@ def read_card(
 
 
 def _name_files(store: Store) -> tuple[str, ...] | None:
-    """Return the names of the files, if files of unfinished sources may lie among them."""
+    """Return the names of the files if files of unfinished sources may lie among them."""
     states = count_sources(store)
     if not (states["failed"] or states["inflight"] or states["quarantined"]):
         return None

@@ -1,7 +1,7 @@
-"""A command beside a pipeline's volumes: looked for, placed, run in a Job, answered, cleaned up.
+"""Commands next to a pipeline's volumes: find the volumes, run the command in a Job, clean up.
 
-It asks kubectl in an order and chooses nothing: where a Job may run is `placement.py`'s, what it
-is `job.py`'s. Clock and sleep come in.
+The module sequences kubectl calls and makes no choices: `placement.py` decides where a Job may run,
+and `job.py` renders the Job. Clock and sleep are arguments.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _LOOK_SECONDS, _QUIET_SECONDS, _END_SECONDS = 1.0, 10.0, 60.0
 
 
 class NothingRunError(StrandlineError):
-    """No attempt was made, so there is nothing on the claim."""
+    """The pipeline has made no attempt, so the claim is empty."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 class ForeignConfigError(StrandlineError):
-    """What tells which pod had the claim is not what the operator wrote."""
+    """The ConfigMap with the attempt's volumes is missing, or not as the operator wrote it."""
 
     exit_code = ExitCode.BAD_SPEC
 
@@ -65,12 +65,12 @@ class TornReadingError(StrandlineError):
 
 @dataclass(frozen=True, slots=True)
 class ClusterSession:
-    """What a command works with.
+    """Access to a cluster for a command.
 
     Attributes:
         now, sleep: the clock.
-        show: shows a line beside the answer.
-        start_seconds: how long a pod may take to start.
+        show: shows a line next to the answer.
+        start_seconds: maximum time for a pod to start.
     """
 
     kubectl: Kubectl
@@ -80,15 +80,15 @@ class ClusterSession:
     start_seconds: float
 
     def find_pipeline(self, name: str) -> ClusterPipeline:
-        """Return a pipeline as it stands.
+        """Return the current state of a pipeline.
 
         Raises:
-            NotOnClusterError: there is none of that name.
+            NotOnClusterError: no pipeline has that name.
         """
         return read_cluster_pipeline(self.kubectl.get(PIPELINES, name))
 
     def find_attempt(self, pipeline: ClusterPipeline) -> ListedAttempt | None:
-        """Return its latest attempt; None where there is none."""
+        """Return the pipeline's latest attempt, or None without an attempt."""
         number = pipeline.status.attempt
         if not number:
             return None
@@ -103,10 +103,10 @@ class CommandOrder(NamedTuple):
     """A command on a claim.
 
     Attributes:
-        title: a short name of it.
-        use: what it does with the claim.
-        words: what a container runs.
-        width: letters in a line of its answer; None: any number.
+        title: short name of the command.
+        use: access to the claim.
+        words: command line of the container.
+        width: characters in a line of the answer; None for unlimited lines.
     """
 
     title: str
@@ -116,12 +116,12 @@ class CommandOrder(NamedTuple):
 
 
 class Volumes(NamedTuple):
-    """What a pipeline's latest attempt had.
+    """Volumes of a pipeline's latest attempt.
 
     Attributes:
-        document: the pipeline as its driver was told.
-        head: the spec of its head's pod.
-        metadata: labels and annotations of a pod that gets them.
+        document: the pipeline in the form that its driver received.
+        head: spec of the head's pod.
+        metadata: labels and annotations for a pod that mounts the volumes.
     """
 
     document: Mapping[str, Any]
@@ -133,18 +133,18 @@ class Volumes(NamedTuple):
 def run_command(
     session: ClusterSession, pipeline: ClusterPipeline, order: CommandOrder, target: BinaryIO
 ) -> int:
-    """Run a command beside a pipeline's volumes, and return its exit code.
+    """Run a command next to a pipeline's volumes, and return its exit code.
 
     Args:
-        session: the cluster that is asked.
-        pipeline: as it stands.
+        session: access to the cluster.
+        pipeline: current state of the pipeline.
         order: the command.
-        target: where its answer goes, as it comes.
+        target: stream for the answer, written as it arrives.
 
     Raises:
-        HeldClaimError: it may not run now.
-        TornReadingError: an attempt began meanwhile, so the answer may be wrong.
-        StrandlineError: it could not be run.
+        HeldClaimError: the command may not run now.
+        TornReadingError: an attempt began in the meantime, so the answer may be wrong.
+        StrandlineError: the command could not be run.
     """
     words = separate_errors(order.words)
     order, volumes = order._replace(words=words), find_volumes(session, pipeline)
@@ -162,16 +162,16 @@ def run_command(
 
 
 def refuse_torn(session: ClusterSession, before: ClusterPipeline, volumes: Volumes) -> None:
-    """Refuse what was read from a resting ledger if an attempt began meanwhile.
+    """Reject an answer read from an idle ledger if an attempt began in the meantime.
 
     Args:
-        session: the cluster that is asked.
-        before, volumes: the pipeline and its volumes when the command began.
+        session: access to the cluster.
+        before, volumes: the pipeline and its volumes at the start of the command.
 
     Raises:
-        TornReadingError: one began.
+        TornReadingError: an attempt began.
     """
-    # Beside a head a reader is noted where the writer sees it.
+    # Next to a head, the reader was registered with the writer, so the answer is consistent.
     if any(holder.is_head for holder in volumes.holders):
         return
     attempt = session.find_pipeline(before.name).status.attempt
@@ -187,12 +187,12 @@ def _list_holders(session: ClusterSession, pipeline: ClusterPipeline) -> tuple[C
 
 
 def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
-    """Find what the latest attempt had, and which pods hold the claim.
+    """Find the latest attempt's volumes, and the pods that hold the claim.
 
     Raises:
-        NothingRunError: there was no attempt.
-        ForeignConfigError: the list of its volumes was written by another.
-        StrandlineError: nothing tells which volumes it had.
+        NothingRunError: the pipeline has made no attempt.
+        ForeignConfigError: the operator did not write the list of volumes.
+        StrandlineError: the volumes are unknown.
     """
     if not pipeline.status.attempt:
         msg = f"{pipeline.name} has made no attempt yet, so there is nothing to look at"
@@ -210,7 +210,7 @@ def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
             "retry once with a newer one"
         )
         raise NothingRunError(msg)
-    # An older operator has left none.
+    # Older operators do not write this entry.
     kept = data.get(COMMAND_METADATA)
     metadata = OUT_OF_MESHES if kept is None else json.loads(kept)
     return Volumes(json.loads(data[MANIFEST]), head, holders, metadata)
@@ -221,20 +221,20 @@ def _read_config(
 ) -> tuple[str, Mapping[str, str]]:
     """Return name and data of the ConfigMap that the operator made for the latest attempt.
 
-    A user with the right to write ConfigMaps may replace it, and the pod would run in the name of
-    the person who asks.
+    The digest is checked: another user may have replaced the ConfigMap, and its pod would run with
+    the caller's permissions.
     """
     attempt = session.find_attempt(pipeline)
     if attempt is None or attempt.status.config is None:
         name = name_attempt(pipeline.name, pipeline.status.attempt)
         raise ForeignConfigError(
-            f"nothing tells which ConfigMap the operator made for attempt {name}: it is older than "
+            f"there is no record of the operator's ConfigMap for attempt {name}: it is older than "
             "this command, or gone; retry once with a newer operator"
         )
     config, digest = attempt.status.config.name, attempt.status.config.digest
     data = session.kubectl.get("configmap", config).get("data") or {}
     if digest != digest_config(data):
-        msg = f"ConfigMap {config} is not what the operator wrote; somebody has replaced it"
+        msg = f"ConfigMap {config} is not what the operator wrote; another user has replaced it"
         raise ForeignConfigError(msg)
     return config, data
 
@@ -243,7 +243,7 @@ def _read_config(
 def opened_job(
     session: ClusterSession, pipeline: ClusterPipeline, order: CommandOrder, volumes: Volumes
 ) -> Iterator[tuple[str, str]]:
-    """Provide the names of a Job and of its pod, which has started; it is gone afterwards."""
+    """Provide the names of a Job and of its started pod; delete the Job afterwards."""
     modes = session.kubectl.get("persistentvolumeclaim", pipeline.claim)["spec"]["accessModes"]
     placement = choose_placement(
         order.use,
@@ -271,7 +271,7 @@ def opened_job(
 
 
 def _find_pod(session: ClusterSession, job: str) -> dict[str, Any]:
-    """Return the Job's pod; an empty one where it has none yet."""
+    """Return the Job's pod, or an empty object without a status if it has none yet."""
     found = session.kubectl.get("pods", "-l", f"batch.kubernetes.io/job-name={job}")["items"]
     return dict(found[0]) if found else {"metadata": {"name": job}}
 
@@ -279,7 +279,7 @@ def _find_pod(session: ClusterSession, job: str) -> dict[str, Any]:
 def _await(
     session: ClusterSession, job: str, is_there: Callable[[PodState], bool], seconds: float
 ) -> PodState:
-    """Wait until the Job's pod is as far; say why it is not where that takes long."""
+    """Wait until the Job's pod reaches a state, and report the reason for a long wait."""
     begun, shown = session.now(), ""
     while True:
         pod = _find_pod(session, job)
@@ -302,5 +302,5 @@ def _await(
 def _describe_way(job: str, pod: Mapping[str, Any]) -> str:
     if "status" in pod:
         return f"pod {pod['metadata']['name']} is on its way"
-    # A quota or a policy that refuses it is told in an event alone.
+    # If a quota or policy rejects the pod, only an event reports that.
     return f"Job {job} has no pod yet; `kubectl events --for job/{job}` says why"

@@ -1,4 +1,4 @@
-"""Claims that the operator made for ledgers, and which pipeline still uses each of them. Pure."""
+"""Claims that the operator created for ledgers, and the pipelines that use them. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from strandline_api.names import PIPELINE_LABEL
 
 
 class LedgerClaim(NamedTuple):
-    """A claim that was made for a pipeline.
+    """A claim that was created for a pipeline.
 
     Attributes:
-        pipeline: for which it was made; a long name is cut as in labels.
-        is_used: whether a pipeline of its namespace keeps its ledger on it.
-        size, created: as the cluster gives them.
-        pods: that mount it and have not ended.
+        pipeline: name of the pipeline, shortened as in labels.
+        is_used: whether a pipeline in the claim's namespace keeps its ledger there.
+        size, created: values from the API server.
+        pods: pods that mount the claim and have not ended.
     """
 
     namespace: str
@@ -38,9 +38,9 @@ def list_ledger_claims(
     """List claims of ledgers by namespace and name.
 
     Args:
-        claims: those with the label of a pipeline.
-        pipelines: listed after the claims, or the claim of a new one would pass for unused.
-        pods: of the same namespaces.
+        claims: claims with the label of a pipeline.
+        pipelines: listed after the claims; otherwise a new pipeline's claim would seem unused.
+        pods: pods of the same namespaces.
     """
     used = {(each.namespace, each.claim) for each in map(read_cluster_pipeline, pipelines)}
     by_namespace: dict[str, list[Json]] = {}

@@ -1,4 +1,4 @@
-"""What `cp` copies: paths on a pipeline's volumes, and the command that packs them. Pure."""
+"""Paths that `cp` can copy from a pipeline's volumes, and the command that packs them. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.pod_paths import VOLUME
 
-# A pod that lost its user ends by itself.
+# Lifetime of a pod after its user is gone.
 COPY_SECONDS = 6 * 3600
 _OUTPUT = "output"
 # A folder's content, or a file: names in the archive begin where the copy does.
@@ -23,25 +23,25 @@ _PACK = (
 
 
 class NotCopiedError(StrandlineError):
-    """It is not on a claim, or not below the pipeline's folder."""
+    """The path is not on a claim, or not below the pipeline's folder."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 def locate_copy(pipeline: ClusterPipeline, document: Mapping[str, Any], path: str) -> str:
-    """Return where in a pod something lies that is to be copied.
+    """Return the location of a path inside the pod.
 
     Args:
-        pipeline: its owner.
-        document: the pipeline as its driver was told.
-        path: below its folder; `output` is where its outputs are.
+        pipeline: owner of the volumes.
+        document: the pipeline in the form that its driver received.
+        path: path below the pipeline's folder; `output` means the outputs.
 
     Raises:
-        NotCopiedError: it is elsewhere.
+        NotCopiedError: the path is elsewhere.
     """
     parts = PurePosixPath(path).parts
     if not parts or ".." in parts or parts[0] == "/":
-        msg = f"{path!r} is no path in the folder of {pipeline.name}; name `output` or `latest`"
+        msg = f"{path!r} is not a path in the folder of {pipeline.name}; name `output` or `latest`"
         raise NotCopiedError(msg)
     root = PurePosixPath(VOLUME, pipeline.namespace, pipeline.name)
     output = find_output(document)

@@ -1,6 +1,6 @@
-"""A pipeline as it is now, in words for a command beside the volume of its latest attempt.
+"""The current pipeline as options for a command next to the latest attempt's volume.
 
-The file in the pod is that of the attempt, which may be from before an edit. Pure.
+The pod has the file of the attempt, which may predate an edit. Pure.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _EDITED = ("source", "stages", "sink", "onChange", "keep", "keepAtMost")
 
 
 def render_edits(pipeline: ClusterPipeline) -> list[str]:
-    """Render what a run would be made of by now, as options of a command.
+    """Render the current spec's differences for a run, as options of a command.
 
     Raises:
-        SpecError: it reads of another pipeline what no attempt has read yet.
+        SpecError: the spec reads from another pipeline an input that no attempt has read yet.
     """
     known = {each.pipeline: each.output for each in pipeline.status.inputs}
 
     def locate(reference: Reference) -> str:
         root = known.get(reference.pipeline)
-        # Where artifacts lie depends on mounts that only the operator knows.
+        # Locations of artifacts depend on mounts that only the operator has.
         if not root or reference.artifact:
             message = f"reads what is known to attempts alone of pipeline {reference.pipeline!r}"
             raise SpecError((Problem("spec", message, "`strandline plan` can tell, beside both"),))

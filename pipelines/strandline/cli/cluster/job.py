@@ -1,8 +1,8 @@
-"""The Job that runs a command where a pipeline's volumes are. Pure: a manifest from an order.
+"""The Job that runs a command next to a pipeline's volumes. Pure: an order in, a manifest out.
 
-Its pod is the head's as the operator rendered it, so that user, volumes, variables and code are
-the run's own; but it starts no Ray, gets no rights and no folder of a node, and is of no attempt.
-An operator finds pods of attempts by labels that it therefore must not have.
+The pod is a copy of the head's pod, so user, volumes, variables and code match the run's. It starts
+no Ray, has no permissions and no host folders, and does not belong to an attempt. The operator
+finds pods of attempts by labels, so the pod must not have these labels.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from strandline_api.spec.pod_paths import HEAD_CONTAINER, MESH_KEYS, OUT_OF_MESH
 CONTAINER = "strandline"
 COMMAND_LABEL = f"{GROUP}/command"
 OWNER_LABEL = f"{GROUP}/command-of"
-# Fields of the head's pod that say as which user, with what rights and where it runs.
+# Fields of the head's pod with its user, permissions and placement.
 _KEPT = (
     "securityContext",
     "serviceAccountName",
@@ -43,8 +43,8 @@ _KEPT = (
     "dnsConfig",
 )
 _CONTAINER_KEPT = ("image", "imagePullPolicy", "envFrom")
-# The caller may have rights that the pipeline's author has not: no more than to read and write
-# files.
+# The caller may have more permissions than the pipeline's author. The pod gets only enough to read
+# and write files.
 _SECURITY_KEPT = (
     "runAsUser",
     "runAsGroup",
@@ -53,7 +53,7 @@ _SECURITY_KEPT = (
     "seccompProfile",
     "seLinuxOptions",
 )
-# Parts of the operator's metadata for pods of commands that are known here.
+# Supported parts of the metadata that the operator sets for pods of commands.
 _METADATA_KEPT = {"labels": (NETWORK_LABEL, *MESH_KEYS), "annotations": MESH_KEYS}
 _CONFINED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 _OF_NODES = "hostPath"
@@ -71,16 +71,16 @@ _ATTACHED = "/dev/shm"  # noqa: S108 - Ray's object store, which is not started
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:
-    """One command to be run.
+    """A command to run.
 
     Attributes:
-        title: a short name of the command, such as `verify`.
-        words: what the container runs.
-        pipeline: the owner of the volumes that it gets.
-        head: the spec of the pod that had them.
-        placement: where it runs, and what it may write.
-        width: letters in a line of its answer; None: any number.
-        metadata: labels and annotations that the operator wants on its pod.
+        title: short name of the command, such as `verify`.
+        words: command line of the container.
+        pipeline: owner of the mounted volumes.
+        head: spec of the latest head's pod.
+        placement: node of the Job, and write access.
+        width: characters in a line of the answer; None for unlimited lines.
+        metadata: labels and annotations that the operator requires on the pod.
     """
 
     title: str
@@ -93,12 +93,12 @@ class JobOrder:
 
 
 def separate_errors(words: Sequence[str]) -> list[str]:
-    """Return a command that keeps its stderr in the pod's status: a log has both streams in one."""
+    """Return a command that writes stderr to the pod's status, because a log mixes both streams."""
     return ["/bin/sh", "-c", 'exec "$@" 2>/dev/termination-log', words[0], *words]
 
 
 def render_job(order: JobOrder) -> dict[str, Any]:
-    """Render the Job; the API server completes its name."""
+    """Render the Job; the API server completes the Job's name."""
     pipeline = order.pipeline
     owner = {
         "apiVersion": API_VERSION,
@@ -131,7 +131,7 @@ def render_job(order: JobOrder) -> dict[str, Any]:
 
 
 def _render_metadata(order: JobOrder, labels: dict[str, str]) -> dict[str, Any]:
-    """Return labels and annotations of the pod, with those by which a policy finds it."""
+    """Return labels and annotations of the pod, including those that network policies select."""
     wanted = {
         part: {name: order.metadata[part][name] for name in kept if name in order.metadata[part]}
         for part, kept in _METADATA_KEPT.items()
@@ -175,7 +175,7 @@ def _render_container(order: JobOrder, ray: Mapping[str, Any]) -> dict[str, Any]
         "name": CONTAINER,
         **{name: ray[name] for name in _CONTAINER_KEPT if name in ray},
         "securityContext": _confine(ray),
-        # Kubernetes would put variables in the place of `$(…)`.
+        # Kubernetes would replace `$(…)` with variables.
         "command": [word.replace("$(", "$$(") for word in order.words],
         "env": env,
         "resources": _bound_cpu(ray),
@@ -188,21 +188,21 @@ def _render_container(order: JobOrder, ray: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _bound_cpu(ray: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the resources, with as much CPU as the head was let in with.
+    """Return the resources, with the head's CPU limit.
 
-    A quota may refuse a pod that names no limit of it, and few may read quotas.
+    A quota may reject a pod without a limit, and few users may read quotas.
     """
     cpu = ((ray.get("resources") or {}).get("limits") or {}).get("cpu")
     if cpu is None:
         return dict(_RESOURCES)
     requests, limits = _RESOURCES["requests"], {**_RESOURCES["limits"], "cpu": cpu}
-    # A request above its limit is refused everywhere.
+    # The API server rejects a request above its limit.
     least = min(requests["cpu"], str(cpu), key=parse_cpu)
     return {"requests": {**requests, "cpu": least}, "limits": limits}
 
 
 def _drop_drivers(order: JobOrder, container: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a container without what is the driver's own, and without what it can't mount."""
+    """Return a container without the driver's own variables, and without unknown mounts."""
     env = [each for each in container.get("env") or () if each["name"] not in DRIVERS_OWN]
     known = {volume["name"] for volume in order.head["volumes"]}
     mounts = [each for each in container.get("volumeMounts") or () if each["name"] in known]
@@ -221,7 +221,10 @@ def _mount(mount: Mapping[str, Any], placement: JobPlacement) -> dict[str, Any]:
 
 
 def _pin(node: str) -> dict[str, Any]:
-    """Return an affinity to one node: unlike `nodeName`, a scheduler looks whether it has room."""
+    """Return an affinity to one node.
+
+    Unlike `nodeName`, the scheduler then checks for free resources.
+    """
     if not node:
         return {}
     field = {"key": "metadata.name", "operator": "In", "values": [node]}

@@ -1,6 +1,6 @@
-"""Runs the user's kubectl, which knows clusters, users and proxies: the shell of this room.
+"""Calls of the user's kubectl, which handles clusters, users and proxies.
 
-It must not know what is asked for, nor what an answer means.
+The module must not know the purpose of a call, or the meaning of an answer.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ PROGRAM = "kubectl"
 
 
 class KubectlError(StrandlineError):
-    """What kubectl said where it could not do what it was asked to."""
+    """An error reported by kubectl."""
 
 
 class NotOnClusterError(KubectlError):
-    """There is no such object."""
+    """The requested object does not exist."""
 
     exit_code = ExitCode.BAD_SPEC
 
@@ -43,25 +43,25 @@ Opener = Callable[[Sequence[str], IO[bytes] | None], "subprocess.Popen[bytes]"]
 
 
 def run_process(words: Sequence[str], text: str) -> KubectlAnswer:
-    """Run a command with text at its stdin."""
+    """Run a command with text on its stdin."""
     done = subprocess.run(words, input=text, capture_output=True, check=False, text=True)  # noqa: S603 - the user's own
     return KubectlAnswer(done.returncode, done.stdout, done.stderr)
 
 
 def open_process(words: Sequence[str], source: IO[bytes] | None) -> subprocess.Popen[bytes]:
-    """Start a command and read its stdout here; its complaints go where this program's go."""
+    """Start a command with its stdout piped to this process; stderr is shared."""
     given = subprocess.DEVNULL if source is None else source
     return subprocess.Popen(words, stdin=given, stdout=subprocess.PIPE)  # noqa: S603 - the same
 
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """Asks one cluster.
+    """Sends requests to one cluster.
 
     Attributes:
-        options: such as `--context`, handed on with each call.
-        run, open: start it.
-        find: finds the program; None: it is not there.
+        options: options such as `--context`, passed to every call.
+        run, open: start kubectl.
+        find: returns the path of the program, or None.
     """
 
     options: tuple[str, ...] = ()
@@ -70,16 +70,16 @@ class Kubectl:
     find: Callable[[str], str | None] = shutil.which
 
     def get(self, *words: str) -> Any:  # noqa: ANN401 - JSON
-        """Return an object, or a list of them, as JSON.
+        """Return an object, or a list of objects, as JSON.
 
         Raises:
-            NotOnClusterError: there is no such object.
-            KubectlError: it could not be had.
+            NotOnClusterError: the object does not exist.
+            KubectlError: the request failed.
         """
         return json.loads(self._call(["get", *words, "-o", "json"]))
 
     def create(self, manifest: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
-        """Make an object, and return it as the API server has it."""
+        """Create an object, and return the API server's version of the object."""
         return json.loads(self._call(["create", "-f", "-", "-o", "json"], json.dumps(manifest)))
 
     def patch(self, kind: str, name: str, patch: dict[str, Any]) -> None:
@@ -87,14 +87,14 @@ class Kubectl:
         self._call(["patch", kind, name, "--type", "merge", "-p", json.dumps(patch)])
 
     def delete(self, kind: str, name: str) -> None:
-        """Delete an object and what belongs to it, if it is there, without a wait for that."""
+        """Delete an object and its dependents, if the object exists, without waiting."""
         words = ["--ignore-not-found", "--wait=false", "--cascade=background"]
         self._call(["delete", kind, name, *words])
 
     def find_user(self) -> str:
-        """Return the name under which the API server knows the caller.
+        """Return the caller's user name at the API server.
 
-        Return an empty name if the kubectl or the API server is too old for the question.
+        The name is empty if kubectl or the API server is too old to report it.
         """
         try:
             review = json.loads(self._call(["auth", "whoami", "-o", "json"]))
@@ -105,10 +105,10 @@ class Kubectl:
     def follow(
         self, words: Sequence[str], target: IO[bytes], source: IO[bytes] | None = None
     ) -> int:
-        """Write what a call prints to a stream, as it comes; return its exit code.
+        """Copy the output of a call to a stream as it arrives; return the exit code.
 
         Args:
-            source: a file that the call reads at its stdin.
+            source: file for the call's stdin.
         """
         with self.reading(words, source) as (output, code):
             while chunk := os.read(output.fileno(), 1 << 16):
@@ -120,7 +120,7 @@ class Kubectl:
     def reading(
         self, words: Sequence[str], source: IO[bytes] | None = None
     ) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
-        """Provide what a call prints, and what waits for its exit code."""
+        """Provide the output stream of a call, and a function that waits for the exit code."""
         process = self.open(self._join(words), source)
         assert process.stdout is not None  # `open` makes a pipe
         try:
@@ -140,8 +140,8 @@ class Kubectl:
 
     def _join(self, words: Sequence[str]) -> list[str]:
         if self.find(PROGRAM) is None:
-            msg = "there is no kubectl on PATH, which this command asks clusters by; install it"
+            msg = "kubectl is not on PATH, and this command needs it to reach clusters; install it"
             raise KubectlError(msg)
         verb, *rest = words
-        # kubectl takes the words after `--` for the pod's command, so they come last.
+        # Options come first: kubectl passes everything after `--` to the pod's command.
         return [PROGRAM, verb, *self.options, *rest]

@@ -1,7 +1,7 @@
-"""Objects of a cluster as commands need them, read from the JSON that kubectl prints.
+"""Objects of a cluster in the form that commands need, read from kubectl's JSON.
 
-What an operator of another version wrote is read as far as it is understood. This room must not
-know how an object was asked for.
+Objects from operators of other versions are read as far as possible. The module must not know how
+objects were requested.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class ClusterPipeline:
     """A CurationPipeline.
 
     Attributes:
-        claim: name of the claim that holds its ledger.
-        spec: as it is now, which its latest attempt may not have seen.
+        claim: name of the claim that holds the ledger.
+        spec: current spec, which may be newer than the latest attempt.
     """
 
     name: str
@@ -64,28 +64,29 @@ class ListedAttempt:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether its end was seen; pods of it may still be there."""
+        """Return whether the attempt's end was recorded; its pods may still exist."""
         return self.status.end_time is not None or self.status.is_frozen
 
     @property
     def is_under_way(self) -> bool:
-        """Return whether pods of it may still be there."""
+        """Return whether pods of the attempt may still exist."""
         return not self.status.is_frozen
 
     @property
     def cause(self) -> Cause | None:
-        """The cause of its bad end; None where it has none."""
+        """The cause of a failed attempt, or None."""
         return self.status.cause
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimHolder:
-    """A pod that has not ended and mounts the claim.
+    """A running or pending pod that mounts the claim.
 
     Attributes:
-        node: where it is; empty while it waits for one.
-        is_head: it is a head of this pipeline, so that a driver may write the ledger.
-        spec: of the pod.
+        node: name of the node; empty while the pod is unscheduled.
+        is_head: whether the pod is a head of this pipeline, with a driver that may write the
+            ledger.
+        spec: spec of the pod.
     """
 
     pod: str
@@ -95,7 +96,7 @@ class ClaimHolder:
 
 
 def read_cluster_pipeline(document: Json) -> ClusterPipeline:
-    """Read a pipeline as an API server gives it."""
+    """Read a pipeline from the API server's JSON."""
     metadata, spec = document["metadata"], document.get("spec") or {}
     status = parse_status(document.get("status") or {})
     ledger = (spec.get("storage") or {}).get("ledger") or {}
@@ -113,7 +114,7 @@ def read_cluster_pipeline(document: Json) -> ClusterPipeline:
 
 
 def read_cluster_attempt(document: Json) -> ListedAttempt:
-    """Read an attempt as an API server gives it."""
+    """Read an attempt from the API server's JSON."""
     spec = document.get("spec") or {}
     return ListedAttempt(
         name=document["metadata"]["name"],
@@ -128,9 +129,9 @@ def find_holders(pods: Iterable[Json], claim: str, uid: str) -> tuple[ClaimHolde
     """Find the pods that hold a claim.
 
     Args:
-        pods: of the namespace.
-        claim: its name.
-        uid: of the pipeline, since its own heads are told apart.
+        pods: pods of the namespace.
+        claim: name of the claim.
+        uid: uid of the pipeline, to recognise its heads.
     """
     return tuple(
         _read_holder(pod, uid)

@@ -1,8 +1,8 @@
-"""Where a command on a claim may run, and what of it the command may write.
+"""Placement of commands that use a claim, and their write access.
 
-A ledger is read beside its writer only on the same node: LMDB's readers note themselves in a file
-that both have mapped, or the writer would use pages again that they still read. So a claim is
-mounted read-only where no driver may be at work, and for reading and writing beside one. Pure.
+A ledger can be read next to its writer only on the same node: LMDB's readers register in a file
+that both processes map; otherwise the writer would reuse pages that are still being read. So the
+claim is mounted read-only if no driver can be running, and read-write next to a driver. Pure.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _ONE_POD = "ReadWriteOncePod"
 
 
 class HeldClaimError(StrandlineError):
-    """The claim is held by a pod that would be harmed, or that lets no other have it."""
+    """A pod holds the claim, and the command would harm the pod or can't share the claim."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 
 
 class ClaimUse(Enum):
-    """Choose what a command does with what is on the claims.
+    """Use of the claims by a command.
 
     Attributes:
-        COPY: it reads files that are not changed any more.
-        READ: it reads the ledger.
-        OUTPUT: it reads the ledger, and writes beside the outputs.
-        WRITE: it changes the ledger.
-        REPAIR: it changes the ledger, and removes outputs.
+        COPY: reads files that no longer change.
+        READ: reads the ledger.
+        OUTPUT: reads the ledger, and writes next to the outputs.
+        WRITE: changes the ledger.
+        REPAIR: changes the ledger, and removes outputs.
     """
 
     COPY = "copy"
@@ -44,12 +44,12 @@ class ClaimUse(Enum):
 
 
 class JobPlacement(NamedTuple):
-    """Where a Job runs.
+    """Node and write access of a Job.
 
     Attributes:
-        node: on this node alone; empty: on any that has the claim.
-        writes_ledger: the ledger's claim is mounted for writing.
-        writes_output: the outputs' claim is, where they are on one of their own.
+        node: required node; empty for any node that can mount the claim.
+        writes_ledger: whether the ledger's claim is mounted for writing.
+        writes_output: whether a separate claim for outputs is mounted for writing.
     """
 
     node: str
@@ -65,17 +65,17 @@ def choose_placement(
     holders: Sequence[ClaimHolder],
     output: str | None,
 ) -> JobPlacement:
-    """Choose where a command runs and what it may write.
+    """Choose the node and the write access of a command.
 
     Args:
-        use: what it does.
+        use: use of the claims by the command.
         pipeline, attempt: the claim's owner, and its latest attempt.
         modes: access modes of the claim.
-        holders: pods that mount it and have not ended.
-        output: folder or URL of the outputs, as the driver was told; None: on the ledger's claim.
+        holders: running or pending pods that mount the claim.
+        output: folder or URL of the driver's outputs; None if they are on the ledger's claim.
 
     Raises:
-        HeldClaimError: it may not run now; the message has what to wait for.
+        HeldClaimError: the command may not run now; the message names the condition to wait for.
     """
     name, heads = pipeline.name, [holder for holder in holders if holder.is_head]
     changes_ledger = use in {ClaimUse.WRITE, ClaimUse.REPAIR}
@@ -105,7 +105,7 @@ def choose_placement(
 
 
 def find_output(document: Mapping[str, Any]) -> str | None:
-    """Return where a driver's pipeline says that outputs are; None: in its folder on the volume."""
+    """Return the configured location of the outputs, or None for the pipeline's folder."""
     spec = document["spec"]
     path = (spec["sink"].get("with") or {}).get("path")
     url = ((spec.get("storage") or {}).get("output") or {}).get("url")
@@ -113,5 +113,5 @@ def find_output(document: Mapping[str, Any]) -> str | None:
 
 
 def is_on_claim(output: str | None) -> bool:
-    """Return whether outputs are on a claim, of their own or the ledger's."""
+    """Return whether the outputs are on a claim, either their own or the ledger's."""
     return output is None or output == OUTPUT or output.startswith(f"{OUTPUT}/")

@@ -1,6 +1,7 @@
-"""What people ask of a run on a cluster: patches of a pipeline, and why there is nothing to ask.
+"""Requests to a run on a cluster: patches of a pipeline, or a reason why no request is needed.
 
-They are the same annotations and fields that docs/kubernetes.md shows. Pure: the time comes in.
+The patches set the annotations and fields that docs/kubernetes.md documents. Pure: the time is an
+argument.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ _LONGEST_USER = 200
 
 
 class RequestRefusedError(StrandlineError):
-    """As the pipeline stands, what was asked for would do nothing, or harm."""
+    """In the pipeline's current state, the request would have no effect or do harm."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 
 
 class ClusterRequest(NamedTuple):
-    """What is sent to the API server, and what people are told.
+    """A patch for the API server, and a sentence for the user.
 
     Attributes:
-        patch: a merge patch of the pipeline; None: nothing has to be changed.
+        patch: merge patch of the pipeline; None if nothing must change.
     """
 
     patch: dict[str, Any] | None
@@ -39,14 +40,14 @@ class ClusterRequest(NamedTuple):
 def ask_retry(
     pipeline: ClusterPipeline, attempt: ListedAttempt | None, now: float, user: str = ""
 ) -> ClusterRequest:
-    """Ask for an attempt now.
+    """Request an immediate attempt.
 
     Args:
-        pipeline, attempt: as they stand.
+        pipeline, attempt: their current state.
         now, user: time and name of the caller; an empty name is left out.
 
     Raises:
-        RequestRefusedError: an attempt is under way, or the pipeline is suspended.
+        RequestRefusedError: an attempt is in progress, or the pipeline is suspended.
     """
     name = pipeline.name
     if pipeline.is_suspended:
@@ -65,7 +66,7 @@ def ask_retry(
 def ask_cancel(
     pipeline: ClusterPipeline, attempt: ListedAttempt | None, now: float, user: str = ""
 ) -> ClusterRequest:
-    """Ask for the end of the run; see `ask_retry`."""
+    """Request the end of the run; see `ask_retry`."""
     name, status = pipeline.name, pipeline.status
     has_ended = attempt is None or attempt.has_ended
     if has_ended and status.next_attempt_time is None and status.phase in _AT_REST:
@@ -99,7 +100,7 @@ def _describe_suspension(pipeline: ClusterPipeline, attempt: ListedAttempt | Non
 
 
 def _describe_resumption(pipeline: ClusterPipeline, attempt: ListedAttempt | None) -> str:
-    del attempt  # a suspension has ended it
+    del attempt  # already ended by the suspension
     if _is_over(pipeline):
         return f"resumed; nothing starts, because the run is {pipeline.status.phase.value}"
     return "resumed; it continues where it stopped"
@@ -116,9 +117,9 @@ def _is_over(pipeline: ClusterPipeline) -> bool:
 
 
 def _annotate(pipeline: ClusterPipeline, annotation: str, now: float, user: str) -> dict[str, Any]:
-    """Return a patch with a value that no earlier request had.
+    """Return a patch with a value that differs from all earlier requests.
 
-    The operator repeats the value in its event and in the status, so the user's name is part of it.
+    The operator repeats the value in its event and status, so the value includes the user's name.
     """
     value = f"{datetime.fromtimestamp(now, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
     if user:

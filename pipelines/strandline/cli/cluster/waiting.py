@@ -1,4 +1,4 @@
-"""Where a run on a cluster, or a pod of ours, has got to. Pure: objects in, verdicts out."""
+"""State of a run on a cluster, or of a command's pod. Pure: objects in, verdicts out."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _KILLED = 137
 
 
 class RunVerdict(NamedTuple):
-    """How a run stands where nothing is to be waited for."""
+    """The result of a run that needs no further waiting."""
 
     code: int
     sentence: str
 
 
 class PodState(NamedTuple):
-    """How far a pod of ours is.
+    """State of a command's pod.
 
     Attributes:
-        has_started: its command runs, or has ended.
-        code: its exit code; None: it has not ended.
-        message: why it waits, or what its command wrote to stderr, or why there is no command.
+        has_started: whether the command is running or has ended.
+        code: exit code; None before the end.
+        message: the command's stderr, the reason for waiting, or the reason for a failed start.
     """
 
     has_started: bool
@@ -36,11 +36,11 @@ class PodState(NamedTuple):
 
 
 def judge_run(pipeline: ClusterPipeline, attempt: ListedAttempt | None) -> RunVerdict | None:
-    """Return how the run has ended; None while it goes on.
+    """Return the result of a run, or None while the run continues.
 
     Args:
-        pipeline: as it stands.
-        attempt: its latest; where that failed its exit code becomes the run's.
+        pipeline: current state of the pipeline.
+        attempt: the latest attempt; if it failed, its exit code becomes the run's.
     """
     status, name = pipeline.status, pipeline.name
     # Conditions of an earlier spec, or from before a request was seen, are about to change.
@@ -66,7 +66,7 @@ def describe_run(pipeline: ClusterPipeline) -> str:
 
 
 def read_pod(pod: Json, container: str) -> PodState:
-    """Return how far a pod is, by the state of one of its containers."""
+    """Return the state of a pod, judged by one of its containers."""
     status: dict[str, Any] = pod.get("status") or {}
     state = _find_state(status.get("containerStatuses"), container)
     ended = state.get("terminated")
@@ -86,13 +86,13 @@ def read_pod(pod: Json, container: str) -> PodState:
 
 
 def choose_log(pods: Iterable[Json], number: int) -> tuple[str, str] | None:
-    """Choose the pod and container that print an attempt's driver's log; None: there is none."""
+    """Choose the pod and container with the log of an attempt's driver, or None."""
     own = [
         pod
         for pod in pods
         if (pod["metadata"].get("labels") or {}).get(ATTEMPT_LABEL) == str(number)
     ]
-    # In a pod of its own, or beside Ray in the head's.
+    # The driver's container is in a submitter pod, or next to Ray in the head's pod.
     own.sort(key=lambda pod: pod["metadata"]["labels"].get(ROLE_LABEL) != "submitter")
     for pod in own:
         statuses = (pod.get("status") or {}).get("containerStatuses")
@@ -122,12 +122,12 @@ def _explain_failure(pod: Json, status: Json) -> str:
         ended = (each.get("state") or {}).get("terminated") or {}
         if ended.get("exitCode"):
             return f"container {each['name']} failed: {ended.get('message') or ended.get('reason')}"
-    why = status.get("message") or status.get("reason") or "nothing tells why"
+    why = status.get("message") or status.get("reason") or "the reason is unknown"
     return f"pod {pod['metadata']['name']} failed before its command ran: {why}"
 
 
 def _explain_wait(status: Json, state: Json) -> str:
-    """Return why a pod does not start yet; empty where it is merely on its way."""
+    """Return why a pod has not started yet; empty during a normal start."""
     states = [each.get("state") or {} for each in status.get("initContainerStatuses") or ()]
     for why in (each.get("waiting") or {} for each in (state, *states)):
         if why.get("message"):

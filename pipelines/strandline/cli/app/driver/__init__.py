@@ -1,1 +1,1 @@
-"""How a command starts a driver, and what it says to it."""
+"""Start of a driver by a command, and the request passed to the driver."""

@@ -1,7 +1,7 @@
-"""What a driver is asked for: by options of a command, and on as arguments of another process.
+"""The request for a driver: read from a command's options, and passed on as arguments of a process.
 
-One type at both ends, so that no option can be known to one of them alone. It must not know how a
-driver is started, nor what it does.
+Both sides use one type, so they can't disagree about options. The module must not know how a driver
+is started, or what it does.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class DriverRequest:
-    """What the command line says, by the names of its options; see `take_engine`.
+    """Options from the command line; see `take_engine`.
 
     Attributes:
-        after: a cause, or a word that a newer operator knows.
-        trigger: why the attempt is made.
-        dead_letters: the stage whose dead letters are tried again.
+        after: a cause, or a cause that only a newer operator defines.
+        trigger: reason for the attempt.
+        dead_letters: stage whose dead letters are retried.
     """
 
     file: Path
@@ -32,7 +32,7 @@ class DriverRequest:
     dead_letters: str | None = None
 
     def build_arguments(self) -> list[str]:
-        """Return the request as arguments, but for what differs from attempt to attempt."""
+        """Return the request as arguments, without options that differ between attempts."""
         words = [str(self.file), "--volume", str(self.volume)]
         for setting in self.settings:
             words += ["--set", setting]

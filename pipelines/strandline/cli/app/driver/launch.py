@@ -1,6 +1,6 @@
-"""From the options of `run` and `retry` to a driver that can be started and hears when to stop.
+"""Start of a driver from the options of `run` and `retry`, and delivery of requests to stop.
 
-What is made of attempts, and what is said of them, is the commands' own.
+The commands decide about attempts, and report them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from strandline_api.outcome.causes import Cause
 
 
 class Launch(NamedTuple):
-    """A pipeline of which this process alone makes attempts."""
+    """A pipeline that only this process makes attempts for."""
 
     pipeline: CurationPipeline
     folder: PipelineFolder
@@ -42,16 +42,16 @@ class Launch(NamedTuple):
 def launching(
     request: DriverRequest, others: RetainedDriver | None = None, stop: Stop | None = None
 ) -> Iterator[Launch]:
-    """Provide what makes attempts; requests to stop reach it as long as the block runs.
+    """Provide a driver for attempts; requests to stop reach the driver while the block runs.
 
     Args:
-        others: holds a driver between this pipeline and others.
-        stop: is asked; None: one of its own.
+        others: keeps a driver between this pipeline and others.
+        stop: receives requests to stop; by default a new one.
 
     Raises:
-        SpecError: the manifest is wrong.
-        UsageError: the named cause is not known.
-        HeldError: another process makes attempts already.
+        SpecError: the manifest is invalid.
+        UsageError: the named cause is unknown.
+        HeldError: another process already makes attempts.
         VolumeError: the folder can't be used.
     """
     reading = read_pipeline(request.file, request.settings)
@@ -69,7 +69,7 @@ def can_share_driver(spec: PipelineSpec, engine: str | None) -> bool:
     """Return whether one driver may work on this pipeline and on others after it.
 
     Args:
-        engine: that was asked for, in the place of the pipeline's own.
+        engine: engine from the command line, which overrides the pipeline's.
     """
     return is_ours(spec) and choose_engine(engine, spec, None) in {FORKED, SHARED}
 
@@ -81,9 +81,9 @@ def is_ours(spec: PipelineSpec) -> bool:
 
 
 def _read_cause(text: str | None, *, is_stored: bool) -> str | None:
-    """Return the cause that was named; None if there is none, or only a newer operator knows it.
+    """Return the named cause; None if no cause is named, or only a newer operator defines it.
 
-    Without one, what can be seen on the volume tells how the last attempt ended.
+    Without a cause, evidence on the volume shows how the last attempt ended.
     """
     known = [cause.value for cause in Cause]
     if text is None or text in known:
@@ -110,7 +110,7 @@ def _make_driver(
     # JSON is for a program, and no log.
     driver.stdout = None if output is None else output.number
     engine = choose_engine(request.engine, spec, request.address)
-    # A user's code may set variables as it is loaded, which Ray's processes are to have.
+    # User code may set variables when it is loaded, and Ray's processes must inherit them.
     if engine == SHARED and not request.address and is_ours(spec):
         driver.ray = str(request.workers or "")
     driver.forks = engine == FORKED
