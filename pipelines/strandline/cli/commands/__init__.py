@@ -1,4 +1,4 @@
-"""The commands, by what they are about: runs, pipelines, and what runs have left.
+"""The commands, grouped by subject: runs, pipelines, and results of runs.
 
-Each reads its options, asks the rooms below and hands what they say to a view.
+A command reads its options, calls the packages below, and passes their results to a view.
 """

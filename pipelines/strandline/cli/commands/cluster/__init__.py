@@ -1,1 +1,1 @@
-"""The commands of `kubectl strandline`: what the others are on a machine, asked of a cluster."""
+"""The commands of `kubectl strandline`: counterparts of the local commands for a cluster."""

@@ -1,4 +1,4 @@
-"""`kubectl strandline attempts` and `logs`: what the cluster keeps of attempts, and prints now."""
+"""`kubectl strandline attempts` and `logs`: the cluster's records of attempts, and their logs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from strandline.plan.errors import StrandlineError
 from strandline_api.names import name_attempt, select_pipeline
 from strandline_api.spec.pod_paths import VOLUME
 
-# The part before is there where a log has grown too long. It fails where there is none any more.
+# A log that grew too long has an earlier part. The command fails if the log is gone.
 _PRINT = 'for part in "$1.1" "$1"; do [ ! -f "$part" ] || cat "$part"; done; [ -f "$1" ]'
 _COLUMNS = ("attempt", "run", "trigger", "started (UTC)", "phase", "finished", "cause", "message")
 
@@ -53,8 +53,8 @@ _COLUMNS = ("attempt", "run", "trigger", "started (UTC)", "phase", "finished", "
 def list_attempts(pipeline: str, as_json: bool) -> None:
     """List the attempts that the cluster keeps, oldest first.
 
-    The columns are number, run, what started it, when, its phase, finished sources of all, its
-    cause where it ended badly, and a sentence. `attemptHistoryLimit` says how many are kept.
+    The columns are number, run, trigger, start, phase, finished sources of the total, cause of a
+    failure, and message. `attemptHistoryLimit` sets the number of attempts to keep.
     """
     session = open_session()
     found = session.find_pipeline(pipeline)
@@ -120,7 +120,7 @@ def _format_iso(time: float | None) -> str | None:
 )
 @take_pipeline
 @take_cluster
-@click.option("-f", "--follow", is_flag=True, help="Go on until the driver ends.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log until the driver ends.")
 @click.option(
     "--attempt", "number", type=click.IntRange(min=1), metavar="N", help="[default: the latest]"
 )
@@ -128,8 +128,8 @@ def _format_iso(time: float | None) -> str | None:
 def show_log(pipeline: str, follow: bool, number: int | None, start_timeout: float) -> int:
     """Print the driver's log.
 
-    Of an attempt whose pods are gone it is read from the volume, in a Job. Where that can't be
-    done, the last lines are printed that the attempt's status has kept.
+    If the attempt's pods are gone, a Job reads the log from the volume. If that fails, the command
+    prints the last lines from the attempt's status.
     """
     session = open_session(start_timeout)
     found = session.find_pipeline(pipeline)
@@ -146,7 +146,7 @@ def show_log(pipeline: str, follow: bool, number: int | None, start_timeout: flo
 
 
 def _show_kept(session: ClusterSession, pipeline: ClusterPipeline, number: int) -> int:
-    """Show the whole log from the volume, or else its last lines from the status."""
+    """Show the complete log from the volume, or its last lines from the status."""
     name = name_attempt(pipeline.name, number)
     status = read_cluster_attempt(session.kubectl.get(ATTEMPTS, name)).status
     if status.log_file:
@@ -165,7 +165,7 @@ def _show_kept(session: ClusterSession, pipeline: ClusterPipeline, number: int) 
 
 
 def _print_file(session: ClusterSession, pipeline: ClusterPipeline, name: str) -> str | None:
-    """Print a log from the volume; return why that can't be done, or None where it was."""
+    """Print a log from the volume; return the reason for a failure, or None."""
     path = f"{VOLUME}/{pipeline.namespace}/{pipeline.name}/{name}"
     words = ["/bin/sh", "-c", _PRINT, "logs", path]
     order = CommandOrder("logs", ClaimUse.COPY, words)

@@ -1,6 +1,6 @@
-"""Commands that need the volume: the machine's own, called in a Job beside it.
+"""Commands that need the volume: a Job next to the volume runs the local command.
 
-Each takes the options of the command that it is, so that a slip is found before a pod is made.
+Each command takes the options of the local one, so mistakes are found before a pod is created.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from strandline.cli.views.format import format_bytes
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.pod_paths import CONFIG, MANIFEST, VOLUME
 
-# The commands, with what they do to the volume.
+# The commands, with their use of the volume.
 USES = {
     ("plan",): ClaimUse.READ,
     ("verify",): ClaimUse.READ,
@@ -50,7 +50,7 @@ USES = {
     ("ledger", "move-outputs"): ClaimUse.WRITE,
     ("ledger", "own-outputs"): ClaimUse.WRITE,
 }
-# Known on a cluster, or of files that would be left in the pod.
+# Options that the cluster determines, or that name files inside the pod.
 _LEFT_OUT = frozenset(
     {"file", "files", "settings", "volume", "ask", "once", "to", "form", "metrics", "sample"}
 )
@@ -58,11 +58,11 @@ _PAGE = "out"
 
 
 def make_claim_command(path: tuple[str, ...], shown: tuple[str, ...] = ()) -> click.Command:
-    """Make the command of a cluster for one of a machine.
+    """Create the cluster's counterpart of a local command.
 
     Args:
-        path: its words, as in `USES`.
-        shown: the words by which it is called here, where they are others.
+        path: words of the local command, as in `USES`.
+        shown: words of the cluster's command, if they differ.
     """
     own = find_command(path)
     called = " ".join(shown or path)
@@ -81,10 +81,10 @@ def make_claim_command(path: tuple[str, ...], shown: tuple[str, ...] = ()) -> cl
 
 
 def find_command(path: Sequence[str]) -> click.Command:
-    """Return a command of this machine by its words."""
+    """Return a local command by its words."""
 
     def enter(group: click.Command, name: str) -> click.Command:
-        assert isinstance(group, click.Group)  # by the table
+        assert isinstance(group, click.Group)  # guaranteed by the table
         found = group.get_command(click.Context(group), name)
         assert found is not None
         return found
@@ -95,15 +95,15 @@ def find_command(path: Sequence[str]) -> click.Command:
 def render_words(
     own: click.Command, values: dict[str, Any], given: frozenset[str]
 ) -> tuple[list[str], list[str]]:
-    """Render what a command was given as the words that mean it.
+    """Render parsed parameters as arguments of a command line.
 
     Args:
         own: the command.
-        values: of its parameters, by name.
-        given: names of those that were given.
+        values: values of the parameters, by name.
+        given: names of parameters from the command line.
 
     Returns:
-        Its options, and its arguments after the file.
+        Options, and arguments after the file.
     """
     options: list[str] = []
     arguments: list[str] = []
@@ -129,7 +129,7 @@ def _list_params(own: click.Command) -> list[Any]:
 
 
 def _free(param: click.Parameter) -> click.Parameter:
-    """Return a parameter that only checks: what it does to the process is for the other one."""
+    """Return a parameter without its callback, which must only run in the Job."""
     freed = copy.copy(param)
     freed.callback = None
     return freed

@@ -41,9 +41,9 @@ from strandline_api.names import SUBDOMAIN
 def copy_files(what: str, folder: Path, start_timeout: float) -> None:
     """Copy outputs or artifacts into FOLDER.
 
-    PATH is `output` or something in it, `latest` for what the latest publication holds, or another
-    path in the pipeline's folder on the volume. The content of a folder is copied into FOLDER.
-    Outputs at a URL are not on a claim: copy them with that store's own tools.
+    PATH is `output` or a path below it, `latest` for the content of the latest publication, or
+    another path in the pipeline's folder on the volume. The content of a folder is copied into
+    FOLDER. Outputs at a URL are not on a claim: copy them with the tools of that store.
     """
     name, _, path = what.partition(":")
     if not path or not SUBDOMAIN.fullmatch(name):
@@ -64,7 +64,8 @@ def copy_files(what: str, folder: Path, start_timeout: float) -> None:
 def _copy(
     session: ClusterSession, pipeline: ClusterPipeline, volumes: Volumes, source: str, folder: Path
 ) -> str:
-    # A log is no place for files: the pod waits, and they are read by a second command in it.
+    # Files can't go through a log, so the pod sleeps while a second command in the pod reads the
+    # files.
     order = CommandOrder("cp", ClaimUse.COPY, ["sleep", str(COPY_SECONDS)])
     with opened_job(session, pipeline, order, volumes) as (_, pod):
         words = ["exec", f"pod/{pod}", "-c", CONTAINER, "--", *render_tar(source)]
@@ -79,9 +80,9 @@ def _copy(
 
 
 def _unpack(output: IO[bytes], folder: Path) -> tuple[int, bool]:
-    """Unpack an archive as it comes; return how many files it had, and whether it was broken.
+    """Unpack an archive as it arrives; return the number of files, and whether it was broken.
 
-    Nothing is written outside of the folder, whatever the archive says.
+    No file is written outside of the folder, whatever names the archive contains.
     """
     count = 0
     try:

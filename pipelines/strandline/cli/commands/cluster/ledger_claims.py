@@ -1,4 +1,4 @@
-"""`kubectl strandline claims`: volumes of ledgers, and those that deleted pipelines have left."""
+"""`kubectl strandline claims`: volumes of ledgers, including those of deleted pipelines."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ _COLUMNS = ("namespace", "claim", "pipeline", "size", "created", "state")
     ),
 )
 @click.option("--deleted", is_flag=True, help="Only claims that no pipeline uses any more.")
-@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Of all namespaces.")
-@click.option("--names", is_flag=True, help="Print names alone, as `kubectl delete` takes them.")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="List all namespaces.")
+@click.option("--names", is_flag=True, help="Print only names, in the form for `kubectl delete`.")
 @take_cluster
 @take_json
 def list_claims(*, deleted: bool, everywhere: bool, names: bool, as_json: bool) -> None:
     """List the claims that were made for ledgers.
 
-    The columns are namespace, claim, pipeline, size, time of creation, and state: `in use`, or
-    `pipeline deleted` with the pods that mount the claim still. A claim outlives its pipeline so
-    that the pipeline can come back; deleting the claim deletes ledger, logs, and the outputs on it.
+    The columns are namespace, claim, pipeline, size, creation time, and state: `in use`, or
+    `pipeline deleted` with the pods that still mount the claim. A claim outlives its pipeline so
+    that the pipeline can be restored; deleting the claim deletes the ledger, the logs, and the
+    outputs on it.
     """
     if names and (everywhere or as_json):
         msg = "--names excludes --all-namespaces and --json"

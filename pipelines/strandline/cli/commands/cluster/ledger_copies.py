@@ -1,6 +1,6 @@
-"""`kubectl strandline ledger backup` and `restore`: a ledger's copy, kept on this machine.
+"""`kubectl strandline ledger backup` and `restore`: copies of a ledger on this machine.
 
-A pod's log is no place for a file, so the Job waits, and a second command in its pod reads or
+Files can't go through a pod's log, so the Job sleeps while a second command in its pod reads or
 writes the copy.
 """
 
@@ -52,9 +52,9 @@ _WHERE = (f"{CONFIG}/{MANIFEST}", "--volume", VOLUME)
 )
 @take_start
 def back_up(pipeline: str, to: Path, start_timeout: float) -> None:
-    """Copy the ledger to one file here, also while the pipeline runs.
+    """Copy the ledger to one local file, also while the pipeline runs.
 
-    It is `strandline ledger backup`, in a Job that mounts the ledger's volume.
+    Runs `strandline ledger backup` in a Job that mounts the ledger's volume.
     """
     session = open_session(start_timeout)
     found = session.find_pipeline(pipeline)
@@ -82,10 +82,10 @@ def back_up(pipeline: str, to: Path, start_timeout: float) -> None:
 )
 @take_start
 def restore(pipeline: str, source: Path, start_timeout: float) -> int:
-    """Replace the ledger with a copy from here.
+    """Replace the ledger with a local copy.
 
-    It is `strandline ledger restore`, in a Job that mounts the ledger's volume. Refused while an
-    attempt is under way: `suspend` the pipeline first, and `resume` it afterwards.
+    Runs `strandline ledger restore` in a Job that mounts the ledger's volume. Refused while an
+    attempt is in progress: `suspend` the pipeline first, and `resume` it afterwards.
     """
     session = open_session(start_timeout)
     found = session.find_pipeline(pipeline)
@@ -105,7 +105,7 @@ def _execute(
     target: IO[bytes],
     source: IO[bytes] | None = None,
 ) -> int:
-    """Run a command in the pod of a Job, and return its exit code."""
+    """Run a command in a Job's pod, and return the exit code."""
     volumes = find_volumes(session, pipeline)
     order = CommandOrder(words[2], use, ["sleep", str(COPY_SECONDS)])
     with opened_job(session, pipeline, order, volumes) as (_, pod):

@@ -1,4 +1,4 @@
-"""`kubectl strandline`: the commands of a cluster by name, each loaded when it is called."""
+"""`kubectl strandline`: the commands for a cluster by name, each loaded when called."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROOMS = {
     "cp": "copying:copy_files",
     "claims": "ledger_claims:list_claims",
 }
-# Commands whose answer is a file, by the words of the machine's own.
+# Commands that transfer files, by the words of the local command.
 _OF_FILES = {
     ("ledger", "backup"): "ledger_copies:back_up",
     ("ledger", "restore"): "ledger_copies:restore",
@@ -41,11 +41,11 @@ class ClusterCommands(Program):
     """The commands of the tables above."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return their names, in the order of the overview."""
+        """Return the names of the commands, in the order of the overview."""
         return [*_ROOMS, *_ON_CLAIMS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Return the command of a name, loaded; None where there is none."""
+        """Return the loaded command, or None if the name is unknown."""
         if cmd_name in _ON_CLAIMS:
             return _make(_ON_CLAIMS[cmd_name], (cmd_name,))
         if cmd_name not in _ROOMS:
@@ -54,8 +54,8 @@ class ClusterCommands(Program):
 
 
 def _make(path: tuple[str, ...], shown: tuple[str, ...]) -> click.Command:
-    """Make the command of a path, or the group of all that begin with it."""
-    # The import loads the machine's commands, which most of the others here do without.
+    """Create the command of a path, or a group of all commands below the path."""
+    # This import loads the local commands, which most commands of this plugin do not need.
     from strandline.cli.commands.cluster.claims import (  # noqa: PLC0415
         USES,
         find_command,
@@ -79,7 +79,7 @@ def _make(path: tuple[str, ...], shown: tuple[str, ...]) -> click.Command:
 @click.version_option(package_name="strandline", message="%(prog)s %(version)s")
 @take_cluster
 def plugin() -> None:
-    """Look at pipelines on a cluster and act on them, through your own kubectl.
+    """Inspect and control pipelines on a cluster, through your own kubectl.
 
-    NAME is that of a CurationPipeline. What needs its volume runs in a Job beside it.
+    NAME is the name of a CurationPipeline. Commands that need its volume run in a Job.
     """

@@ -1,4 +1,4 @@
-"""`kubectl strandline retry`, `cancel`, `suspend`, `resume` and `wait`: what needs no volume."""
+"""`kubectl strandline retry`, `cancel`, `suspend`, `resume` and `wait`, which need no volume."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class RunNotEndedError(StrandlineError):
 @take_pipeline
 @take_cluster
 def retry(pipeline: str) -> None:
-    """Ask for an attempt now, beside all budgets.
+    """Request an attempt now, outside all retry budgets.
 
-    As the annotation `strandline.dev/retry` does: after a cancellation, after retries are used up,
-    or in front of a wait that is too long. Refused while an attempt is under way.
+    Sets the annotation `strandline.dev/retry`: use it after a cancellation, after all retries are
+    used up, or to skip a long wait. Refused while an attempt is in progress.
     """
     _ask_for_run(pipeline, ask_retry)
 
@@ -42,9 +42,9 @@ def retry(pipeline: str) -> None:
 @take_pipeline
 @take_cluster
 def cancel(pipeline: str) -> None:
-    """End the run; what is finished is kept.
+    """End the run; finished sources are kept.
 
-    As the annotation `strandline.dev/cancel` does. No attempt follows until one is asked for.
+    Sets the annotation `strandline.dev/cancel`. No attempt follows until you request one.
     """
     _ask_for_run(pipeline, ask_cancel)
 
@@ -104,8 +104,9 @@ def _send(session: ClusterSession, name: str, request: ClusterRequest) -> None:
 def wait(pipeline: str, timeout: float | None) -> int:
     """Wait until the run has ended.
 
-    The exit code is 0 where it has succeeded, 75 where it is suspended, else that of the last
-    attempt's driver, or 1 where none is known or the time is over. How far it is goes to stderr.
+    The exit code is 0 if the run succeeded, and 75 if it is suspended. After a failure it is the
+    exit code of the last attempt's driver, or 1 if that is unknown or the timeout expires. Progress
+    goes to stderr.
     """
     session, shown = open_session(), ""
     begun = session.now()

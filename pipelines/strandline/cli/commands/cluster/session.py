@@ -1,4 +1,4 @@
-"""Options by which a cluster is found, and what asks it: here clock and kubectl enter."""
+"""Options that select a cluster, and the session for it. Clock and kubectl are set here."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ START_SECONDS = 300.0
 
 
 def _note(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
-    """Keep an option for kubectl; it may stand before the command's name or after it."""
+    """Store an option for kubectl; it may precede or follow the command's name."""
     if value is not None:
         ctx.meta.setdefault(_KEY, {})[option.opts[-1]] = value
 
 
 def take_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command with the options of its cluster, and `--debug`."""
+    """Add the options that select a cluster, and `--debug`."""
     for names, metavar, text in reversed(_OPTIONS):
         option = click.option(
             *names, metavar=metavar, help=text, expose_value=False, callback=_note
@@ -40,7 +40,7 @@ def take_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _check_name(_ctx: click.Context, _argument: click.Parameter, value: str) -> str:
     if not SUBDOMAIN.fullmatch(value):
-        msg = f"{value!r} is no name of a pipeline; `kubectl get cpipe` lists them"
+        msg = f"{value!r} is not a pipeline name; `kubectl get cpipe` lists them"
         raise click.BadParameter(msg)
     return value
 
@@ -52,12 +52,12 @@ take_start = click.option(
     default=START_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long the Job's pod may take to start.",
+    help="Maximum time for the Job's pod to start.",
 )
 
 
 def open_session(start_seconds: float = START_SECONDS) -> ClusterSession:
-    """Return what asks the cluster that the command line names."""
+    """Return a session with the cluster that the command line selects."""
     given: dict[str, str] = click.get_current_context().meta.get(_KEY, {})
     options = tuple(word for option in given.items() for word in option)
     return ClusterSession(Kubectl(options), time.time, time.sleep, _show, start_seconds)

@@ -1,1 +1,1 @@
-"""Commands about what runs have left: ledgers, outputs, publications."""
+"""Commands about results of runs: ledgers, outputs, publications."""

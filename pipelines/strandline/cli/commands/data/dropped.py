@@ -1,4 +1,4 @@
-"""`strandline dropped`: what stages would have dropped, by reason, with examples of each."""
+"""`strandline dropped`: rows marked for dropping, by reason, with examples."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _NOTHING_KEPT = (
 def dropped(
     file: Path, settings: tuple[str, ...], volume: Path, examples: int, as_json: bool
 ) -> None:
-    """Count what stages have marked, and show some.
+    """Count the rows that stages marked for dropping, and show examples.
 
-    Stages keep such rows where they have the parameter `reasonColumn`. All outputs of finished
-    sources are read; which rows are shown depends on their keys alone.
+    Stages with the parameter `reasonColumn` mark rows and keep them. The command reads all outputs
+    of finished sources; the examples depend only on the rows' keys.
     """
     plan = read_manifest(file, settings, volume=volume).plan
     columns = find_reason_columns(plan)

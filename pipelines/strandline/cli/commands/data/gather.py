@@ -1,4 +1,4 @@
-"""`strandline gather`: merge what stages gathered now, and publish what people read of it."""
+"""`strandline gather`: merge gathered statistics now, and publish the results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline.ledger.access.lease import OnChange
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.release.gatherer import gather_by_hand
 
-# Only a run looks at what the pipeline requires of it.
+# Only a run checks the pipeline's requirements for a publication.
 _BY_HAND = "it was gathered by hand, and a run looks at what the pipeline requires"
 
 
@@ -25,11 +25,11 @@ _BY_HAND = "it was gathered by hand, and a run looks at what the pipeline requir
 @take_volume
 @take_json
 def gather(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
-    """Merge what stages gathered and publish it.
+    """Merge gathered statistics and publish the results.
 
-    A run does so by itself; this is for one that was killed before it could. Refused while the
-    pipeline runs. Where nothing is new, nothing is published. Prints the folder of the latest
-    publication.
+    A run does this by itself; use this command after a run was killed before it could. Refused
+    while the pipeline runs. Without new statistics, nothing is published. Prints the folder of the
+    latest publication.
     """
     manifest = read_manifest(file, settings, volume=volume)
     spec = manifest.pipeline.spec

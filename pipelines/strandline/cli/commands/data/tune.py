@@ -38,7 +38,7 @@ _SOURCES, _ROWS = 20, 200_000
 )
 @take_manifest
 @take_volume
-@click.option("--stage", "name", required=True, metavar="NAME", help="The filter, by its name.")
+@click.option("--stage", "name", required=True, metavar="NAME", help="Name of the filter.")
 @click.option(
     "--at",
     "wanted",
@@ -50,8 +50,8 @@ _SOURCES, _ROWS = 20, 200_000
     "--sources",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"Run N sources up to the stage, though there are outputs with its marks; without those, "
-    f"it is {_SOURCES}.",
+    help=f"Run N sources up to the stage, even if outputs have its measures; without measures, "
+    f"{_SOURCES} sources run.",
 )
 @click.option(
     "--rows",
@@ -73,10 +73,10 @@ def tune(
     most_rows: int,
     as_json: bool,
 ) -> None:
-    """Count what the limits of a filter take, each and together.
+    """Count the rows that each limit of a filter drops, alone and together.
 
-    Measures are those that `mark: true` has left in the outputs; without them some sources are run
-    up to the stage, here and now. Limits are those of the file; `--set` tries out others.
+    The measures come from outputs that were written with `mark: true`. Without them, the command
+    runs some sources up to the stage. Limits come from FILE; use `--set` to try others.
     """
     plan = read_manifest(file, settings, volume=volume).plan
     position, stage = find_filter(plan, name)

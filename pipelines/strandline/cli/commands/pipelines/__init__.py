@@ -1,1 +1,1 @@
-"""Commands about a pipeline and the machine it would run on; none of them runs it."""
+"""Commands about a pipeline and its machine, without running the pipeline."""

@@ -38,11 +38,11 @@ _ANY = 1_000_000  # letters of a line without a limit
 def doctor(
     file: Path | None, settings: tuple[str, ...], volume: Path, quick: bool, as_json: bool
 ) -> int:
-    """Check machine, volume and ledgers; say what to do.
+    """Check machine, volume and ledgers, and print advice.
 
-    With FILE also whether the machine is large enough for the pipeline and its output can be
-    written. Things are tried in folders of their own, which are removed, and a small pipeline is
-    run on a local Ray. Exit code 73 says that the volume is the problem, 1 that something else is.
+    With FILE, the command also checks whether the machine is large enough for the pipeline, and
+    whether its output is writable. Tests use temporary folders, and a small pipeline runs on a
+    local Ray. The exit code is 73 for problems of the volume, and 1 for other problems.
     """
     if file is None and settings:
         msg = "--set changes a pipeline, so it needs FILE"
@@ -59,7 +59,7 @@ def doctor(
 
 
 def describe_findings(findings: Sequence[Finding], width: int | None = None) -> Iterator[str]:
-    """Yield the findings as lines, each advice below what it is about, and how many are bad."""
+    """Yield the findings as lines, each followed by its advice, and the number of problems."""
     rows = [(each.level.value, each.name, escape_text(each.found)) for each in findings]
     for line, finding in zip(align(rows, 3, width), findings, strict=True):
         yield line

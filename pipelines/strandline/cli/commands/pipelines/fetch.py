@@ -1,4 +1,4 @@
-"""`strandline fetch-code`: what a pod's init container runs before Ray starts in the pod."""
+"""`strandline fetch-code`: run by a pod's init container before Ray starts in the pod."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from strandline_api.spec.code import Code
 @click.argument("wanted", metavar="JSON")
 @click.option("--into", "folder", type=click.Path(path_type=Path), required=True)
 def fetch(wanted: str, folder: Path) -> None:
-    """Fetch what JSON, the `spec.code` of a pipeline, brings into a folder."""
+    """Fetch the code that JSON, the `spec.code` of a pipeline, names into a folder."""
     with leaving_message():
         fetch_code(_read(wanted), folder, lambda line: click.echo(line, err=True))
 
 
 def _read(wanted: str) -> Code:
-    """Return what an operator asks for.
+    """Return the code that an operator requests.
 
-    Fields of a later one are ignored, as those of its pipelines.
+    Unknown fields are ignored, because the operator may be newer.
     """
     try:
         written = json.loads(wanted)

@@ -13,7 +13,7 @@ import yaml
 from strandline.cli.app.options import show_examples
 from strandline.cli.app.program import add_debug
 
-# Each kind's inputs by default; Python's own sources are on every machine.
+# Default inputs of each kind. Python's own sources exist on every machine.
 DEFAULT_INPUTS = {
     "documents": "data/**/*",
     "code": "{stdlib}/json/**/*.py",
@@ -21,7 +21,7 @@ DEFAULT_INPUTS = {
     "jsonl": "data/**/*.jsonl",
     "parquet": "data/**/*.parquet",
 }
-_LONGEST_NAME = 40  # short enough for the names of pods that are made of it
+_LONGEST_NAME = 40  # short enough for names of pods derived from the pipeline's name
 
 
 @click.command(
@@ -51,8 +51,8 @@ _LONGEST_NAME = 40  # short enough for the names of pods that are made of it
 def init(kind: str, inputs: tuple[str, ...], path: Path) -> None:
     """Write a first pipeline file for a KIND of input.
 
-    KIND is `documents`, `code`, `images`, `jsonl` or `parquet`. The file is commented
-    and runs as it is; change what does not fit, and ask `strandline validate`.
+    KIND is `documents`, `code`, `images`, `jsonl` or `parquet`. The file is commented and runs as
+    it is. Adapt it, then check it with `strandline validate`.
     """
     text = render_template(kind, inputs or (DEFAULT_INPUTS[kind],), path)
     try:
@@ -68,11 +68,11 @@ def init(kind: str, inputs: tuple[str, ...], path: Path) -> None:
 
 
 def render_template(kind: str, inputs: tuple[str, ...], path: Path) -> str:
-    """Render the template of a kind of input as the text of a pipeline file.
+    """Render the template for a kind of input as a pipeline file.
 
     Args:
         inputs: globs or URLs.
-        path: of the file to be, which gives the pipeline its name.
+        path: path of the new file; its stem becomes the pipeline's name.
     """
     template = files(__package__).joinpath("templates", f"{kind}.yaml").read_text(encoding="utf-8")
     values = {

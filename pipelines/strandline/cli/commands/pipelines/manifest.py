@@ -1,4 +1,4 @@
-"""`strandline validate`, `plan` and `describe`: what a manifest means, before anything runs."""
+"""`strandline validate`, `plan` and `describe`: previews of a manifest before a run."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def validate(
 ) -> int:
     """Check FILES: YAML, fields, stages, parameters, packages.
 
-    Everything that is wrong with a pipeline is listed at once, each with its path in the file; of
-    several pipelines also whether each can be run after those that it names and reads.
+    All problems of a pipeline are listed at once, each with its path in the file. For several
+    pipelines, the command also checks that each can run after the pipelines that it names or reads.
     """
     try:
         targets = order_targets(list_targets(files, settings, is_strict=True), None)
@@ -117,8 +117,8 @@ def validate(
     "--sample",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Ask models for N rows, and estimate requests, tokens and cost of a whole run. What they "
-    "answer is kept for it.",
+    help="Send N rows to models, and estimate requests, tokens and cost of a whole run. The run "
+    "reuses the answers.",
 )
 @take_json
 def plan(
@@ -130,14 +130,14 @@ def plan(
     sample: int | None,
     as_json: bool,
 ) -> None:
-    """Show what a run of FILES would do, and do nothing.
+    """Show what a run of FILES would do, without running anything.
 
-    Stages with their shape and resources, where one task may become several, the fingerprint,
-    where the output goes, and what the ledger on the volume has finished already. Where sources
-    share storage, --list shows their groups, and how evenly these spread over workers; the first
-    thousands are listed in any case, to see whether most become one group. --list also shows what
-    the source leaves out, and where a kill would cost much. --sample alone does something: it asks
-    models for a few rows. Several pipelines are shown in the order in which they run.
+    The plan shows the stages with shape, resources and fan-out, the fingerprint, the location of
+    the output, and the sources that the ledger already lists as finished. If sources share storage,
+    --list shows their groups and the balance among workers; the first thousands of sources are
+    always listed, to find out whether most form one group. --list also shows the inputs that the
+    source leaves out, and the costs of a kill. Only --sample has side effects: it sends a few rows
+    to models. Several pipelines are shown in the order in which they run.
     """
     targets = order_targets(list_targets(files, settings), volume)
     others, changing = [target.pipeline for target in targets], set[str]()
@@ -158,14 +158,14 @@ def plan(
 
 
 def _mark_outdated(facts: PlanFacts, pipeline: CurationPipeline, changing: set[str]) -> PlanFacts:
-    """Return facts with the pipelines before it that change, and note whether it changes too.
+    """Add the changing pipelines that this one depends on, and record if this one changes.
 
     Args:
-        changing: pipelines that change, or come after one that does.
+        changing: pipelines that change, or depend on one that changes.
     """
     before = tuple(name for name in pipeline.spec.predecessors if name in changing)
     has_finished = facts.ledger is not None and facts.ledger.counts["finished"] > 0
-    # `Continue` leaves finished sources as they are.
+    # `Continue` leaves finished sources unchanged.
     is_changed = has_finished and facts.ledger is not None and bool(facts.ledger.changes)
     if before or (is_changed and facts.on_change is not OnChange.CONTINUE):
         changing.add(facts.plan.name)
@@ -188,9 +188,9 @@ def _plan_one(manifest: Manifest, volume: Path, workers: int | None, *, lists: b
 @take_volume
 @take_json
 def describe(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
-    """Print FILE with every default filled in.
+    """Print FILE with all defaults, including defaults of stage parameters.
 
-    Those of the stages' parameters too; the output is a manifest that means the same.
+    The output is an equivalent manifest.
     """
     document = fill_in(read_manifest(file, settings, volume=volume))
     if as_json:
@@ -268,7 +268,7 @@ def _estimate_worst(store: Store, folder: PipelineFolder) -> WorstKill | None:
 
 
 def _list_weights(store: Store) -> Iterator[tuple[str, float, int]]:
-    """Yield of the first finished sources the key, the seconds that are known, and the bytes."""
+    """Yield key, known seconds, and bytes of the first finished sources."""
     for _, _, record in islice(store.list_records(), SOURCES_WEIGHED):
         seconds = sum(effort.seconds or 0.0 for effort in record.efforts)
         yield record.key, seconds, sum(output.size for output in record.data)

@@ -1,7 +1,7 @@
-"""`strandline preflight`: what a Job runs before a Ray cluster is made for a pipeline.
+"""`strandline preflight`: run by a Job before a Ray cluster is created for a pipeline.
 
-It finds what `validate` finds, in the image and with the code of the run. Fields that this image
-does not know are no mistakes of a pipeline that an API server has taken, as for a driver.
+The command makes the same checks as `validate`, in the run's image and with its code. As in a
+driver, unknown fields are allowed: the API server accepted them, so the image is merely older.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strandline.run.manifest.manifest import read_manifest
 @click.command("preflight", hidden=True)
 @click.argument("document", metavar="JSON")
 def preflight(document: str) -> None:
-    """Check JSON, a pipeline as its driver would be given it: fields, stages, parameters."""
+    """Check JSON, a pipeline in the form for a driver: fields, stages, parameters."""
     with leaving_message(), TemporaryDirectory() as folder:
         path = Path(folder) / "pipeline.yaml"
         path.write_text(document, encoding="utf-8")

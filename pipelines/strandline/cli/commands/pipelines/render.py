@@ -1,7 +1,7 @@
-"""`strandline render`: what an attempt of a pipeline would be made of on a cluster.
+"""`strandline render`: the objects that an attempt of a pipeline would create on a cluster.
 
-Manifests are the operator's, and neither side imports the other: so its program is run, which the
-same distribution has.
+The operator renders manifests, and neither package imports the other, so this command runs the
+operator's program from the same distribution.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _OPERATOR = "strandline_operator"
     "--on-demand",
     multiple=True,
     metavar="NAME",
-    help="'head' or a worker group, as after it has left spot nodes. May be repeated.",
+    help="'head' or a worker group to render on on-demand nodes; repeatable.",
 )
 def render(file: str, on_demand: tuple[str, ...]) -> int:
-    """Print what an attempt of FILE is made of on Kubernetes.
+    """Print the objects of an attempt of FILE on Kubernetes.
 
-    The objects are printed as YAML, and no cluster is asked. They are those of the operator's
-    defaults, or of STRANDLINE_ variables as its pod has them.
+    The objects are printed as YAML, without contacting a cluster. They reflect the operator's
+    defaults, or the STRANDLINE_ variables of the operator's pod if you set them here.
     """
     if find_spec(_OPERATOR) is None:
-        click.echo("strandline: this installation is without the operator, which renders", err=True)
+        click.echo("strandline: this installation lacks the operator, which renders", err=True)
         return ExitCode.APPLICATION_ERROR
     words = [word for name in on_demand for word in ("--on-demand", name)]
     command = [sys.executable, "-m", f"{_OPERATOR}.commands.manifests", *words, "--", file]

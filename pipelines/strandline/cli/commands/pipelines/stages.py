@@ -1,4 +1,4 @@
-"""`strandline stages`: what may stand behind `use:`."""
+"""`strandline stages`: the stages available for `use:`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from strandline.plan.stages.registry import (
 def stages(name: str | None, as_json: bool) -> None:
     """List the stages, or show NAME with its parameters.
 
-    NAME may be `module:Class` for a stage of your own.
+    For your own stage, NAME is `module:Class`.
     """
     if name is None:
         known, problems = read_stages()

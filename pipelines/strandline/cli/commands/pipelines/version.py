@@ -21,7 +21,7 @@ _PARTS = ("ray", "lmdb", "pyarrow", "pydantic")
 def show_version(as_json: bool) -> None:
     """Print the version.
 
-    With --json those of Python and of the libraries that matter too.
+    With --json, also print the versions of Python and the main libraries.
     """
     own = _find_version("strandline")
     if not as_json:

@@ -1,1 +1,1 @@
-"""Commands that start a run, end it, or tell how it goes."""
+"""Commands that start, stop, or monitor a run."""

@@ -1,4 +1,4 @@
-"""`strandline attempts`: the chain of attempts, and all that is known of one of them."""
+"""`strandline attempts`: the attempts of a pipeline, and the details of one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 class UnknownAttemptError(StrandlineError):
-    """There is no record of an attempt of that number."""
+    """No attempt with that number is recorded."""
 
     exit_code = ExitCode.BAD_SPEC
 
@@ -67,8 +67,8 @@ def attempts() -> None:
 def list_attempts(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
     """List the attempts, oldest first.
 
-    The columns are number, run, what started it, when and for how long it ran, how many sources it
-    finished, its cause where it ended badly, and a sentence.
+    The columns are number, run, trigger, start, duration, finished sources, cause of a failure, and
+    message.
     """
     folder = _locate(file, settings, volume)
     views = [view_attempt(folder, record, time.time()) for record in read_chain(folder)]
@@ -91,10 +91,10 @@ def list_attempts(file: Path, settings: tuple[str, ...], volume: Path, as_json: 
 def show_attempt(
     file: Path, settings: tuple[str, ...], number: int, volume: Path, as_json: bool
 ) -> None:
-    """Show all that is known of attempt N.
+    """Show all details of attempt N.
 
-    What came before it, what was seen of its end and by whom, its process, and what it published;
-    and why sources failed in it that have not been tried since.
+    The details are its predecessor, the evidence of its end and the witness, its process, its
+    publications, and the reasons of failed sources that have not been retried since.
     """
     folder = _locate(file, settings, volume)
     record = read_record(folder, number)
@@ -116,7 +116,7 @@ def _locate(file: Path, settings: tuple[str, ...], volume: Path) -> PipelineFold
 
 
 def _list_publications(folder: PipelineFolder, attempt: int) -> list[str]:
-    """Return the complete ones, oldest first."""
+    """Return the complete publications, oldest first."""
     identities = [
         identity for identity in list_publication_ids(folder) if identity.attempt == attempt
     ]
@@ -126,14 +126,14 @@ def _list_publications(folder: PipelineFolder, attempt: int) -> list[str]:
 
 
 def _group_failures(folder: PipelineFolder, attempt: int) -> tuple[FailureGroup, ...]:
-    """Return why sources failed that did so in an attempt last; none where that can't be read."""
+    """Return reasons of sources that last failed in an attempt; empty without a ledger."""
     # The import loads Arrow, which a list of attempts does without.
     from strandline.cli.app.ledger_access import looking  # noqa: PLC0415
 
     try:
         with looking(folder) as store:
             return group_failures(list_failures(store, attempt))
-    except (LedgerError, VolumeError):  # the facts of the attempt stand in its own folder
+    except (LedgerError, VolumeError):  # other facts of the attempt come from its own folder
         return ()
 
 

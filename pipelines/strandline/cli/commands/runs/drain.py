@@ -1,6 +1,6 @@
-"""`strandline drain`: asks from outside what SIGTERM asks; a pod's `preStop` calls it.
+"""`strandline drain`: stops a run from outside as SIGTERM does; used in a pod's `preStop`.
 
-It must be there at once, so it loads no stage, no Ray and no Arrow.
+The command must start fast, so it loads no stage, no Ray and no Arrow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strandline.run.supervise.drain import DrainError, choose, look, wait_for
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import Process, find_process, read_boot_id
 
-# Beyond the grace period, in which the processes end: force is used, and its end is written down.
+# Time after the grace period in which processes are killed and the end is recorded.
 SPARE_SECONDS = 10.0
 
 
@@ -48,10 +48,10 @@ def drain(
     timeout: float | None,
     is_now: bool,
 ) -> None:
-    """Ask the run of FILE on this machine to stop.
+    """Stop the run of FILE on this machine.
 
-    As after Ctrl-C, work in flight is finished and kept, and no further attempt follows. It may be
-    asked any number of times. Where nothing runs there is nothing to do: the exit code is 0.
+    As after Ctrl-C, work in flight is finished and kept, and no further attempt follows. Repeating
+    the command is harmless. If nothing is running, the exit code is 0.
     """
     pipeline = read_pipeline(file, settings).pipeline
     metadata = pipeline.metadata
@@ -77,7 +77,7 @@ def _ask(process: Process, *, is_now: bool) -> bool:
     """Send the signal; False where the process is gone meanwhile."""
     try:
         os.kill(process.pid, signal.SIGTERM)
-        if is_now:  # together they are more than one request
+        if is_now:  # the two signals count as separate requests
             os.kill(process.pid, signal.SIGINT)
     except ProcessLookupError:
         return False

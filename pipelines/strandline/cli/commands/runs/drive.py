@@ -62,12 +62,12 @@ INTERVAL = 2.0
 
 
 class ProgressFile:
-    """Keeps the file up to date.
+    """Keeps the progress file up to date.
 
     Args:
-        path: of the file; its folder may not be there yet.
-        now: seconds from any fixed point.
-        clock: seconds since the epoch.
+        path: path of the file; its folder may not exist yet.
+        now: clock in seconds from any fixed point.
+        clock: clock in seconds since the epoch.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ProgressFile:
         self._leaving: dict[str, int] = {}
 
     def report(self, progress: RunProgress) -> None:
-        """Write, where it is time to."""
+        """Write the progress if an update is due."""
         now, leaving = self._now(), dict(progress.leaving)
         # A wait for a node to be left ends at once with this.
         if now < self._due and leaving == self._leaving:
@@ -97,9 +97,9 @@ class ProgressFile:
         show_whole(self._path, json.dumps(content).encode())
 
 
-# So long before force may be used the process leaves, whatever it is doing.
+# Seconds before the end of the grace period at which the process leaves unconditionally.
 LAST_SECONDS = 2.0
-PARENT_SECONDS = 0.5  # from one look at the parent to the next
+PARENT_SECONDS = 0.5  # between two checks of the parent
 
 
 @click.command("drive", hidden=True)
@@ -112,10 +112,10 @@ PARENT_SECONDS = 0.5  # from one look at the parent to the next
 @click.option("--dead-letters", "dead_letters")
 @take_json
 def drive(**options: Any) -> int:  # noqa: ANN401 - the options
-    """Make one attempt in this very process, and others after it where the parent asks for that."""
+    """Make one attempt in this process, and further ones if the parent requests them."""
     orders, ahead = find_orders(os.environ), os.environ.pop(AHEAD, None)
     forks = os.environ.pop(FORKS, None) is not None
-    # To share a Ray takes its library, which is slow to load.
+    # Sharing a Ray needs its library, which is slow to load.
     is_on_ray = ahead is not None or (orders is not None and not forks)
     with ending_orphans() as end_orphans:
         with keeping_started(SHARED if is_on_ray else FORKED):
@@ -126,16 +126,16 @@ def drive(**options: Any) -> int:  # noqa: ANN401 - the options
                     break
                 made = make_attempt(_parse(arguments))
         if made.engine in ON_ONE_MACHINE:
-            end_orphans()  # Python would wait for some of them
+            end_orphans()  # otherwise Python would wait for some orphans
     _prepare_end(made.engine)
     return made.code
 
 
 def _ask(orders: Orders, engine: str) -> list[str] | None:
-    """Put the variables of the next attempt in place, and return its arguments; None: none comes.
+    """Set the variables of the next attempt, and return its arguments, or None if none follows.
 
     Args:
-        engine: of the one before, which the next one may have as well.
+        engine: engine of the previous attempt, which the next one may share.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()  # a reader that sees the end of the work must have read all output before
@@ -148,18 +148,18 @@ def _ask(orders: Orders, engine: str) -> list[str] | None:
 
 
 def _parse(arguments: list[str]) -> DriverRequest:
-    """Return what arguments of this command mean."""
+    """Parse arguments of this command."""
     here = click.get_current_context()
     return DriverRequest(**drive.make_context(here.info_name, arguments, parent=here.parent).params)
 
 
 class MadeAttempt(NamedTuple):
-    """An attempt that was made.
+    """A finished attempt.
 
     Attributes:
-        engine: that made it.
+        engine: engine of the attempt.
         code: the exit code.
-        may_go_on: this process may make another one, at another pipeline.
+        may_go_on: whether this process may make another attempt, for another pipeline.
     """
 
     engine: str
@@ -168,7 +168,7 @@ class MadeAttempt(NamedTuple):
 
 
 def make_attempt(options: DriverRequest) -> MadeAttempt:
-    """Make an attempt that the command line asks for, and tell people of it."""
+    """Make the attempt that the command line requests, and report it."""
     remember_file(click.get_current_context(), options.file)
     reporter = create_reporter(is_json=options.as_json)
     parent, read_on = _find_parent(), prepare_reading_on(os.environ)
@@ -185,10 +185,10 @@ def make_attempt(options: DriverRequest) -> MadeAttempt:
         def report(progress: RunProgress) -> None:
             written.report(progress)
             if reporter.report(progress):
-                interruption.arm()  # Ray puts its own handler in place when it starts
+                interruption.arm()  # Ray replaces the handlers when it starts
 
         config = _make_config(options, manifest, parent)
-        # Stages print, and so does Ray; stdout is for what this command has to say.
+        # Stages and Ray print too; stdout is reserved for this command's own output.
         printing = redirect_stdout(sys.stderr)
         with (
             _watching(parent, read_on, interruption.ask),
@@ -198,12 +198,12 @@ def make_attempt(options: DriverRequest) -> MadeAttempt:
         ):
             try:
                 outcome = run_attempt(config, interruption.is_asked, report)
-            except SystemExit as error:  # Ray's answer to SIGTERM while it starts
+            except SystemExit as error:  # Ray raises it on SIGTERM during its start
                 atexit.register(_leave_at_once)
                 raise StoppedAtOnceError from error
     details = read_details(folder, outcome.attempt, is_packable=manifest.plan.is_packable)
     reporter.close(outcome, details)
-    # A driver that was asked to stop is about to be ended, though this attempt was done by then.
+    # After a request to stop, the driver must end even if this attempt was complete by then.
     may_go_on = outcome.code == ExitCode.COMPLETE and not interruption.is_asked()
     return MadeAttempt(config.engine, int(outcome.code), may_go_on)
 
@@ -227,7 +227,7 @@ def _make_config(options: DriverRequest, manifest: Manifest, parent: int | None)
         after=Cause(options.after) if options.after else None,
         parent=parent,
         stall=None if works_in_driver(options.engine) else spec.deadlines.stall_seconds,
-        # An operator has a limit of its own, until this process runs.
+        # On a cluster, the operator limits the time before this process runs.
         wait=None if manifest.is_stored else spec.deadlines.pre_running_seconds,
     )
 
@@ -236,7 +236,7 @@ def _plan_delivery(manifest: Manifest, volume: Path) -> Callable[[LedgerSession]
     publishing = manifest.pipeline.spec.publish
     if publishing is None or publishing.to is None:
         return None
-    # A card reads what reports do, which most runs have no use for.
+    # A card needs the modules of reports, which most runs do not need.
     from strandline.cli.card.delivery import plan_delivery  # noqa: PLC0415
     from strandline.run.release.push.pushing import PushClock  # noqa: PLC0415
 
@@ -245,8 +245,8 @@ def _plan_delivery(manifest: Manifest, volume: Path) -> Callable[[LedgerSession]
 
 
 def _prepare_end(engine: str) -> None:
-    """Have Python not look through all that it gives back at its end, 0.3 s with Ray loaded."""
-    # stages of such an engine write out by that look what they left open
+    """Skip Python's final garbage collection, which takes 0.3 s with Ray loaded."""
+    # Stages that run in the driver need that collection: it flushes files that they left open.
     if not works_in_driver(engine):
         gc.freeze()
 
@@ -261,11 +261,11 @@ def _find_parent() -> int | None:
 def _watching(
     parent: int | None, read_on: Callable[[], None], ask: Callable[[], None]
 ) -> Iterator[None]:
-    """Ask to stop when the parent is gone: no other could ask any more.
+    """Stop this process when the parent is gone, because no other process could stop it.
 
-    Nor does it read any more what this process prints.
+    The parent also no longer reads this process' output.
 
-    In a thread of its own, since a stage may keep this one busy.
+    The check runs in a thread, because a stage may block the main thread.
     """
     over = threading.Event()
 
@@ -300,7 +300,7 @@ def _leave_after(grace: float, note: Callable[[], None]) -> None:
 
 
 def _leave_at_once() -> None:
-    """End the process ahead of Ray: its half would crash in one of seven such ends."""
+    """End the process before Ray can: in one of seven cases, Ray's own exit would crash."""
     with suppress(OSError, ValueError):  # no reader is left
         sys.stdout.flush()
         sys.stderr.flush()
@@ -308,7 +308,7 @@ def _leave_at_once() -> None:
 
 
 def _note_leaving(folder: PipelineFolder, parent: int | None) -> None:
-    """Write down what a parent would, where there is none any more, or it looks like a crash."""
+    """Record the end if the parent is gone; otherwise the end would look like a crash."""
     own = find_process(os.getpid())
     if parent is not None and os.getppid() != parent and own is not None:
         with suppress(VolumeError):

@@ -43,10 +43,9 @@ _LISTINGS = {
 def failures(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
     """Show why sources and rows failed, by stage and error.
 
-    Rows that failed alone are dead letters. What raised an error is named by its line of code.
-    Each reason has the number of its sources, or rows, and one of them as an example. A source that
-    was finished since has failed no more; one in quarantine is shown with the reason that put it
-    there.
+    Rows that failed alone are dead letters. An error's origin is shown as a line of code. Each
+    reason has the number of its sources or rows, and one example. Sources that finished since then
+    are not shown; a source in quarantine is shown with the reason of its quarantine.
     """
     metadata = read_pipeline(file, settings).pipeline.metadata
     folder = PipelineFolder.of(volume, metadata.namespace, metadata.name)

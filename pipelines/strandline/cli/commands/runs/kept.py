@@ -1,4 +1,4 @@
-"""`strandline kept`: what stages with `keep` have kept, what it saves, and what is pruned."""
+"""`strandline kept`: outputs kept by stages with `keep`, the saved work, and pruning."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOTHING = "nothing is kept; write `keep: true` on a stage"
 
 @click.group("kept")
 def kept() -> None:
-    """Show and prune what stages with `keep` have kept."""
+    """Show and prune the outputs of stages with `keep`."""
 
 
 @kept.command("list", epilog=show_examples("strandline kept list pipeline.yaml --json"))
@@ -47,7 +47,7 @@ def kept() -> None:
 @take_volume
 @take_json
 def list_kept(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
-    """Say how much is kept of each stage, and the work that it saves."""
+    """Show the size of each stage's kept output, and the work that it saves."""
     manifest = read_manifest(file, settings, volume=volume)
     plan = manifest.plan
     folder = locate(plan, volume)
@@ -75,8 +75,12 @@ def list_kept(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool
 )
 @take_manifest
 @take_volume
-@click.option("--older-than", metavar="DURATION", help="Such as 30d; 0s takes all.")
-@click.option("--at-most", metavar="SIZE", help="Such as 200Gi; what saves least goes first.")
+@click.option("--older-than", metavar="DURATION", help="Minimum age, such as 30d; 0s removes all.")
+@click.option(
+    "--at-most",
+    metavar="SIZE",
+    help="Maximum size, such as 200Gi; least useful first.",
+)
 @click.option("--stage", "stages", multiple=True, help="Only of this stage; may be repeated.")
 def prune(
     file: Path,
@@ -86,12 +90,12 @@ def prune(
     at_most: str | None,
     stages: tuple[str, ...],
 ) -> None:
-    """Remove what is kept of sources that were last worked on before a time, or beyond a size.
+    """Remove kept outputs of sources that are older than a duration, or beyond a size.
 
-    Outputs stay as they are. Refused while the pipeline runs.
+    Final outputs stay. Refused while the pipeline runs.
     """
     if (older_than is None) == (at_most is None) or (stages and older_than is None):
-        raise click.UsageError("say --older-than, with --stage perhaps, or --at-most")
+        raise click.UsageError("use --older-than, optionally with --stage, or --at-most")
     try:
         age = None if older_than is None else _read_age(older_than)
         limit = None if at_most is None else parse_memory(at_most)
@@ -121,14 +125,14 @@ def _read_age(text: str) -> float:
 
 
 def _find_first(folder: PipelineFolder, time: float) -> float:
-    """Return the first attempt that began at a time or later; infinity where none did."""
+    """Return the number of the first attempt started at or after a time, or infinity."""
     return min(
         (each.number for each in read_chain(folder) if each.started >= time), default=math.inf
     )
 
 
 def _measure_saved(plan: PipelinePlan, folder: PipelineFolder) -> dict[str, float]:
-    """Return the seconds that are saved for a source which goes on behind each stage."""
+    """Return the seconds saved for a source that continues after each stage."""
     seconds, saved, total = measure_stages(folder), dict[str, float](), 0.0
     for stage in plan.stages:
         total += seconds.get(stage.name, 0.0)

@@ -1,7 +1,7 @@
-"""`strandline leave`: a worker's pod tells the driver that it is going; its `preStop` calls it.
+"""`strandline leave`: reports a worker's end to the driver; used in a worker pod's `preStop`.
 
-It must be there at once, so it loads no stage, no Ray and no Arrow. Whatever comes of it, the pod
-ends, so it never fails.
+The command must start fast, so it loads no stage, no Ray and no Arrow. It never fails, because the
+pod ends in any case.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from strandline_api.outcome.reader_token import HEADER, NOTICE_TOKEN_VARIABLE
 SPARE_SECONDS = 3.0
 PAUSE_SECONDS = 0.5
 _ANSWER_SECONDS = 6.0
-# A head whose node is gone accepts no connection; a busy one accepts and answers late.
+# A head on a lost node accepts no connection; a busy head accepts one and answers late.
 _CONNECT_SECONDS = 6.0
-# Where KubeRay tells a worker of its head, the surest first.
+# Variables in which KubeRay passes the head's address to a worker, the most reliable first.
 _HEADS = ("FQ_RAY_IP", "RAY_IP", "RAY_ADDRESS")
 
 Ask = Callable[[float], int | None]
@@ -45,16 +45,16 @@ Ask = Callable[[float], int | None]
 @click.option("--driver", metavar="HOST", help="The driver's host.  [default: the Ray head's]")
 @click.option("--node", metavar="ADDRESS", help="Which node.  [default: this one]")
 @click.option(
-    "--why", default="its pod is ended", show_default=True, help="A few words for people."
+    "--why", default="its pod is ended", show_default=True, help="Reason, shown to people."
 )
-@click.option("--wait", "waits", is_flag=True, help="Return when nothing of the run is left here.")
+@click.option("--wait", "waits", is_flag=True, help="Return when the run has left this node.")
 def leave(
     port: int, seconds: float, driver: str | None, node: str | None, why: str, waits: bool
 ) -> None:
-    """Tell a run's driver that this Ray node is going.
+    """Report to a run's driver that this Ray node is going away.
 
-    The driver gives the node no new work, lets end what can, and takes its data away. The exit code
-    is 0 whatever comes of it; the token is read from STRANDLINE_NOTICE_TOKEN.
+    The driver sends no new work to the node, lets calls finish if time allows, and moves the node's
+    data. The exit code is always 0; the token is read from STRANDLINE_NOTICE_TOKEN.
     """
     host = driver or find_head(os.environ)
     token = os.environ.get(NOTICE_TOKEN_VARIABLE, "")
@@ -71,7 +71,7 @@ def leave(
 
 
 def find_head(environment: Mapping[str, str]) -> str | None:
-    """Return the host of the Ray head, as a worker's pod is told of it."""
+    """Return the host of the Ray head from a worker's environment, or None."""
     for name in _HEADS:
         host = environment.get(name, "").rpartition("://")[2].strip()
         host = host if name != "RAY_ADDRESS" else host.rpartition(":")[0].strip("[]")
@@ -88,12 +88,12 @@ def wait_until_left(
     *,
     waits: bool,
 ) -> bool:
-    """Ask until nothing is pending, no answer comes, or time is up; return whether nothing is.
+    """Ask until nothing is pending, the driver is silent, or time is up; return True if idle.
 
     Args:
-        ask: tells the driver of the seconds that are left; gives what is pending, None where it
-            does not answer, or takes no notices.
-        waits: ask more than once.
+        ask: reports the remaining seconds to the driver, and returns the pending work, or None if
+            the driver does not answer or accepts no notices.
+        waits: whether to ask repeatedly.
     """
     end = now() + seconds
     while True:
@@ -106,7 +106,7 @@ def wait_until_left(
 
 
 def post(host: str, port: int, token: str, notice: Mapping[str, object]) -> int | None:
-    """Tell a driver; return what it has pending, None where it does not say or is gone."""
+    """Send a notice to a driver; return the pending work, or None without a valid answer."""
     connection = http.client.HTTPConnection(host, port, timeout=_CONNECT_SECONDS)
     try:
         connection.connect()
@@ -120,7 +120,7 @@ def post(host: str, port: int, token: str, notice: Mapping[str, object]) -> int 
         content = json.loads(response.read(4096))
         return int(content["pending"]) if response.status == http.client.OK else None
     except TimeoutError:
-        return 1  # a busy head; it is asked again as long as there is time
+        return 1  # a busy head; retry while there is time
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         return None
     finally:
@@ -128,11 +128,11 @@ def post(host: str, port: int, token: str, notice: Mapping[str, object]) -> int 
 
 
 def _find_own_address(host: str, port: int) -> str:
-    """Return the address from which the driver's host is reached, which is a pod's own."""
+    """Return the local address of a route to the driver's host; in a pod, the pod's address."""
     try:
         kind, form, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, form, protocol) as probe:
-            probe.connect(address)  # sends nothing
+            probe.connect(address)  # a datagram socket sends nothing here
             return str(probe.getsockname()[0])
     except OSError:
         return ""

@@ -1,4 +1,4 @@
-"""What the ledger adds to an attempt's outcome, for its summary."""
+"""Facts from the ledger for the summary of an attempt."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ COUNTED_AT_MOST = 100_000
 def read_details(
     folder: PipelineFolder | None, attempt: int, *, is_packable: bool = False
 ) -> Details:
-    """Return what was quarantined in `attempt`, and what lies in the output, if soon known.
+    """Return the sources quarantined in `attempt`, and the output's size if it is quick to count.
 
     Args:
-        folder: of the pipeline; None: there is no ledger, and nothing to add.
+        folder: folder of the pipeline; None without a ledger.
         is_packable: see `PipelinePlan.is_packable`.
     """
     if folder is None:
@@ -38,7 +38,7 @@ def read_details(
                 group_failures(map(view_quarantined, quarantined)),
                 is_packable,
             )
-    except (LedgerError, VolumeError):  # the attempt has ended well; its summary must not fail it
+    except (LedgerError, VolumeError):  # a successful attempt must not fail because of its summary
         return Details()
 
 

@@ -39,12 +39,12 @@ from strandline_api.objects.pipeline import CurationPipeline
     help="File to write; `-` for standard output.",
 )
 def report(files: tuple[Path, ...], settings: tuple[str, ...], volume: Path, out: Path) -> None:
-    """Write a page that shows the run of FILES.
+    """Write an HTML page that shows the run of FILES.
 
-    Its attempts with their causes, sources by state, throughput of each stage, failures,
-    statistics, and what `latest` is. It is one file of HTML that needs no network, and may be made
-    while the run goes on. Several pipelines are on one page, in the order in which they run; those
-    that are well are folded.
+    The page has attempts with their causes, sources by state, throughput of each stage, failures,
+    statistics, and the latest publication. It is one file that needs no network, and can be written
+    during a run. Several pipelines share one page, in the order in which they run; successful ones
+    are collapsed.
     """
     targets = order_targets(list_targets(files, settings), None)
     others = [target.pipeline for target in targets]

@@ -1,4 +1,4 @@
-"""`strandline retry`: one more attempt by hand, which uses up nothing of what the policy allows."""
+"""`strandline retry`: one additional attempt by hand, outside the retry policy's limits."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from strandline_api.status.enums import Trigger
     "--dead-letters",
     "dead_letters",
     is_flag=True,
-    help="Work on nothing but the rows that are dead letters, and join what comes of them to the "
-    "outputs of their sources.",
+    help="Process only rows that are dead letters, and add the results to the outputs of their "
+    "sources.",
 )
 @take_json
 def retry(
@@ -55,12 +55,12 @@ def retry(
     dead_letters: bool,
     as_json: bool,
 ) -> int:
-    """Make one attempt at FILE now, whatever its `retry` says.
+    """Make one attempt at FILE now, regardless of its `retry` policy.
 
-    It goes on where the last attempt stopped, and none follows it. Refused while the pipeline
-    runs. With `--dead-letters` it is one attempt for each stage that has some, the last stage
-    first; rows that fail again stay dead letters. Its exit code is about the whole data set, so
-    sources that failed before count as well.
+    The attempt continues where the last one stopped, and no further attempt follows. Refused while
+    the pipeline runs. With `--dead-letters`, the command makes one attempt for each stage with dead
+    letters, the last stage first; rows that fail again remain dead letters. The exit code covers
+    the whole data set, so earlier failures count as well.
     """
     request = DriverRequest(file, settings, volume, engine, address, workers, after, as_json)
     announcer = create_announcer(is_json=as_json)
@@ -89,8 +89,8 @@ def _retry_dead_letters(stages: Sequence[str], driver: DriverProcess, announcer:
         ended = driver.attempt(Trigger.MANUAL)
         announcer.attempt_ended(ended)
         code = ended.outcome.exit_code
-        # Where an attempt has counted its sources, another code than 0 is about the whole data set,
-        # and keeps no dead letter of another stage from its try.
+        # Continue after an attempt that counted its sources: its nonzero code covers the whole data
+        # set, and must not keep other stages' dead letters from being retried.
         if ended.outcome.sources == SourceCounts() or code == ExitCode.INTERRUPTED:
             break
     return code

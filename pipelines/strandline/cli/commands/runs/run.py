@@ -1,4 +1,4 @@
-"""`strandline run`: attempts one after another, each a process of its own.
+"""`strandline run`: consecutive attempts, each in its own process.
 
 This process stays small: it loads no stage, no Ray and no Arrow.
 """
@@ -55,20 +55,20 @@ if TYPE_CHECKING:
 @take_volume
 @take_engine
 @click.option(
-    "--no-supervise", "is_single", is_flag=True, help="Make one attempt and say how it ended."
+    "--no-supervise", "is_single", is_flag=True, help="Make one attempt and report its end."
 )
 @click.option(
     "--serve",
     "port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="Answer /progress, /metrics and, for a while after the end, /outcome; one attempt only.",
+    help="Serve /progress, /metrics and, for a while after the end, /outcome; one attempt only.",
 )
 @click.option(
     "--missing",
     "repairs",
     is_flag=True,
-    help="First set back finished sources of which outputs are missing or hurt, as `repair` does.",
+    help="First reset finished sources with missing or damaged outputs, as `repair` does.",
 )
 @take_json
 def run(
@@ -84,14 +84,14 @@ def run(
     repairs: bool,
     as_json: bool,
 ) -> int:
-    """Run the pipelines in FILES, or go on where they stopped.
+    """Run the pipelines in FILES, or continue where they stopped.
 
-    Sources that are finished are never worked on again. When an attempt ends badly, the next one
-    is made as the pipeline's `retry` says. Ctrl-C lets work in flight finish and keeps it; run the
-    same command again to go on.
+    Finished sources are never processed again. After a failed attempt, the pipeline's `retry`
+    policy decides about the next one. Ctrl-C lets work in flight finish and keeps it; run the same
+    command again to continue.
 
-    Several pipelines run one after another, each when those that its `after` names, or that it
-    reads, have completed. FILE#NAME is one pipeline of a file with several.
+    Several pipelines run one after another: each starts when the pipelines that its `after` names,
+    or that it reads, are complete. FILE#NAME selects one pipeline from a file with several.
     """
     announcer = create_announcer(is_json=as_json)
     if port is not None and not is_single:
@@ -110,9 +110,9 @@ def run(
 
     if len(targets) == 1:
         return run_target(targets[0].file)
-    # Between two pipelines a request is heard, too.
+    # Requests to stop must also work between two pipelines.
     with listening(stop, shares_terminal=False):
-        # Changes that a user's code makes to a process would stay for the pipelines after it.
+        # User code may change a process, and later pipelines must not inherit the changes.
         if address or not all(can_share_driver(each.pipeline.spec, engine) for each in targets):
             return run_in_order(targets, run_target, announcer, stop.is_asked)
         with retaining_driver() as others:
@@ -126,16 +126,16 @@ def run_in_order(
     announcer: Announcer,
     is_asked: Callable[[], bool],
 ) -> int:
-    """Run pipelines one after another; one that fails keeps those from running that need it.
+    """Run pipelines in order; if one fails, skip the pipelines that need it.
 
     Args:
-        targets: in an order in which they can run.
-        run_target: runs one to its end, and returns the exit code.
-        announcer: is told which one runs, and which does not.
-        is_asked: whether all is to stop; the one under way may end in any way.
+        targets: pipelines in an order in which they can run.
+        run_target: runs one pipeline to its end, and returns the exit code.
+        announcer: receives the pipelines that run or are skipped.
+        is_asked: returns whether to stop; the current pipeline may end in any way.
 
     Returns:
-        The first exit code that is not 0; 75 where a request to stop has kept one from running.
+        The first nonzero exit code; 75 if a request to stop kept a pipeline from running.
     """
     first, failed = int(ExitCode.COMPLETE), set[str]()
     for target in targets:
@@ -188,11 +188,11 @@ def _run_pipeline(
 
 @contextmanager
 def _serving(port: int | None) -> Iterator[AttemptServer | None]:
-    """Serve progress as long as the block runs; None where it is not asked for."""
+    """Serve progress while the block runs; yield None without a port."""
     if port is None:
         yield None
         return
-    from strandline.run.supervise.status_server import AttemptServer  # noqa: PLC0415 - few attempts are asked
+    from strandline.run.supervise.status_server import AttemptServer  # noqa: PLC0415 - most attempts do not serve
 
     try:
         names = (VARIABLE, READER_VARIABLE, NOTICE_VARIABLE)
@@ -207,7 +207,7 @@ def _serving(port: int | None) -> Iterator[AttemptServer | None]:
 
 
 def _take_notices(folder: PipelineFolder, driver: DriverProcess) -> NoticeBoard:
-    """Return what hands notices to the driver; of this node's own end it is asked to stop."""
+    """Return a board that passes notices to the driver, and stops the driver if this node ends."""
     file = NoticeFile(folder.notices)
     file.clear()
     return NoticeBoard(file, driver.stop.ask, time.monotonic, is_own_address)

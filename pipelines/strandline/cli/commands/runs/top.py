@@ -1,4 +1,4 @@
-"""`strandline top`: a run at this moment, drawn anew until the user ends it."""
+"""`strandline top`: the current state of a run, refreshed until the user quits."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from strandline_api.outcome.reader_token import HEADER, derive_token
 
 INTERVAL = 1.0
 ANSWER_SECONDS = 5.0
-# So many failures, and so many quarantined sources, are looked through for news; more of them are
-# only counted.
+# Limit for failures and quarantined sources that are searched for new ones; the rest is only
+# counted.
 LOOKED_THROUGH = 10_000
-WIDTH = 120  # where there is no terminal to ask
+WIDTH = 120  # without a terminal
 
 
 class NoDriverError(StrandlineError):
@@ -55,11 +55,11 @@ class NoDriverError(StrandlineError):
 )
 @take_manifest
 @take_volume
-@click.option("--once", is_flag=True, help="Print it once; so it is where there is no terminal.")
+@click.option("--once", is_flag=True, help="Print once; the default without a terminal.")
 @click.option(
     "--ask",
     metavar="HOST:PORT",
-    help="Ask a driver that serves there (`run --serve`) instead of looking at the volume.",
+    help="Read from a driver that serves there (`run --serve`) instead of the volume.",
 )
 @click.option(
     "--attempt-uid",
@@ -75,10 +75,10 @@ def top(
     ask: str | None,
     attempt_uid: str,
 ) -> None:
-    """Show a run at this moment, until q or Ctrl-C.
+    """Show the current state of a run, until q or Ctrl-C.
 
-    For each stage its rate, how busy its workers are, what waits, and which one sets the pace; the
-    sources by state; and what failed lately.
+    The view shows rate, utilisation and queue of each stage, the bottleneck, the sources by state,
+    and recent failures.
     """
     metadata = read_pipeline(file, settings).pipeline.metadata
     name = f"{metadata.namespace}/{metadata.name}"
@@ -98,7 +98,7 @@ def top(
 def look_at_volume(
     name: str, folder: PipelineFolder, recent: RecentFailures, now: float
 ) -> TopFacts:
-    """Return what the newest attempt's driver says, and what the ledger does."""
+    """Return the facts from the newest attempt's driver and from the ledger."""
     record = find_last(folder)
     if record is None:
         return TopFacts(name)
@@ -120,13 +120,13 @@ def look_at_volume(
 
 
 def ask_driver(name: str, host: str, attempt_uid: str, _now: float) -> TopFacts:
-    """Return what a driver answers.
+    """Return the facts from a driver.
 
     Args:
-        attempt_uid: of the object of its attempt; empty: it has none.
+        attempt_uid: uid of the CurationAttempt; empty outside of a cluster.
 
     Raises:
-        NoDriverError: it does not.
+        NoDriverError: the driver does not answer.
     """
     headers = {HEADER: derive_token(attempt_uid)} if attempt_uid else {}
     request = urllib.request.Request(f"http://{host}/progress", headers=headers)
@@ -158,13 +158,13 @@ def _watch(console: Console, look: Callable[[float], TopFacts]) -> None:
 
 @contextmanager
 def _reading_keys() -> Iterator[Callable[[float], str]]:
-    """Provide what waits so many seconds for a key; keys are not shown meanwhile."""
+    """Provide a function that waits some seconds for a key, and turn off echo meanwhile."""
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
 
     def read_key(seconds: float) -> str:
         ready, _, _ = select.select([keyboard], [], [], seconds)
-        # A keyboard that is gone is no reason to go on for ever.
+        # An end of input means that the keyboard is gone, so quit instead of looping forever.
         return (sys.stdin.read(1) or "q") if ready else ""
 
     try:

@@ -1,1 +1,1 @@
-"""Commands about a ledger and the sources in it."""
+"""Commands about a ledger and its sources."""

@@ -1,6 +1,6 @@
-"""`strandline ledger stats`, `sources` and `export`: what is finished, what is not, and why.
+"""`strandline ledger stats`, `sources` and `export`: states of sources, with reasons of failures.
 
-These only read. Commands that change or copy the ledger have modules of their own.
+These commands only read. Commands that change or copy the ledger have modules of their own.
 """
 
 from __future__ import annotations
@@ -36,16 +36,18 @@ from strandline.ledger.store.rows import list_efforts, list_rows
 from strandline.ledger.store.store import Store
 from strandline.run.manifest.manifest import read_manifest
 
-COUNTED_AT_MOST = 100_000  # finished sources of which files and rows are counted in a second
+COUNTED_AT_MOST = 100_000  # more finished sources take longer than a second to count
 
 take_state = click.option(
-    "--state", type=click.Choice([state.value for state in SourceState]), help="Only sources in it."
+    "--state",
+    type=click.Choice([state.value for state in SourceState]),
+    help="Only sources in this state.",
 )
 
 
 @click.group("ledger")
 def ledger() -> None:
-    """Look into a ledger, and repair what it says."""
+    """Inspect a ledger, and repair it."""
 
 
 ledger.add_command(quarantine)
@@ -93,7 +95,7 @@ def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) ->
 
 
 def _count_output(store: Store) -> dict[str, int | None]:
-    """Count files and rows of finished sources; None for a large ledger, which would take long."""
+    """Count files and rows of finished sources; None for a large ledger, to save time."""
     if store.count()["finished"] > COUNTED_AT_MOST:
         return {"files": None, "rows": None, "deadLetters": None}
     counts = count_finished(store)
@@ -157,8 +159,8 @@ def sources(
 @click.option(
     "--metrics",
     type=click.Path(path_type=Path),
-    help="Instead, write what each stage did for each finished source to this Parquet file; kept "
-    "where the pipeline says `checkpoint.sourceMetrics: true`.",
+    help="Write metrics of each stage and finished source to this Parquet file instead; "
+    "needs `checkpoint.sourceMetrics: true` in the pipeline.",
 )
 def export(
     file: Path,
@@ -169,7 +171,7 @@ def export(
     form: str | None,
     metrics: Path | None,
 ) -> None:
-    """Write every source with its outputs as JSON lines or Parquet."""
+    """Write every source with its outputs as JSON Lines or Parquet."""
     if metrics is not None and (state or to or form):
         raise click.UsageError("--metrics goes with none of --state, --to and --format")
     is_parquet = form == "parquet" or (form is None and to is not None and to.suffix == ".parquet")

@@ -1,4 +1,4 @@
-"""`strandline ledger backup` and `restore`: copies of a ledger, also while a run writes it."""
+"""`strandline ledger backup` and `restore`: copies of a ledger, even during a run."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _BLOCK = 1 << 20
 def back_up(file: Path, settings: tuple[str, ...], volume: Path, to: Path) -> None:
     """Copy the ledger to one file, also while the pipeline runs.
 
-    The copy is one committed state: it has each source either finished or not. Copy outputs and
-    the pipeline's folder `shards` afterwards, if they must survive the volume too.
+    The copy is one committed state, in which each source is either finished or not. If the outputs
+    and the pipeline's folder `shards` must survive the volume too, copy them afterwards.
     """
     folder = locate(read_manifest(file, settings, volume=volume).plan, volume)
     if to.absolute().parent.resolve() == folder.ledger.resolve():
@@ -73,9 +73,9 @@ def restore(
 ) -> None:
     """Replace the ledger with a copy.
 
-    Every record of the copy is read first, and the replaced ledger is kept in the folder
-    `ledger-replaced` beside it. Sources that were finished after the copy was made are done again.
-    Run `repair` next: outputs may have changed since. Refused while the pipeline runs.
+    The command reads every record of the copy first, and keeps the replaced ledger next to it in
+    the folder `ledger-replaced`. Sources that finished after the copy was made are done again. Run
+    `repair` next: outputs may have changed since. Refused while the pipeline runs.
     """
     plan = read_manifest(file, settings, volume=volume).plan
     with click.open_file(str(source), "rb") as content:

@@ -1,6 +1,6 @@
-"""`strandline ledger move-outputs` and `own-outputs`: the place and the owner of outputs.
+"""`strandline ledger move-outputs` and `own-outputs`: location and owner of outputs.
 
-A move is believed once it is proved; a place is taken from another at a user's word.
+A move must be proved by the files; `own-outputs` takes a location over without proof.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ from strandline_api.outcome.exit_codes import ExitCode
 def move_outputs(
     file: Path, settings: tuple[str, ...], volume: Path, no_bytes: bool, as_json: bool
 ) -> int:
-    """Tell the ledger that you have moved the outputs.
+    """Record in the ledger that you have moved the outputs.
 
-    Move or copy the files first, and have FILE name the new place. It is looked at as `verify` does
-    it; where all is there, the next run goes on with it. Otherwise the ledger stays as it is, and
-    the exit code is 65. Refused while the pipeline runs, and where FILE has changed otherwise too.
+    Move or copy the files first, and set the new location in FILE. The command checks the files as
+    `verify` does; if they are complete, the next run continues there. Otherwise the ledger stays
+    unchanged, and the exit code is 65. Refused while the pipeline runs, and if FILE has other
+    changes.
     """
     plan = read_manifest(file, settings, volume=volume).plan
     moved = move(plan, locate(plan, volume), reads_bytes=not no_bytes)
@@ -56,10 +57,10 @@ def move_outputs(
 @take_volume
 @take_json
 def own_outputs(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
-    """Take the outputs' place over from another ledger.
+    """Take over the location of the outputs from another ledger.
 
-    For a ledger that was begun anew where a former one has written, and that one is gone for good:
-    were it to run again, it would be refused. What lies there is overwritten source by source.
+    Use it if a lost ledger wrote outputs there, and this ledger was started to replace it. If the
+    lost ledger ran again, it would be refused. Existing files are overwritten source by source.
     Refused while the pipeline runs.
     """
     plan = read_manifest(file, settings, volume=volume).plan

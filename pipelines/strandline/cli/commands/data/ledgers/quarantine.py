@@ -22,7 +22,7 @@ NOTHING = "nothing is quarantined"
 
 @click.group("quarantine")
 def quarantine() -> None:
-    """See which sources are no longer tried, and release them."""
+    """List the sources that are no longer tried, and release them."""
 
 
 @quarantine.command(
@@ -34,8 +34,8 @@ def quarantine() -> None:
 def list_quarantined(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
     """List the sources in quarantine and why.
 
-    The columns are the number of attempts in which it failed, the last of them, and its key with
-    cause, stage and message; without a stage, a process died over it.
+    The columns are the number of failed attempts, the last of them, and the source's key with
+    cause, stage and message. A missing stage means that the source crashed a process.
     """
     with looking(locate(read_manifest(file, settings, volume=volume).plan, volume)) as store:
         is_empty = True
@@ -52,7 +52,7 @@ def list_quarantined(file: Path, settings: tuple[str, ...], volume: Path, as_jso
 @take_manifest
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
 @take_volume
-@click.option("--all", "all_of_them", is_flag=True, help="All that are in quarantine.")
+@click.option("--all", "all_of_them", is_flag=True, help="Release all sources in quarantine.")
 @take_json
 def release(
     file: Path,
@@ -64,11 +64,11 @@ def release(
 ) -> None:
     """Take sources out of quarantine.
 
-    The next attempt tries them as if they had never failed. KEY is a source's key, as `list` shows
-    it. Refused while the pipeline runs; where a KEY is not in quarantine, none is released.
+    The next attempt tries them as if they had never failed. KEY is a source's key as shown by
+    `list`. Refused while the pipeline runs; if any KEY is not in quarantine, no source is released.
     """
     if bool(keys) == all_of_them:
-        msg = "name the keys to release, or say --all" if not keys else "--all excludes keys"
+        msg = "name the keys to release, or use --all" if not keys else "--all excludes keys"
         raise click.UsageError(msg)
     folder = locate(read_manifest(file, settings, volume=volume).plan, volume)
     released = release_sources(folder, None if all_of_them else keys)

@@ -1,4 +1,4 @@
-"""`strandline repair`: what is missing or hurt is done again by the next run."""
+"""`strandline repair`: lets the next run redo missing or damaged outputs."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ SHOWN = 20
 )
 @take_manifest
 @take_volume
-@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only show the planned repairs.")
 @take_json
 def repair(
     file: Path, settings: tuple[str, ...], volume: Path, dry_run: bool, as_json: bool
 ) -> None:
-    """Have the next run do again what is missing or hurt.
+    """Reset missing or damaged results, so that the next run redoes them.
 
-    What `verify` finds wrong is set back: sources whose outputs, or what stages gathered of them,
-    are missing or have other bytes are tried again; files that no finished source names are
+    The command corrects the problems that `verify` finds. Sources are tried again if their outputs
+    or gathered statistics are missing or have other bytes. Files that no finished source names are
     removed. Refused while the pipeline runs.
     """
     plan = read_manifest(file, settings, volume=volume).plan
@@ -58,7 +58,7 @@ def _render(damage: Damage, *, is_trial: bool) -> dict[str, object]:
 
 
 def describe(damage: Damage, *, is_trial: bool) -> list[str]:
-    """Describe as lines what is done, or would be; only the first sources are named."""
+    """Describe the repairs as lines, done or planned; name only the first sources."""
     if not any(damage):
         return ["nothing to repair"]
     lines = []

@@ -49,8 +49,8 @@ def check(
 ) -> int:
     """Prove that output and ledger agree.
 
-    All files are there with the bytes that were written, nothing else is, nothing twice. So is what
-    stages have gathered. What was found wrong is listed, and the exit code is 65.
+    All files must exist with the written bytes, without extra files or duplicates. The same holds
+    for gathered statistics. The command lists all problems, and the exit code is then 65.
     """
     plan = read_manifest(file, settings, volume=volume).plan
     outputs = open_outputs(locate_output(plan, volume))
@@ -75,7 +75,7 @@ def check(
 
 
 def _refuse_move(store: Store, location: OutputRoot) -> None:
-    """Refuse outputs that lie elsewhere: they prove nothing about this ledger."""
+    """Reject outputs at another location: they prove nothing about this ledger."""
     if find_move(store, location) is not None:
         msg = (
             f"the outputs of this ledger are at {name_old(store, location)}, but the pipeline says "
@@ -85,9 +85,9 @@ def _refuse_move(store: Store, location: OutputRoot) -> None:
 
 
 def find_difference(location: str, outputs: OutputStore) -> str | None:
-    """Return why files of Parquet don't open as one data set everywhere; None where they do.
+    """Return why some readers can't open the Parquet files as one data set, or None.
 
-    Their bytes are what was written, so it is a note: some mean to have it so.
+    The files are as written, and differences may be intended, so this is only a note.
     """
     first: tuple[str, pa.Schema] | None = None
     names = (name for name, _ in outputs.list_names() if name.endswith(".parquet"))

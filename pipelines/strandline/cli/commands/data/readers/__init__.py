@@ -1,1 +1,1 @@
-"""Commands about what readers of a data set get: its card, the latest publication, a push."""
+"""Commands for readers of a data set: its card, the latest publication, a push."""

@@ -1,4 +1,4 @@
-"""`strandline card`: what is in a data set and how it came about, beside its files."""
+"""`strandline card`: a README about contents and origin of a data set, next to its files."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def card(
     license_id: str | None,
     title: str | None,
 ) -> None:
-    """Write the data set's card beside its files.
+    """Write the data set's card next to its files.
 
-    Source, stages and parameters, what was kept and dropped, statistics, and whose run it was. Its
-    head tells Hugging Face's `datasets` which files to load. A card that is there is replaced.
+    The card has source, stages, parameters, kept and dropped rows, statistics, and the run. The
+    front matter lists the files that Hugging Face's `datasets` loads. An existing card is replaced.
     """
     manifest = read_manifest(file, settings, volume=volume)
     plan = manifest.plan

@@ -1,4 +1,4 @@
-"""`strandline latest`: which publication readers are to take, and choosing another."""
+"""`strandline latest`: the publication for readers, and the choice of another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.storage.volume.published import Publication
 
 
 class NothingPublishedError(StrandlineError):
-    """There is nothing that `latest` could lead to."""
+    """The pipeline has no publication."""
 
 
 @click.command(
@@ -40,13 +40,13 @@ class NothingPublishedError(StrandlineError):
     metavar="NAME",
     help="Choose a publication, such as 0003/p0007; it stays `latest` until --unset.",
 )
-@click.option("--unset", is_flag=True, help="Take the choice back: the newest is `latest` again.")
+@click.option("--unset", is_flag=True, help="Undo the choice: the newest is `latest` again.")
 @take_json
 def latest(file: Path, volume: Path, chosen: str | None, unset: bool, as_json: bool) -> None:
     """Print the folder of the latest publication.
 
-    It is the one that was chosen with --set, else the one the link `latest` leads to, else the
-    newest that is complete. Where there is none, the exit code is 1.
+    The command uses the publication chosen with --set, or the target of the link `latest`, or the
+    newest complete one. If the pipeline has no publication, the exit code is 1.
     """
     if unset and chosen is not None:
         msg = "--set and --unset exclude each other"

@@ -1,4 +1,4 @@
-"""`strandline push`: a data set goes to its readers in one piece."""
+"""`strandline push`: deliver a data set to its readers in one step."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from strandline.run.release.push.pushing import push as hand_over
     "--take-over",
     "takes_over",
     is_flag=True,
-    help="Replace what another ledger of this pipeline, gone for good, has pushed there.",
+    help="Replace a push of this pipeline from a ledger that no longer exists.",
 )
 @take_json
 def push(
@@ -56,12 +56,12 @@ def push(
     takes_over: bool,
     as_json: bool,
 ) -> None:
-    """Hand a complete run's files to their readers.
+    """Deliver a complete run's files to their readers.
 
-    In one piece, with card and manifest: readers see all of it or nothing. Each file is compared
-    with the ledger's digest as it is read. Where this very data set is there already, nothing is
-    done. A push that was killed goes on where it was. Refused while the pipeline runs, and where
-    its last run has not come to its end.
+    Files, card and manifest appear in one step: readers see the whole data set or nothing. Each
+    file is compared with the ledger's digest while it is read. If the target already has this data
+    set, nothing is done. A killed push continues where it stopped. Refused while the pipeline runs,
+    and if its last run is incomplete.
     """
     manifest = read_manifest(file, settings, volume=volume)
     plan, metadata = manifest.plan, manifest.pipeline.metadata
