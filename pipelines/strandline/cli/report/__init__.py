@@ -1,4 +1,4 @@
-"""A run as one page of HTML that needs nothing else: facts, charts of them, and the page.
+"""A run as one self-contained HTML page: facts, charts, and the page.
 
-Pure but for `reading`, which looks at ledger, attempts and publications and changes nothing.
+Pure except `reading`, which reads ledger, attempts and publications and changes nothing.
 """

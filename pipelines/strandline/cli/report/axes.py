@@ -1,4 +1,4 @@
-"""Where a moment or a number is drawn: pure arithmetic, no markup."""
+"""Positions of times and numbers in charts: pure arithmetic, without markup."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from strandline.cli.views.format import format_time
 
-GAP = 0.04  # idle time that is shortened takes at most this share of what attempts worked
-LEAST_WORKED = 0.1  # of the width; where attempts would take less, idle time is shortened
-ROOM = 0.33  # of the width, for the label of a tick
+GAP = 0.04  # maximum width of a shortened gap, as a share of the attempts' width
+LEAST_WORKED = 0.1  # share of the width; if attempts would take less, gaps are shortened
+ROOM = 0.33  # share of the width reserved for a tick's label
 TICKS = 4
 _DAY = 86400.0
 
@@ -24,15 +24,15 @@ class Span(NamedTuple):
 
 
 class TimeAxis:
-    """Time from 0 to 1, true to it unless next to nothing could be seen of what ran.
+    """Time mapped to 0 to 1, linear unless attempts would be too narrow to see.
 
-    Then stretches in which nothing ran are shortened, and the ticks stand where others begin.
+    In that case, idle gaps are shortened, and the ticks mark the starts of attempts.
 
     Args:
-        spans: in which something ran, in any order; they may overlap.
+        spans: times of activity, in any order; they may overlap.
 
     Attributes:
-        breaks: where time was shortened, each as its two ends on the axis.
+        breaks: shortened gaps, each as its two ends on the axis.
     """
 
     def __init__(self, spans: Iterable[Span]) -> None:
@@ -69,7 +69,7 @@ class TimeAxis:
         return _interpolate(self._positions, self._times, position)
 
     def list_ticks(self) -> list[tuple[float, str]]:
-        """Return even positions with the time at each, as short as it may be."""
+        """Return evenly spaced positions with their times, in the shortest useful format."""
         begin, end = self._times[0], self._times[-1]
         form = "%H:%M:%S" if end - begin < _DAY else "%m-%d %H:%M"
         positions = [number / (TICKS - 1) for number in range(TICKS)]
@@ -90,7 +90,7 @@ class TimeAxis:
 
 
 def ceil_nice(number: float) -> float:
-    """Return the least of 1, 2 and 5 times a power of ten that is no less; 1 for nothing."""
+    """Round up to the next 1, 2, or 5 times a power of ten. Return 1 for zero."""
     if number <= 0 or not math.isfinite(number):
         return 1.0
     power = 10.0 ** math.floor(math.log10(number))

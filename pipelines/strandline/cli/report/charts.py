@@ -1,7 +1,7 @@
 """Charts as inline SVG: plain data in, markup out.
 
-They are as wide as there is room: places along the width are percentages, and letters keep their
-size. Colours are the style sheet's; each chart has a title that says in words what it shows.
+Charts fill the available width: horizontal positions are percentages, and text keeps its size. The
+style sheet sets the colours, and the title of each chart describes its content in words.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _LEAST = 0.004  # share of the width; a shorter bar could not be seen
 
 
 class Bar(NamedTuple):
-    """A stretch from one place of the width to another, from 0 to 1.
+    """A horizontal bar, from 0 to 1 of the width.
 
     Attributes:
-        label: beside it.
-        kind: its class in the style sheet.
-        hint: all that is to be said of it.
+        label: text next to the bar.
+        kind: class in the style sheet.
+        hint: complete description, shown on hover.
     """
 
     begin: float
@@ -66,7 +66,7 @@ def draw_timeline(title: str, bars: Sequence[Bar], axis: TimeAxis) -> Markup:
 
 
 def draw_parts(title: str, parts: Sequence[Part]) -> Markup:
-    """Return shares of a whole beside each other; a share that is not nothing can be seen."""
+    """Return shares of a whole next to each other, each wide enough to be visible."""
     whole = sum(part.number for part in parts)
     at, pieces = 0.0, []
     for part in parts:
@@ -102,7 +102,7 @@ def draw_rate(title: str, steps: Sequence[Sequence[RateStep]], axis: TimeAxis, u
         element("text", f"{top * share:,g}{unit}", x=0, y=_HEAD + _PLOT * (1 - share) - 4)
         for share in (1, 0.5)
     ]
-    # Markup, since it may be longer than a text of the page.
+    # Markup bypasses the length limit for texts of the page.
     path = Markup("").join(_render_area(stretch, top) for stretch in steps)
     plot = element(
         "svg",
@@ -143,7 +143,7 @@ def _frame(title: str, height: float, *pieces: Markup) -> Markup:
 def _draw_bar(bar: Bar, y: float) -> Markup:
     width = max(bar.end - bar.begin, _LEAST)
     begin = min(bar.begin, 1 - width)
-    # Beyond the middle, a label ends where its bar does, so that it stays in the picture.
+    # In the right half, labels end at the bar's end so that they stay within the chart.
     is_left = begin < 0.5  # noqa: PLR2004 - the middle
     label = element(
         "text",

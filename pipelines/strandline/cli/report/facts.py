@@ -1,6 +1,6 @@
-"""What a report says, as plain data: it knows neither where that was read nor how it is drawn.
+"""Facts for a report, as plain data. The module must not know how facts are read or drawn.
 
-Lists are cut where a page would grow with the run; what they are cut from is counted exactly.
+Lists that would grow with the run are cut, and their full lengths are counted exactly.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Cut(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """Sources by what their messages have in common.
+    """Sources grouped by similar messages.
 
     Attributes:
-        groups: the largest first.
-        ungrouped: sources in none of those, since there were too many kinds.
+        groups: groups, the largest first.
+        ungrouped: sources outside the groups, if there were too many kinds.
     """
 
     groups: tuple[FailureGroup, ...] = ()
@@ -55,15 +55,15 @@ class RunLedger:
 
     Attributes:
         size: bytes on disk.
-        listed: by the last listing that came to its end; None without one.
-        finished: sources.
-        finished_by: how many of them by which attempt, of which alone that is kept.
-        failed_in: how many failed in which stage.
-        failures_by_kind, quarantine_by_kind: sources by why they are there.
+        listed: sources in the last complete listing; None without one.
+        finished: number of finished sources.
+        finished_by: finished sources by attempt; the ledger keeps only the last attempt's number.
+        failed_in: failed sources by stage.
+        failures_by_kind, quarantine_by_kind: sources by reason.
         counts: files and rows of finished sources.
-        dead_by_kind: rows that failed alone, by why.
-        failed_by, inflight_of: how many failed in, or were released to, which attempt.
-        gaps: what the data set lacks of a complete one, a sentence each.
+        dead_by_kind: dead letters by reason.
+        failed_by, inflight_of: failed and released sources by attempt.
+        gaps: differences from a complete data set, one sentence each.
     """
 
     size: int = 0
@@ -84,16 +84,16 @@ class RunLedger:
 
 
 class SourceTotals(NamedTuple):
-    """How the sources stand. Each is in one state, so where a listing has ended they add up to it.
+    """Sources by state; each source is in one state, so after a complete listing the states add up.
 
     Attributes:
-        listed: None where no listing has come to its end.
-        finished_now, finished_before: by the last attempt, and by others.
-        unlisted: finished ones that the last listing has not named.
-        failed_now, failed_before: in the last attempt, and in others without another try since.
-        inflight: with the last attempt, which runs.
-        interrupted: released to an attempt that is over; the next one does them again.
-        waiting: listed ones of which nothing else is known.
+        listed: number of listed sources; None before a complete listing.
+        finished_now, finished_before: finished by the last attempt, and by earlier attempts.
+        unlisted: finished sources that the last listing did not contain.
+        failed_now, failed_before: failed in the last attempt, and in earlier ones without a retry.
+        inflight: in progress in the running attempt.
+        interrupted: released to an attempt that has ended; the next attempt redoes them.
+        waiting: listed sources without another state.
     """
 
     listed: int | None = None
@@ -119,13 +119,13 @@ class SourceTotals(NamedTuple):
 
     @property
     def left(self) -> int:
-        """All that a further attempt has to do, or that are kept from it."""
+        """Sources that are not finished, including quarantined ones."""
         open_ones = self.inflight + self.interrupted + self.waiting
         return self.failed + self.quarantined + open_ones
 
 
 class StageDefinition(NamedTuple):
-    """What a pipeline says of a stage that decides its output."""
+    """The part of a stage's definition that determines its output."""
 
     name: str
     use: str
@@ -138,7 +138,7 @@ class StageDefinition(NamedTuple):
 
 
 class AttemptCounts(NamedTuple):
-    """What an attempt has done with sources; None where that is not known."""
+    """Sources processed by an attempt; None for unknown numbers."""
 
     finished: int
     skipped: int | None = None
@@ -146,7 +146,7 @@ class AttemptCounts(NamedTuple):
 
 
 class StageFacts(NamedTuple):
-    """What went through a stage by the word of a publication; None: not said."""
+    """Numbers of a stage from a publication; None for missing values."""
 
     name: str
     numbers: Mapping[str, float | None]
@@ -154,7 +154,7 @@ class StageFacts(NamedTuple):
 
 
 class LatestFacts(NamedTuple):
-    """The publication that readers are to take."""
+    """The publication that readers should use."""
 
     name: str
     attempt: int
@@ -169,8 +169,8 @@ class Artifact(NamedTuple):
     """A file of a stage's statistics.
 
     Attributes:
-        name: below `latest/artifacts`.
-        content: what its JSON says; None where it is no JSON, or too large to be shown.
+        name: path below `latest/artifacts`.
+        content: parsed JSON; None if the file is not JSON or too large to show.
     """
 
     name: str
@@ -179,11 +179,11 @@ class Artifact(NamedTuple):
 
 
 class StageArtifacts(NamedTuple):
-    """What a stage has gathered, and how it wants to be shown.
+    """Statistics of a stage, and their presentation.
 
     Attributes:
-        panel: a fragment of HTML by the stage's own code, which is not checked.
-        problem: why there is no panel, where there should be one.
+        panel: HTML fragment from the stage's own code, which is not checked.
+        problem: reason for a missing panel.
     """
 
     stage: str
@@ -194,25 +194,25 @@ class StageArtifacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """All that a report says.
+    """All facts of a report.
 
     Attributes:
         pipeline: `namespace/name`.
         run: the pipeline's `runId`.
-        time: when this was read, seconds since the epoch.
-        folder: of the pipeline, on its volume.
-        ledger: None before there is one.
-        attempts: the newest ones, oldest first.
-        samples: by number of attempt.
-        live: the running attempt by its own word a moment ago; None where none says any.
-        fingerprint: of the pipeline as its file is now.
-        definition: its stages, source and sink included.
-        chains: the names of the stages that run in one worker, in order.
-        funnel: rows of finished sources at each stage, the source not among them.
-        requests: to models, by stage, over all attempts of the run.
-        costs: by number of attempt, of all of them.
-        file: words of a command line that name the pipeline.
-        volume: words that name its volume.
+        time: when the facts were read, in seconds since the epoch.
+        folder: folder of the pipeline on its volume.
+        ledger: facts of the ledger; None before it exists.
+        attempts: newest attempts, oldest first.
+        samples: samples by number of the attempt.
+        live: snapshot from the running driver, a moment old; None without one.
+        fingerprint: fingerprint of the current pipeline file.
+        definition: all stages, including source and sink.
+        chains: names of the stages that share a worker, in order.
+        funnel: rows of finished sources at each stage except the source.
+        requests: requests to models by stage, over all attempts of the run.
+        costs: cost of each attempt, by number.
+        file: command-line words that name the pipeline.
+        volume: command-line words that name its volume.
     """
 
     pipeline: str
@@ -241,11 +241,11 @@ class RunFacts:
 
     @property
     def counts(self) -> FinishedCounts:
-        """Files and rows of finished sources; none before there is a ledger."""
+        """Files and rows of finished sources; zero before a ledger exists."""
         return FinishedCounts() if self.ledger is None else self.ledger.counts
 
     def list_gaps(self) -> tuple[str, ...]:
-        """Return what the data set lacks, a sentence each; nothing before there is a ledger."""
+        """Return the gaps of the data set, one sentence each; empty before a ledger exists."""
         return () if self.ledger is None else self.ledger.gaps
 
     def count_sources(self) -> SourceTotals:
@@ -276,9 +276,9 @@ class RunFacts:
         return totals._replace(waiting=max(0, (listed or 0) - known))
 
     def count_attempt(self, view: AttemptSummary) -> AttemptCounts:
-        """Return what an attempt has done, so that its row agrees with the ledger's numbers.
+        """Return the sources of an attempt, consistent with the ledger's numbers.
 
-        A driver that did not live to write down its end has written nothing of failures either.
+        A driver that died before recording its end has not recorded failures either.
         """
         record, ledger = view.record, self.ledger or RunLedger()
         samples = self.samples.get(record.number)
@@ -296,7 +296,7 @@ class RunFacts:
         )
 
     def count_cost(self) -> Cost:
-        """Return what all attempts together have cost."""
+        """Return the total cost of all attempts."""
         total = Cost()
         for cost in self.costs.values():
             total = total.add(cost)
@@ -307,7 +307,7 @@ class RunFacts:
         return shlex.join(["strandline", *words, *self.file, *self.volume])
 
     def _find_listed(self, ledger: RunLedger) -> tuple[int | None, int | None]:
-        """Return what is listed, and what of it was skipped where the last listing has ended."""
+        """Return the listed sources, and the skipped ones if the last listing is complete."""
         last, live = self.last, self.live
         if live is not None:
             return (live.listed, live.skipped) if live.is_listed else (ledger.listed, None)

@@ -14,7 +14,7 @@ def format_timestamp(time: float | None) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """Format a length of time, known or not."""
+    """Format a duration, or "unknown"."""
     return "unknown" if seconds is None else format_seconds(seconds)
 
 

@@ -1,6 +1,6 @@
-"""Text on a page: escaped by markupsafe, cut, and with hidden characters spelled out.
+"""Text on a page: escaped by markupsafe, shortened, and with hidden characters made visible.
 
-It must not know what a page holds. Templates and charts pass every text through `clean`.
+The module must not know the content of pages. Templates and charts pass every text through `clean`.
 """
 
 from __future__ import annotations

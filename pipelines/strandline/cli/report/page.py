@@ -1,6 +1,6 @@
 """The page of one or more runs: templates for its parts, and a style sheet.
 
-Nothing on the page is fetched, and nothing runs. Templates escape every value, also in attributes.
+The page fetches nothing and runs no code. Templates escape every value, also in attributes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SECTIONS = {
 
 
 def make_environment() -> Environment:
-    """Return the templates with the functions and formats that they use."""
+    """Return the template environment, with functions and formats for the templates."""
     environment = Environment(
         loader=PackageLoader("strandline.cli.report"),
         autoescape=True,
@@ -90,7 +90,7 @@ def make_environment() -> Environment:
 
 
 def render_page(*runs: RunFacts) -> str:
-    """Render the page of one pipeline, or of several, in their order, as text."""
+    """Render the page of one or more pipelines, in their order."""
     names = [facts.pipeline for facts in runs]
     if len(runs) > 1:
         title = f"{len(runs)} pipelines: {', '.join(names)}"
@@ -102,7 +102,7 @@ def render_page(*runs: RunFacts) -> str:
 
 
 def describe_command(facts: RunFacts, *words: object) -> str:
-    """Return a command line for the pipeline's file; by default the one that describes it."""
+    """Return a command line for the pipeline's file, by default `strandline describe`."""
     if not words:
         return shlex.join(["strandline", "describe", *facts.file])
     *first, last = map(str, words)

@@ -1,7 +1,7 @@
-"""What stages that gather want to show: their own panel, else their artifacts as they are.
+"""Panels of stages with statistics: the stage's own panel, or its artifacts.
 
-A panel is made by the stage's own code and is neither checked nor trusted here; the page shuts it
-into a frame where nothing runs and nothing is fetched.
+A panel comes from the stage's own code and is neither checked nor trusted here; the page isolates
+it in a frame that runs and fetches nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_PANEL = 2_000_000
 
 
 def read_artifacts(plan: PipelinePlan, published: Publication | None) -> tuple[StageArtifacts, ...]:
-    """Return what each stage that gathers has to show, in pipeline order."""
+    """Return the statistics of each stage that gathers any, in pipeline order."""
     return tuple(
         _read_stage(each.name, each.stage, published)
         for each in plan.stages
@@ -62,7 +62,7 @@ def _read(path: Path) -> Artifact:
 
 
 def flatten(content: Any, limit: int) -> Cut[tuple[str, float]]:  # noqa: ANN401 - JSON
-    """Return the numbers in a JSON document, each with where it is, and how many there are."""
+    """Return the numbers in a JSON document with their paths, and their total count."""
     count = 0
     kept = []
     for entry in _walk("", content):

@@ -1,4 +1,4 @@
-"""From an attempt's samples to rates over time. Pure."""
+"""Rates over time, computed from an attempt's samples. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from strandline.cli.report.axes import Span, TimeAxis
 from strandline.cli.report.charts import RateStep
 from strandline.run.insight.samples import Sample, Samples, StagePoint, thin
 
-STEPS = 300  # points of one chart, shared out among attempts by how long they took
+STEPS = 300  # points of one chart, divided among attempts by duration
 Measure = Callable[[Samples], Callable[[Sample], float] | None]
 
 
 def span_of(samples: Samples) -> Span:
-    """Return the time from an attempt's beginning to its last sample."""
+    """Return the time from an attempt's start to its last sample."""
     last = samples.samples[-1].seconds if samples.samples else 0.0
     return Span(samples.begun, samples.begun + last)
 
@@ -25,7 +25,7 @@ def measure_finished(_samples: Samples) -> Callable[[Sample], float]:
 
 
 def measure_stage(name: str, unit: str = "tasks") -> Measure:
-    """Return counts the tasks or `rows` of a stage, in attempts that have it."""
+    """Return a function that counts the tasks or `rows` of a stage, for attempts with it."""
 
     def measure(samples: Samples) -> Callable[[Sample], float] | None:
         if name not in samples.stages:
@@ -39,7 +39,7 @@ def measure_stage(name: str, unit: str = "tasks") -> Measure:
 def trace(
     attempts: Mapping[int, Samples], axis: TimeAxis, measure: Measure
 ) -> Iterator[list[RateStep]]:
-    """Yield what was done a second, an unbroken stretch for each attempt."""
+    """Yield the work per second, as one unbroken stretch for each attempt."""
     for samples in attempts.values():
         count = measure(samples)
         if count is None:

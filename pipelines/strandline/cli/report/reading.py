@@ -1,6 +1,6 @@
-"""Reads what a report says: ledger, records of attempts, samples, and what is published.
+"""Reads the facts of a report: ledger, records of attempts, samples, and publications.
 
-It changes nothing and may be run beside a driver; what goes away meanwhile counts as not there.
+The module changes nothing and may run next to a driver; files that disappear count as missing.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ def read_facts(
     file: Sequence[str] = ("FILE",),
     volume: Sequence[str] = (),
 ) -> RunFacts:
-    """Return all that a report of a pipeline says.
+    """Return all facts for a report of a pipeline.
 
     Args:
         time: now, in seconds since the epoch.
-        file, volume: words of a command line that name the pipeline and its volume.
+        file, volume: command-line words that name the pipeline and its volume.
 
     Raises:
-        LedgerError: there is a ledger, and it can't be read.
-        VolumeError: the folder can't be looked at.
+        LedgerError: the ledger exists but is unreadable.
+        VolumeError: the folder can't be read.
     """
     records = read_chain(folder)
     views = tuple(view_attempt(folder, record, time) for record in records[-ATTEMPTS:])
@@ -105,7 +105,7 @@ def read_facts(
 
 
 def define_stages(plan: PipelinePlan) -> tuple[StageDefinition, ...]:
-    """Return what a pipeline says of its stages, defaults filled in."""
+    """Return the definitions of a pipeline's stages, with defaults."""
     stages = (plan.source, *plan.stages)
     params = [each.stage.params.model_dump(mode="json", by_alias=True) for each in stages]
     return tuple(
@@ -167,7 +167,7 @@ def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
 
 
 def _list_gaps(store: Store, location: str) -> tuple[str, ...]:
-    """Return what the data set lacks; of very many sources no file is looked at."""
+    """Return the gaps of the data set; with very many sources, skip the check of the files."""
     with suppress(StrandlineError):
         if store.count()["finished"] <= SOURCES_LOOKED_AT:
             return tuple(find_gaps(store, open_outputs(location)).list_sentences())
@@ -177,7 +177,7 @@ def _list_gaps(store: Store, location: str) -> tuple[str, ...]:
 def _read_failures(
     store: Store,
 ) -> tuple[Cut[FailureRecord], Mapping[str, int], Mapping[int, int], Kinds]:
-    """Return the first failures, how many each stage and each attempt has, and their kinds."""
+    """Return the first failures, the numbers by stage and by attempt, and the kinds."""
     kept: list[FailureRecord] = []
     failed_in: Counter[str] = Counter()
     failed_by: Counter[int] = Counter()
@@ -194,7 +194,7 @@ def _read_failures(
 
 
 def _read_dead_letters(store: Store, location: str) -> Kinds:
-    """Return the first dead letters by kind; none of what can't be read, which `verify` tells."""
+    """Return dead letters by kind, without unreadable ones, which `verify` reports."""
     groups = FailureGroups(examples=EXAMPLES)
     with suppress(OSError):
         for letter in list_dead_letters(store, location):
@@ -203,7 +203,7 @@ def _read_dead_letters(store: Store, location: str) -> Kinds:
 
 
 def _read_quarantine(store: Store) -> tuple[Cut[Quarantined], Kinds]:
-    """Return the first sources in quarantine, and all of them by kind."""
+    """Return the first sources in quarantine, and all sources in quarantine by kind."""
     kept: list[Quarantined] = []
     groups, count = FailureGroups(), 0
     for _, entry in store.list_quarantined():

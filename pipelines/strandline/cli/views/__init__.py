@@ -1,4 +1,4 @@
-"""What people and machines read: a snapshot in, text out.
+"""Views for people and machines: a snapshot in, text out.
 
-Pure but for the reporter that prints. It must not ask a store or a disk.
+Pure except the reporter, which prints. The package must not read a store or a disk.
 """

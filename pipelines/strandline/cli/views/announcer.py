@@ -1,7 +1,7 @@
-"""What happens between attempts, told to a person or a script.
+"""Events between attempts, reported to a person or a script.
 
-The driver tells of its attempt itself; here is what it can't tell: how it was killed, and what
-follows.
+The driver reports its own attempt. This module adds facts that a killed driver can't report: the
+cause of its end, and the next step.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Announcer:
         self.announce(f"{pipeline}:")
 
     def leave_out(self, pipeline: str, needed: str) -> None:
-        """Announce that a pipeline does not run, since one before it has not completed."""
+        """Announce that a pipeline is skipped because an earlier one is incomplete."""
         self.announce(f"{pipeline}: left out, since {needed} has not completed")
 
     def attempt_ended(self, ended: EndedAttempt) -> None:
-        """Describe an attempt's end in place of its driver, which could not."""
+        """Describe the end of an attempt that its driver could not report."""
         if ended.is_reported:
             return
         outcome = ended.outcome
@@ -50,7 +50,7 @@ class Announcer:
         """Announce that an attempt follows; the wait itself is shown by `waiting`."""
 
     def give_up(self, ended: EndedAttempt, decision: GiveUp) -> None:
-        """Announce that none follows; where none ever could, the driver's message is enough."""
+        """Announce that no attempt follows, unless the driver's message already implies it."""
         is_final = name_cause(ended.outcome.evidence).cause.treatment is Treatment.NEVER
         if not (is_final or ended.is_lasting):
             self.announce(f"no further attempt: {decision.why}")
@@ -61,7 +61,7 @@ class Announcer:
 
     @contextmanager
     def waiting(self, retry: RetryAt) -> Iterator[Callable[[float], None]]:
-        """Show a wait; yields what takes the seconds that are left."""
+        """Show a wait; yield a function that takes the remaining seconds."""
         shown: list[str] = []
 
         def show(left: float) -> None:
@@ -72,13 +72,13 @@ class Announcer:
         yield show
 
     def end(self, ended: EndedAttempt) -> None:
-        """Announce how a single attempt ended, for readers of its log."""
+        """Announce the end of a single attempt, for readers of its log."""
         self.attempt_ended(ended)
         click.echo(format_outcome_line(ended.outcome), err=True)
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """Tell of an error that leaves the block, where the error's sentence does not suffice."""
+        """Report an error that leaves the block, if the error's message is not enough."""
         yield
 
     def announce(self, sentence: str) -> None:
@@ -101,7 +101,7 @@ class TerminalAnnouncer(Announcer):
 
 
 class JsonAnnouncer(Announcer):
-    """One object a line on stdout."""
+    """Writes one JSON object per line to stdout."""
 
     def begin(self, pipeline: str) -> None:
         _write({"event": "pipeline", "pipeline": pipeline})
@@ -126,7 +126,7 @@ class JsonAnnouncer(Announcer):
         )
 
     def give_up(self, ended: EndedAttempt, decision: GiveUp) -> None:
-        # The last attempt's outcome is the run's, so it is the last line.
+        # The last attempt's outcome is also the run's, so it must stay the last line.
         pass
 
     def stopped(self) -> None:

@@ -27,7 +27,7 @@ _COLUMNS = ("attempt", "run", "trigger", "started (UTC)", "lasted", "finished", 
 
 
 class AttemptStanding(StrEnum):
-    """Where an attempt stands."""
+    """State of an attempt."""
 
     COMPLETED = "completed"
     ENDED = "ended"
@@ -45,13 +45,13 @@ _MESSAGES = {
 
 
 class AttemptSummary(NamedTuple):
-    """One attempt.
+    """An attempt.
 
     Attributes:
-        record: what its folder says.
-        state: by the record, and by its process where there is no end.
-        seconds: how long it took, or has run for; None where that is not known.
-        finished: sources finished by it, by the ledger's count.
+        record: record in the attempt's folder.
+        state: state from the record, or from the process before an end is recorded.
+        seconds: duration so far; None if unknown.
+        finished: sources finished by the attempt, from the ledger.
     """
 
     record: AttemptRecord
@@ -91,7 +91,7 @@ def render_attempt(view: AttemptSummary) -> dict[str, Any]:
 
 
 def describe_all_lost(views: Sequence[AttemptSummary]) -> str:
-    """Describe the work that attempts have done in vain, together; empty where none is known."""
+    """Describe the total work that attempts lost; empty if none is recorded."""
     outcomes = [view.record.outcome for view in views if view.record.outcome is not None]
     lost = reduce(WorkLost.add, (outcome.work_lost for outcome in outcomes), WorkLost())
     words = describe_lost_work(lost, sum(outcome.work_seconds for outcome in outcomes))
@@ -101,12 +101,12 @@ def describe_all_lost(views: Sequence[AttemptSummary]) -> str:
 def describe_attempt(
     view: AttemptSummary, publications: Sequence[str], width: int | None = None
 ) -> Iterator[str]:
-    """Describe all that is known of one attempt, as lines.
+    """Describe all details of one attempt, as lines.
 
     Args:
         view: the attempt.
-        publications: names of those it has made that are still there.
-        width: letters that a line has room for; None: any number.
+        publications: names of the attempt's remaining publications.
+        width: characters in a line; None for unlimited lines.
     """
     return align(list(_list_facts(view, publications)), 2, width)
 
@@ -164,7 +164,7 @@ def _list_facts(view: AttemptSummary, publications: Sequence[str]) -> Iterator[t
 
 
 def _first(name: str) -> Iterator[str]:
-    """Yield a name that is said once."""
+    """Yield a name once, and then empty names."""
     yield name
     while True:
         yield ""
@@ -203,7 +203,7 @@ FRESH_SECONDS = 30.0
 
 
 def view_attempt(folder: PipelineFolder, record: AttemptRecord, time: float) -> AttemptSummary:
-    """Return the attempt of a record, as it stands at a time in seconds since the epoch."""
+    """Return the attempt of a record, at a time in seconds since the epoch."""
     if record.ended is not None and record.outcome is not None:
         state = AttemptStanding.ENDED if record.cause else AttemptStanding.COMPLETED
         length = max(0.0, record.ended - record.started)
@@ -219,9 +219,9 @@ def view_attempt(folder: PipelineFolder, record: AttemptRecord, time: float) -> 
 
 
 def read_live(folder: PipelineFolder, view: AttemptSummary, time: float) -> dict[str, Any] | None:
-    """Read what an attempt's driver says of itself in the pipeline's folder; None: nothing.
+    """Read the progress that an attempt's driver wrote to the pipeline's folder, or return None.
 
-    Of a driver on another host only what it has said a moment ago counts.
+    For a driver on another host, only recent progress counts.
     """
     shown = read_shown(folder.progress, view.record.pid)
     if shown is None or view.state not in {AttemptStanding.RUNNING, AttemptStanding.UNKNOWN}:

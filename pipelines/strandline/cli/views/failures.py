@@ -19,13 +19,13 @@ def describe_failures(
     most: int = GROUPS_SHOWN,
     state: SourceState = SourceState.FAILED,
 ) -> Iterator[str]:
-    """Describe failures as lines: how many, and each reason with its count and an example.
+    """Describe failures as lines: the total, and each reason with its count and an example.
 
     Args:
-        groups: the largest first.
-        total: sources in that state; more than the groups have where not all were looked at.
-        most: groups that are shown.
-        state: what became of the sources: failed, or quarantined.
+        groups: groups of failures, the largest first.
+        total: sources in the state; more than in the groups if not all were read.
+        most: number of groups to show.
+        state: state of the sources: failed or quarantined.
     """
     if total:
         yield f"{format_amount(total, 'source')} {state}:"
@@ -33,7 +33,7 @@ def describe_failures(
 
 
 def describe_dead_letters(groups: Sequence[FailureGroup], rows: int, sources: int) -> Iterator[str]:
-    """Describe dead letters as lines: how many, and each reason with its count and an example."""
+    """Describe dead letters as lines: the total, and each reason with its count and an example."""
     if rows:
         yield f"{format_amount(rows, 'dead letter')} of {format_amount(sources, 'source')}:"
         yield from describe_groups(groups, rows, len(groups))
@@ -42,7 +42,7 @@ def describe_dead_letters(groups: Sequence[FailureGroup], rows: int, sources: in
 def describe_groups(
     groups: Sequence[FailureGroup], total: int, most: int = GROUPS_SHOWN
 ) -> Iterator[str]:
-    """Describe each reason as lines, and what is left of a total."""
+    """Describe each reason as lines, and the rest of the total."""
     for group in groups[:most]:
         yield from _describe_group(group)
     rest = total - sum(group.count for group in groups[:most])
@@ -54,7 +54,7 @@ def render_failure_group(group: FailureGroup, state: str) -> dict[str, Any]:
     """Render a line of `failures --json`; its keys are stable.
 
     Args:
-        state: what became of the sources, or `dead` where the group is of rows.
+        state: state of the sources, or `dead` for a group of rows.
     """
     example = group.example
     return {
@@ -75,6 +75,6 @@ def _describe_group(group: FailureGroup) -> Iterator[str]:
         yield escape_text(f"  {example.key}: {stage}{message}")
         return
     yield escape_text(f"  {format_count(group.count)} × {stage}{group.reason}")
-    # Where all have one text, the reason has been the message.
+    # If all messages are equal, the reason already shows the message.
     text = "" if message == str(group.reason) else f": {message}"
     yield escape_text(f"      such as {example.key}{text}")

@@ -1,4 +1,4 @@
-"""Numbers and tables as people read them. Pure text."""
+"""Numbers and tables in a readable form. Pure text."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LEAST_TEXT = 24  # least of a last column that is broken into lines
 
 
 def format_count(number: int) -> str:
-    """Format a number with its thousands apart: 12,345."""
+    """Format a number with separated thousands: 12,345."""
     return f"{number:,}"
 
 
 def format_measure(number: float) -> str:
-    """Format a number that may have a fraction: whole ones keep all digits, others have six."""
+    """Format a number: whole numbers keep all digits, others six significant digits."""
     is_whole = float(number).is_integer() or abs(number) >= _SIX_DIGITS
     if is_whole and abs(number) < _GREATEST_WHOLE:
         return f"{number:,.0f}"
@@ -38,7 +38,7 @@ def format_amount(number: int, noun: str) -> str:
 
 
 def describe_requests(figures: RequestFigures) -> str:
-    """Describe requests to a model: their number, tokens, cost, and how long answers took."""
+    """Describe requests to a model: number, tokens, cost, and durations of answers."""
     tokens = (figures.prompt_tokens, figures.completion_tokens)
     parts = [format_amount(figures.sent, "request")]
     if figures.from_log:
@@ -62,7 +62,7 @@ def _describe_bound(seconds: float) -> str:
 
 
 def format_time(time: float, form: str) -> str:
-    """Format a moment as `strftime` does, in UTC; "unknown" where no calendar has it.
+    """Format a moment as `strftime` does, in UTC; "unknown" if the calendar can't represent it.
 
     Args:
         time: seconds since the epoch.
@@ -75,7 +75,7 @@ def format_time(time: float, form: str) -> str:
 
 def format_seconds(seconds: float) -> str:
     """Format a length of time in one or two units: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
-    if seconds < 9.95:  # noqa: PLR2004 - from here on a tenth says nothing
+    if seconds < 9.95:  # noqa: PLR2004 - above this, tenths do not matter
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < _MINUTE:
@@ -114,18 +114,18 @@ def format_bytes(size: int) -> str:
 
 
 def escape_text(text: str) -> str:
-    """Return text from outside, with what would move the cursor or break the line escaped."""
+    """Return text from outside, with control characters and line breaks escaped."""
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
 
 
 def align(rows: Sequence[Sequence[str]], left: int = 1, width: int | None = None) -> Iterator[str]:
-    """Yield each row of cells as text; the first `left` columns begin, all others end, in line.
+    """Yield each row of cells as text; the first `left` columns are left-aligned, the others right.
 
     Args:
-        width: letters that a line has room for; what does not fit goes on below its row, indented,
-            so that nothing is cut. None: any number.
+        width: characters in a line; longer rows continue indented on the next line, so that nothing
+            is cut. None for unlimited lines.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     count = len(widths)
@@ -166,7 +166,7 @@ def _join(row: Sequence[str], widths: Sequence[int], left: int) -> str:
 
 
 def _hang(row: Sequence[str], widths: Sequence[int], room: int) -> str:
-    """Return a row in which the last text goes on below its own beginning."""
+    """Return a row with the last text continued below its own start."""
     *_, last = row
     first, *more = wrap(last, room, break_long_words=False, break_on_hyphens=False) or [""]
     head = _join([*row[:-1], first], [*widths[:-1], 0], len(row))

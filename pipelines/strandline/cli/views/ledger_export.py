@@ -66,7 +66,7 @@ def write_parquet(rows: Iterator[Row], target: BinaryIO) -> int:
 
 
 def write_metrics(efforts: Iterable[SourceEffort], target: BinaryIO) -> int:
-    """Write a Parquet file of what each stage did for each source; returns how many rows."""
+    """Write each stage's metrics for each source as a Parquet file; return the number of rows."""
     return _write(
         (dict(zip(_METRICS.names, row, strict=True)) for row in efforts), target, _METRICS
     )

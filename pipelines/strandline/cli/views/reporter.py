@@ -1,6 +1,6 @@
 """Shows an attempt while it runs: in a terminal, a notebook, a log, or to a script.
 
-It decides when to show and where; how it looks is the views' to say.
+The module decides when and where to show progress; other views decide about its form.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from strandline.plan.errors import code_of
 from strandline.run.attempt.outcome import AttemptResult
 from strandline_api.outcome.exit_codes import ExitCode
 
-NOTEBOOK_WIDTH = 100  # letters; a cell scrolls sideways where it is narrower
+NOTEBOOK_WIDTH = 100  # characters; narrower cells scroll sideways
 
 
 class Reporter:
@@ -53,7 +53,7 @@ class Reporter:
         self._shown_notes = 0
 
     def report(self, progress: RunProgress) -> bool:
-        """Show how far the attempt is, where it is time to; True then, and the first time."""
+        """Show progress if an update is due; return True then, and on the first call."""
         for note in progress.notes[self._shown_notes :]:
             self.announce(note)
         self._shown_notes = len(progress.notes)
@@ -69,17 +69,17 @@ class Reporter:
         return True
 
     def take(self, progress: RunProgress) -> None:
-        """Show how far the attempt is, where it is time to."""
+        """Show progress if an update is due."""
         self.report(progress)
 
     @contextmanager
     def watching(self, _name: str) -> Iterator[None]:
-        """Show progress as long as the block runs; the summary speaks of its end."""
+        """Show progress while the block runs; the summary reports the end."""
         yield
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """Tell of an error that leaves the block, where the error's sentence does not suffice."""
+        """Report an error that leaves the block, if the error's message is not enough."""
         yield
 
     def show(self, snapshot: Snapshot) -> None:
@@ -91,10 +91,10 @@ class Reporter:
         click.echo(sentence, err=True)
 
     def end(self, sentence: str) -> None:
-        """Show what a run came to, where others show its summary."""
+        """Show the result of a run, for views without a summary."""
 
     def close(self, outcome: AttemptResult, details: Details) -> None:
-        """Show what the attempt came to."""
+        """Show the result of the attempt."""
         for line in describe_outcome(outcome, details, find_width()):
             click.echo(line)
 
@@ -153,8 +153,8 @@ class NotebookReporter(Reporter):
 
     def announce(self, sentence: str) -> None:
         self._sentences.append(sentence)
-        # A sentence is shown with the next table too; a user who has interrupted the kernel wants
-        # to know at once.
+        # Show the sentence at once instead of with the next table: after an interrupt of the
+        # kernel, the user expects a reaction.
         self._draw(Text(self._name, "bold"))
 
     def end(self, sentence: str) -> None:
@@ -162,7 +162,7 @@ class NotebookReporter(Reporter):
         self._draw(Text(f"{self._name}  {seconds}\n{sentence}"))
 
     def _draw(self, content: RenderableType) -> None:
-        """Draw over what was drawn last."""
+        """Replace the displayed content."""
         out = io.StringIO()
         console = Console(file=out, width=NOTEBOOK_WIDTH, color_system=None, force_jupyter=False)
         console.print(*map(Text, self._sentences), content, sep="\n")
@@ -175,7 +175,7 @@ class NotebookReporter(Reporter):
 
 
 class JsonReporter(Reporter):
-    """One object a line on standard output; what others print is not among them."""
+    """Writes one JSON object per line to standard output, without output of other code."""
 
     interval = 1.0
 
@@ -205,10 +205,10 @@ class JsonReporter(Reporter):
 
 
 def create_reporter(*, is_json: bool, stderr: TextIO | None = None) -> Reporter:
-    """Return the reporter for where this process writes to.
+    """Return the reporter for this process' output.
 
     Args:
-        stderr: None means this process's own.
+        stderr: stream for progress; by default this process' own.
     """
     stream = stderr or sys.stderr
     if is_json:

@@ -1,6 +1,6 @@
-"""What there is to know about a stage class without running it: shape, parameters, defaults.
+"""Facts about a stage class without running the stage: shape, parameters, defaults.
 
-Pure: it reads classes and their schemas and knows neither files nor terminals.
+Pure: classes and schemas in, text and data out. The module must not know files or terminals.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Parameter(NamedTuple):
     """One field of a stage's `with:`.
 
     Attributes:
-        name: as it is written in YAML.
-        type: in words.
-        is_required: it has no default.
-        default: JSON-able; None without one.
+        name: name in YAML.
+        type: type in words.
+        is_required: whether the field has no default.
+        default: JSON-able default; None without one.
     """
 
     name: str
@@ -57,11 +57,11 @@ class StageColumns(NamedTuple):
     """Columns that a stage with default parameters reads, adds, and removes.
 
     Attributes:
-        needed: columns without which it fails.
-        added: columns that its answer has besides.
-        removed: needed columns that its answer lacks.
-        keeps_others: columns that it does not read are in its answer.
-        is_open: its answer may have more columns, which only the data tells.
+        needed: required columns.
+        added: new columns in the stage's output.
+        removed: required columns that the output lacks.
+        keeps_others: whether the output keeps columns that the stage does not read.
+        is_open: whether the output may have further columns that depend on the data.
     """
 
     needed: tuple[str, ...]
@@ -72,7 +72,7 @@ class StageColumns(NamedTuple):
 
 
 class StageEntry(NamedTuple):
-    """A stage as the catalogue shows it."""
+    """A stage in the form of the catalogue."""
 
     use: str
     shape: Shape
@@ -92,7 +92,7 @@ class StageEntry(NamedTuple):
 
 def read_entry(use: str, stage_class: type[Stage]) -> StageEntry:
     """Return the catalogue's entry of a class that `use:` names so."""
-    # Shapes are a matter of the class, but a plan holds a stage; this one is never called.
+    # The shape depends only on the class, but a plan needs an instance, which is never called.
     plan = StagePlan(use, use, stage_class.__new__(stage_class))
     schema = stage_class.Params.model_json_schema(by_alias=True)
     required = schema.get("required", [])
@@ -120,7 +120,7 @@ def read_entry(use: str, stage_class: type[Stage]) -> StageEntry:
 
 
 def describe_scope(stage_class: type[Stage]) -> str:
-    """Describe what a stage looks at for one answer: a row, a task, or the whole corpus."""
+    """Describe the scope of a stage: a row, a task, or the whole corpus."""
     if stage_class.scope:
         return stage_class.scope
     if issubclass(stage_class, SourceStage):
@@ -138,7 +138,7 @@ def read_columns(
     """Return the columns of a stage, or None for a source, a sink, or a stage without declarations.
 
     Args:
-        values: parameters, for a stage of which some are required.
+        values: parameters, for a stage with required parameters.
     """
     is_end = issubclass(stage_class, SourceStage | SinkStage)
     if is_end or (stage_class.keeps_columns is None and not _overrides_columns(stage_class)):
@@ -151,7 +151,7 @@ def read_columns(
     try:
         needed = tuple(stage.list_needed_columns())
         after = stage.change_columns(Columns((*needed, _OTHER)))
-    except AttributeError:  # a required parameter names them
+    except AttributeError:  # the columns depend on a required parameter
         return None
     return StageColumns(
         needed,
@@ -229,7 +229,7 @@ def describe_catalogue(entries: list[StageEntry], width: int | None = None) -> l
 
 
 def describe_entry(entry: StageEntry, width: int | None = None) -> list[str]:
-    """Describe one stage with its parameters, in lines of so many letters at most."""
+    """Describe one stage with its parameters, in lines of at most `width` characters."""
     also = (", fans out" if entry.fans_out else "") + (", gathers" if entry.gathers else "")
     head = [f"{entry.use} ({entry.shape}{also}, version {entry.version})", ""]
     lines = [*head, *entry.description.splitlines(), *_describe_columns(entry)]
@@ -251,13 +251,13 @@ def _describe_columns(entry: StageEntry) -> Iterator[str]:
 
 
 def describe_removed(columns: StageColumns) -> str:
-    """Describe which columns are gone behind a stage; "" for none."""
+    """Describe the columns that a stage removes; empty for none."""
     others = [] if columns.keeps_others or columns.is_open else ["all others"]
     return ", ".join([*columns.removed, *others])
 
 
 def _fold(line: str, width: int | None) -> str:
-    """Return a line that goes on below its own beginning where it is too long."""
+    """Wrap a long line, with the line's own indentation."""
     if width is None or len(line) <= width:
         return line
     indent = line[: len(line) - len(line.lstrip())]

@@ -1,4 +1,4 @@
-"""What an attempt came to, as the last lines a person reads.
+"""Summary of an attempt: the last lines that a person reads.
 
 Pure: outcome and ledger facts in, text out.
 """
@@ -34,20 +34,20 @@ _COLUMNS = ("stage", "in", "out", "filtered", "failed", "rows in", "rows out", "
 
 
 class WrittenFiles(NamedTuple):
-    """All that the ledger knows to lie in the output: files and their bytes."""
+    """All output files in the ledger, with their total bytes."""
 
     files: int
     size: int
 
 
 class Details(NamedTuple):
-    """What the ledger adds to an outcome.
+    """Facts from the ledger that an outcome lacks.
 
     Attributes:
-        written: None where counting would take long.
-        quarantined: sources that this attempt has put into quarantine, the first ones.
-        quarantine_groups: all of them, by cause, stage and reason.
-        is_packable: the source could pack files together, and does not.
+        written: files in the output; None if counting would take long.
+        quarantined: first sources that this attempt put into quarantine.
+        quarantine_groups: all of these sources by cause, stage and reason.
+        is_packable: whether the source could pack small files together but does not.
     """
 
     written: WrittenFiles | None = None
@@ -59,7 +59,7 @@ class Details(NamedTuple):
 def describe_outcome(
     outcome: AttemptResult, details: Details, width: int | None = None
 ) -> list[str]:
-    """Describe the summary as lines, its tables of so many letters at most."""
+    """Describe the summary as lines, with tables of at most `width` characters."""
     return [
         f"{outcome.message} ({_describe_effort(outcome)})",
         *_describe_stages(outcome, width),
@@ -142,7 +142,7 @@ def _describe_requests(counts: Mapping[str, StageCounts]) -> Iterator[str]:
 
 
 def _describe_parted_rows(counts: Mapping[str, StageCounts]) -> Iterator[str]:
-    """Yield how many rows failed alone, and where they can be seen."""
+    """Yield the numbers of rows that failed alone, with the command that lists them."""
     dead = _list_amounts({name: each.dead for name, each in counts.items()})
     dropped = _list_amounts({name: each.dropped for name, each in counts.items()})
     if dead:
@@ -192,7 +192,7 @@ def _describe_written(written: WrittenFiles | None) -> str:
 
 
 def _advise(details: Details) -> Iterator[str]:
-    """Yield what would make fewer and larger files, where there are very many tiny ones."""
+    """Yield a hint about fewer and larger files if there are very many tiny ones."""
     written = details.written
     if not (details.is_packable and written is not None and written.files >= _MANY_FILES):
         return
@@ -223,6 +223,6 @@ def _describe_sweeping(outcome: AttemptResult) -> Iterator[str]:
 
 
 def describe_failure(row: Row) -> str:
-    """Describe a row: its key and, where it failed, cause, stage and message."""
+    """Describe a row: its key and, after a failure, cause, stage and message."""
     words = (row.key, row.cause, row.stage, row.message)
     return escape_text(": ".join(word for word in words if word))

@@ -12,7 +12,8 @@ from strandline.cli.report.panels import flatten
 from strandline.cli.views.format import format_measure
 
 NUMBERS = 60  # most of one artifact
-# A frame's content must not run, be fetched, be sent or lead away: `sandbox` allows nothing.
+# The content of a frame must not run code, load or send anything, or navigate: `sandbox` allows
+# nothing.
 FRAME = """<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
@@ -25,7 +26,7 @@ def list_numbers(
 ) -> tuple[Cut[tuple[str, float]], list[tuple[str, str, Markup | None]]]:
     """Return the first numbers of an artifact, and a row of name, number and chart for each."""
     numbers = flatten(artifact.content, NUMBERS)
-    largest: dict[str, float] = {}  # by the parent of names
+    largest: dict[str, float] = {}  # by parent of the name
     for name, number in numbers.items:
         parent = _name_parent(name)
         largest[parent] = max(largest.get(parent, 0.0), abs(number))

@@ -1,4 +1,4 @@
-"""The attempts: a timeline, when each ran, and how it ended. Pure."""
+"""The attempts: a timeline, their times, and their ends. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def draw_attempts(facts: RunFacts) -> tuple[str, Markup, list[tuple[str, str, st
 
 
 def list_times(facts: RunFacts) -> Iterator[tuple[AttemptSummary, str, str]]:
-    """Yield the attempts, each with the time since the one before, and how long it ran."""
+    """Yield the attempts with the pause before each, and its duration."""
     before: Span | None = None
     for view in facts.attempts.items:
         span = _span(view, facts)
@@ -48,14 +48,14 @@ def list_times(facts: RunFacts) -> Iterator[tuple[AttemptSummary, str, str]]:
 
 
 def find_span(view: AttemptSummary, now: float) -> Span:
-    """Return the time from an attempt's start to its end, as far as that is known."""
+    """Return the time from an attempt's start to its end, as far as the end is recorded."""
     record = view.record
     end = record.ended if record.ended is not None else record.started + (view.seconds or 0.0)
     return Span(record.started, max(record.started, min(end, max(now, record.started))))
 
 
 def _span(view: AttemptSummary, facts: RunFacts) -> Span:
-    """Return the same; where the end was not seen, until the last sign of life."""
+    """Return the attempt's span; if no end was recorded, extend it to the last sign of life."""
     span = find_span(view, facts.time)
     samples = facts.samples.get(view.record.number)
     if samples is None or not samples.samples:
@@ -63,7 +63,8 @@ def _span(view: AttemptSummary, facts: RunFacts) -> Span:
     sign = max(span.begin, samples.begun + samples.samples[-1].seconds)
     if view.record.ended is None:
         return Span(span.begin, max(span.end, sign))
-    if view.record.witness is Witness.SUCCESSOR:  # older releases wrote their own beginning there
+    # older releases recorded the start of the next attempt as this end
+    if view.record.witness is Witness.SUCCESSOR:
         return Span(span.begin, min(span.end, sign))
     return span
 
@@ -80,5 +81,5 @@ def _name(view: AttemptSummary) -> str:
 
 
 def name_end(view: AttemptSummary) -> str:
-    """Return the cause or the state in which an attempt ended."""
+    """Return the cause of an attempt's end, or its state."""
     return view.record.cause.value if view.record.cause else view.state.value

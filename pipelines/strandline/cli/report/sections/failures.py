@@ -17,7 +17,7 @@ _LISTINGS = {
 
 
 def find_kinds(ledger: RunLedger) -> Iterator[tuple[FailureRecord, int | None]]:
-    """Yield failed sources, each with the number of its kind; None if the kind is not shown."""
+    """Yield failed sources with the number of their kind, or None for kinds that are not shown."""
     numbers = {
         (entry.stage, entry.reason): number
         for number, entry in enumerate(ledger.failures_by_kind.groups[:GROUPS], 1)

@@ -14,7 +14,7 @@ REASONS = 12  # most of one stage
 
 
 def list_shares(funnel: Sequence[StageTotals]) -> Iterator[tuple[StageTotals, str, Markup]]:
-    """Yield each stage with the share of rows that it kept, in words and as a chart."""
+    """Yield each stage with the share of rows that it kept, as text and as a chart."""
     largest = max(max(stage.rows_in, stage.rows_out) for stage in funnel)
     for stage in funnel:
         kept = _describe_share(stage.share_kept)
@@ -39,7 +39,7 @@ def _describe_share(share: float | None) -> str:
 
 
 def describe_reasons(stage: StageTotals, most: int = REASONS) -> Iterator[str]:
-    """Yield the most frequent reasons of a stage with their numbers, and how many more it has."""
+    """Yield the most frequent reasons of a stage with their counts, and the number of others."""
     yield from (f"{format_count(number)} {name}" for name, number in stage.reasons[:most])
     more = len(stage.reasons) - most
     if more > 0:

@@ -1,4 +1,4 @@
-"""Where a run stands, and how its sources do: words and classes for the head of a page. Pure."""
+"""Overview of a run and its sources: texts and classes for the head of the page. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def list_legend(parts: Sequence[Part]) -> list[tuple[str, str, str]]:
 
 
 def list_parts(counts: SourceTotals) -> list[Part]:
-    """Return the states, in the order in which a source goes through them."""
+    """Return the states with their numbers, in the order in which a source passes through them."""
     return [
         Part("finished by the last attempt", counts.finished_now, "finished"),
         Part("finished before", counts.finished_before, "skipped"),
@@ -61,7 +61,7 @@ def describe_latest(latest: LatestFacts) -> str:
 
 
 def name_state(facts: RunFacts) -> tuple[str, str]:
-    """Return where the data set or its last attempt stands, and the class of its badge."""
+    """Return the state of the data set or of its last attempt, and the class of the badge."""
     last = facts.last
     if last is None:
         return "not run yet", "waiting"
@@ -89,6 +89,6 @@ def describe_end(facts: RunFacts) -> str | None:
 
 
 def is_open(facts: RunFacts) -> bool:
-    """Return whether a pipeline needs a look: it is not complete, or sources failed."""
+    """Return whether a pipeline needs attention: an incomplete data set, or failed sources."""
     counts, (_, kind) = facts.count_sources(), name_state(facts)
     return kind != "finished" or counts.failed + counts.quarantined > 0

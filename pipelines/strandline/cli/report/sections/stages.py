@@ -12,7 +12,7 @@ from strandline.cli.report.facts import RunFacts
 from strandline.cli.report.rates import Measure, measure_finished, measure_stage, span_of, trace
 from strandline.cli.views.format import format_rate
 
-CHARTS = 25  # at most: one of all sources, and one for each chain
+CHARTS = 25  # limit, including one chart for all sources
 
 Chart = tuple[str, str, Markup]
 
@@ -34,16 +34,16 @@ def draw_charts(facts: RunFacts) -> Iterator[Chart]:
 
 
 def _list_chains(facts: RunFacts) -> Iterator[tuple[str, ...]]:
-    """Yield stages that ran in one worker: their tasks come and go together."""
+    """Yield the chains of stages that ran in one worker, with the same flow of tasks."""
     yield from facts.chains
     planned = {name for chain in facts.chains for name in chain}
     names = dict.fromkeys(name for samples in facts.samples.values() for name in samples.stages)
-    # Chains of a pipeline that has changed since are not known any more.
+    # The chains of earlier versions of a pipeline are unknown, so stages stand alone.
     yield from ((name,) for name in names if name not in planned)
 
 
 def _find_entry(facts: RunFacts, chain: Sequence[str]) -> tuple[str, str]:
-    """Return the first stage of a chain that rows come to; where none does, the first, by tasks."""
+    """Return a chain's first stage with counted rows, or its first stage with tasks."""
     for name in chain:
         for samples in facts.samples.values():
             count = measure_stage(name, "rows")(samples)

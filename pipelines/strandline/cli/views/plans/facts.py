@@ -1,4 +1,4 @@
-"""Facts of a plan and of its ledger, for a preview."""
+"""Facts about a plan and its ledger, for a preview."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from strandline.run.revise.marks.model_costs import AskEstimate
 
 
 class LedgerPreview(NamedTuple):
-    """What a ledger says before a run.
+    """State of a ledger before a run.
 
     Attributes:
         attempt: number of the last attempt.
         counts: sources that are `finished`, `failed` and `inflight`.
-        changes: what differs from the pipeline that wrote it, a line each.
+        changes: differences from the pipeline that wrote the ledger, one per line.
     """
 
     attempt: int
@@ -32,13 +32,13 @@ class LedgerPreview(NamedTuple):
 
 
 class ListingFacts(NamedTuple):
-    """What a listing would come to.
+    """Result of listing the sources.
 
     Attributes:
-        sources: how many there are; a group is one.
-        skipped: those of them that a run would skip.
-        balance: how groups of sources that share storage spread; None where none are asked for.
-        counters: what the source has counted, such as what it has not looked at.
+        sources: number of sources; a group counts as one.
+        skipped: number of sources that a run would skip.
+        balance: distribution of groups that share storage; None if it was not requested.
+        counters: counters of the source, such as inputs that it left out.
     """
 
     sources: int
@@ -48,20 +48,20 @@ class ListingFacts(NamedTuple):
 
 
 class PlanFacts(NamedTuple):
-    """A plan and what is known about it on a volume.
+    """A plan, with facts from its volume.
 
     Attributes:
         output: folder or URL.
-        ledger: None where the pipeline was never run there.
-        listing: None where it was not asked for.
-        unmet: why a run on this machine would be refused.
-        chaining: that most sources are chained into one group; None: they aren't.
-        schema: of what is read, in words; None where each task has its own.
-        worst: what a kill costs at the worst moment; None where nothing was measured.
-        redo: what of finished sources would be redone; None: nothing.
-        cuts: that were thought of where the pipeline leaves open what is kept.
-        estimates: of stages that ask models, where some rows were asked for.
-        outdated_by: pipelines before it that change, so that sources finished here are outdated.
+        ledger: state of the ledger; None if the pipeline never ran on the volume.
+        listing: result of listing the sources; None if it was not requested.
+        unmet: reasons why a run on this machine would be refused.
+        chaining: groups that chain most sources together, or None.
+        schema: description of the input's schema; None if each task has its own.
+        worst: cost of a kill at the worst moment; None without measurements.
+        redo: finished sources that would be redone, or None.
+        cuts: considered cuts, if the pipeline leaves the choice open.
+        estimates: estimates for stages with models, if a sample was requested.
+        outdated_by: earlier pipelines whose changes make the sources finished here outdated.
     """
 
     plan: PipelinePlan
@@ -80,12 +80,12 @@ class PlanFacts(NamedTuple):
 
 
 class RedoPreview(NamedTuple):
-    """What a run would redo of finished sources.
+    """Finished sources that a run would redo.
 
     Attributes:
-        first: sources by the first stage that has changed.
-        starts: sources by where they go on.
-        seconds: of stages' own work, by what it took so far; 0: that is not known.
+        first: sources by the first changed stage.
+        starts: sources by the point where they resume.
+        seconds: estimated work of the stages from earlier measurements; 0 if unknown.
     """
 
     first: Mapping[str, int]
@@ -99,7 +99,7 @@ def trace_stages(stages: Sequence[StagePlan]) -> Iterator[ColumnStep]:
 
 
 def describe_on_error(stage: StagePlan) -> str:
-    """Describe what follows an error in words; empty where its source fails, as ever."""
+    """Describe the handling of an error; empty for the default, which fails the source."""
     if stage.on_error == "fail":
         return ""
     action = "drops" if stage.on_error == "drop" else "dead letters"

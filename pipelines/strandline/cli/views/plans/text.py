@@ -1,4 +1,4 @@
-"""A preview of a plan in words: what would run and write, and what is finished. Pure."""
+"""A preview of a plan as text: planned work, outputs, and finished sources. Pure."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ _COLUMNS = (
     "on error",
     "keep",
 )
-LONG_SOURCE = 60.0  # seconds, from which on a hint shows a way to make sources smaller
+LONG_SOURCE = 60.0  # minimum seconds for a hint about smaller sources
 RANGES = "range_bytes"  # the parameter of a source that cuts files
-_LOADS = 8  # workers whose load is shown
+_LOADS = 8  # number of workers with a displayed load
 
 
 def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
-    """Describe the plan as lines, of so many letters at most."""
+    """Describe the plan as lines, with at most `width` characters each."""
     plan = facts.plan
     heads = [
         ("pipeline", f"{plan.namespace}/{plan.name}, run {plan.run_id}"),
@@ -195,7 +195,7 @@ def _describe_redo(facts: PlanFacts) -> Iterator[str]:
 
 
 def describe_cut(cut: Judged) -> str:
-    """Return what was chosen of a cut, and why, in words."""
+    """Describe the decision about a cut, and the reason."""
     if cut.verdict is CutVerdict.IMPOSSIBLE:
         return f"{cut.stage}: not kept; what it hands on is no table, no bytes and no text"
     what = f"saves {format_seconds(cut.seconds)} a source for {format_bytes(int(cut.size))}"
@@ -205,7 +205,7 @@ def describe_cut(cut: Judged) -> str:
 
 
 def _describe_columns(stages: Sequence[StagePlan], width: int | None) -> list[str]:
-    """Describe the columns behind each stage but the sink; nothing where none are known."""
+    """Describe the columns after each stage except the sink; empty if all are unknown."""
     steps = list(trace_stages(stages))[:-1]
     if not any(step.after.names for step in steps):
         return []

@@ -23,23 +23,23 @@ from strandline.cli.views.format import (
 from strandline.cli.views.running.snapshot import Snapshot
 from strandline.engine.core.pools import PoolState
 
-# So many move the number of those that are finished often enough to be all that one needs to know.
+# With more sources, the number of finished ones changes often enough, so rows are not shown.
 MANY_SOURCES = 500
 _COLUMNS = ("stage", "in", "out", "waiting", "running", "oldest", "tasks/s", "busy", "workers")
 _EXPENDABLE = ("in", "tasks/s", "busy", "running", "workers", "oldest")
 _GAP = 2
 _LEAST_NAME = 8
-_LONGEST_NAME = 24  # for which columns are left out
+_LONGEST_NAME = 24  # longer names are shortened before columns are left out
 
 
 @dataclass(frozen=True, slots=True)
 class StageTable:
-    """Rows of cells, the stage's name first; it fits its terminal, and numbers are never cut.
+    """Rows of cells, the stage's name first; fits its terminal without cutting numbers.
 
     Attributes:
-        columns: their heads.
-        rows: cells, as many as there are columns, and a style.
-        expendable: heads of columns that may be left out, the first one first.
+        columns: headings.
+        rows: cells, one for each column, and a style.
+        expendable: headings of columns that may be left out, in this order.
     """
 
     columns: Sequence[str]
@@ -68,7 +68,7 @@ class StageTable:
     def _measure(self, shown: Sequence[int]) -> int:
         rows = [self.columns, *(cells for cells, _ in self.rows)]
         widths = [max(len(cells[index]) for cells in rows) for index in shown]
-        if 0 in shown:  # the end of a long name says less than a column
+        if 0 in shown:  # a column is worth more than the end of a long name
             widths[shown.index(0)] = min(widths[shown.index(0)], _LONGEST_NAME)
         return sum(widths) + _GAP * (len(widths) - 1)
 
@@ -96,7 +96,7 @@ def describe_sources(snapshot: Snapshot) -> str:
 
 
 def describe_rows(snapshot: Snapshot) -> str:
-    """Describe how many rows went through; empty where sources alone say how far it is."""
+    """Describe the number of rows; empty if the sources alone show the progress."""
     rows = snapshot.rows
     if snapshot.listed > MANY_SOURCES or not rows.read:
         return ""
@@ -120,12 +120,12 @@ def describe_line(snapshot: Snapshot) -> str:
 
 
 def format_oldest(pool: PoolState) -> str:
-    """Return how long the oldest call under way takes; empty where there is none."""
+    """Return the duration of the oldest running call; empty without one."""
     return format_seconds(pool.oldest) if pool.oldest else ""
 
 
 def describe_longest(snapshot: Snapshot) -> str:
-    """Describe the call that takes longest, with its stage and source; empty where none is long."""
+    """Describe the longest running call, with its stage and source; empty if no call is long."""
     longest = max(snapshot.stages, key=lambda stage: stage.pool.oldest, default=None)
     if longest is None or not longest.pool.over:
         return ""
@@ -134,7 +134,7 @@ def describe_longest(snapshot: Snapshot) -> str:
 
 
 def draw(name: str, snapshot: Snapshot) -> Group:
-    """Return the attempt as a headline and a table of its stages."""
+    """Return the attempt as a headline and a table of stages."""
     head = Text.assemble((name, "bold"), "  ", (format_seconds(snapshot.seconds), "dim"))
     rows: list[tuple[Sequence[str], str]] = []
     for stage in snapshot.stages:

@@ -1,4 +1,4 @@
-"""A run at one moment, as all views of it show it. Pure."""
+"""A run at one moment, in the form that all views share. Pure."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from strandline.engine.core.ports import NO_WORK, RunProgress, WorkCost
 from strandline.engine.flow.stage_queue import StageStanding
 
 WINDOW_SECONDS = 30.0
-# Until a run was measured so long, the start of workers is most of its rate.
+# In shorter measurements, the start of workers dominates the rate.
 PROMISING_SECONDS = 10.0
 LEAST_RATE = 1e-9  # a slower run has no end in sight
 
 
 class StageView(NamedTuple):
-    """One stage: tasks that went in and came out, that wait for it and that are with a worker.
+    """State of a stage, with its tasks: received, produced, waiting, and running.
 
     Attributes:
-        failed: tasks.
-        pool: its workers.
-        rate: tasks a second, over the last half minute.
-        utilisation: share of its ready workers' time that was spent on tasks, over the same.
-        dead, dropped: rows that failed alone, by what became of them.
-        requests: that it has made to a model.
+        failed: failed tasks.
+        pool: the stage's workers.
+        rate: tasks per second in the last half minute.
+        utilisation: share of the ready workers' time spent on tasks in the last half minute.
+        dead, dropped: rows that failed alone, by their treatment.
+        requests: requests to a model.
     """
 
     name: str
@@ -48,12 +48,12 @@ class StageView(NamedTuple):
 
 
 class RowsDone(NamedTuple):
-    """Rows that went through an attempt so far.
+    """Rows of an attempt so far.
 
     Attributes:
-        read: that the first stage which makes rows has made.
-        written: that the sink has written, of sources that are not finished too.
-        size: bytes of what it has written.
+        read: rows from the first stage that produces rows.
+        written: rows written by the sink, including rows of unfinished sources.
+        size: bytes written by the sink.
     """
 
     read: int = 0
@@ -68,22 +68,22 @@ class Snapshot(NamedTuple):
     """An attempt at one moment.
 
     Attributes:
-        seconds: since it began.
-        listed: sources listed; all there are where `is_listed`.
-        skipped: listed sources that an earlier attempt had finished.
-        finished, failed: sources, by this attempt.
-        rate: sources finished or failed a second, over the last half minute.
-        stages: in pipeline order.
+        seconds: time since the attempt began.
+        listed: sources listed so far; the total if `is_listed`.
+        skipped: listed sources that an earlier attempt finished.
+        finished, failed: sources of this attempt.
+        rate: sources finished or failed per second in the last half minute.
+        stages: stages in pipeline order.
         incidents: workers that were lost and replaced.
-        bottleneck: the stage that sets the pace; None where none does, or it is not known.
-        dashboard: host and port of Ray's own; None where there is none.
-        quarantined: listed sources that are not tried any more.
-        measured: seconds over which the rate is.
-        work: seconds that it took, and those of them that are done again.
-        rows: how much went through it.
-        note: the last sentence for people, such as that a server is waited for; empty: none.
+        bottleneck: stage that limits the pace, or None.
+        dashboard: host and port of Ray's dashboard, or None.
+        quarantined: listed sources that are no longer tried.
+        measured: seconds covered by the rate.
+        work: seconds of work, and seconds of repeated work.
+        rows: rows of the attempt so far.
+        note: latest sentence for people, such as a wait for a server; may be empty.
         redone: finished sources of an older recipe that are replaced.
-        redo_reason: from where, and since what has changed; empty: there are none.
+        redo_reason: start and cause of the replacement; empty without one.
     """
 
     seconds: float
@@ -107,9 +107,9 @@ class Snapshot(NamedTuple):
 
     @property
     def seconds_left(self) -> float | None:
-        """Return how long the rest will take.
+        """Return the estimated remaining seconds.
 
-        None before the listing has ended or a rate is known well enough.
+        None before the listing is complete or the rate is reliable.
         """
         is_known = self.measured >= PROMISING_SECONDS and self.rate >= LEAST_RATE
         if not (self.is_listed and is_known):
@@ -118,14 +118,14 @@ class Snapshot(NamedTuple):
         return (self.listed - done) / self.rate
 
 
-# Before there is anything to know.
+# Snapshot before the first measurement.
 STARTING = Snapshot(
     0.0, 0, is_listed=False, skipped=0, finished=0, failed=0, rate=0.0, stages=(), incidents=0
 )
 
 
 class Pace:
-    """Measures how many sources are done a second, and what each stage does."""
+    """Measures the rate of sources, and the rates of each stage."""
 
     def __init__(self) -> None:
         self._points: deque[tuple[float, float]] = deque([(0.0, 0.0)])
@@ -137,7 +137,7 @@ class Pace:
         return self._points[-1][0] - self._points[0][0]
 
     def begin(self, seconds: float, done: float = 0.0) -> None:
-        """Start to measure now; what came before was no work on sources."""
+        """Start measuring now; earlier time was not spent on sources."""
         self._points = deque([(seconds, done)])
         self._stages.clear()
 
@@ -152,7 +152,7 @@ class Pace:
         return pace.measure(seconds, done)
 
     def measure(self, seconds: float, done: float) -> float:
-        """Note that so much is done by now; returns how much a second of late."""
+        """Record the amount of finished work; return the recent rate per second."""
         self._points.append((seconds, done))
         while self._points[1][0] < seconds - WINDOW_SECONDS:
             self._points.popleft()
@@ -161,7 +161,7 @@ class Pace:
 
 
 def take_snapshot(progress: RunProgress, seconds: float, pace: Pace) -> Snapshot:
-    """Return what an engine's progress amounts to, `seconds` after the attempt began."""
+    """Return a snapshot of an engine's progress, `seconds` after the attempt began."""
     failed = progress.failed
     if not progress.listed:
         pace.begin(seconds)
@@ -218,7 +218,7 @@ def _view_stages(progress: RunProgress, seconds: float, pace: Pace) -> Iterator[
 def _measure_utilisation(
     stage: StageStanding, pool: PoolState, seconds: float, pace: Pace
 ) -> float:
-    # A long call counts while it is under way; its end corrects what is too much of that.
+    # A running call counts in full; its end corrects the overestimate.
     busy = stage.counts.seconds + pool.under_way
     worked = pace.measure_stage(stage.name, "busy", seconds, busy)
     ready = pace.measure_stage(stage.name, "ready", seconds, pool.seconds)

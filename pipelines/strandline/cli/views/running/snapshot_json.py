@@ -1,4 +1,4 @@
-"""A snapshot of a run as plain data, and read back from it. Pure."""
+"""Conversion of a snapshot to plain data and back. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strandline.plan.receipt import StageCounts
 from strandline.run.supervise.status_server import read_number
 from strandline_api.outcome.work_lost import WorkLost
 
-# Attributes of a stage's workers by the keys under which scripts read them.
+# Attributes of a stage's workers, with their public JSON keys.
 _POOL_KEYS = {
     "workers": "workers",
     "ready": "ready",
@@ -36,18 +36,18 @@ _POOL_KEYS = {
 
 
 def render_pool(pool: PoolState) -> dict[str, int]:
-    """Render a stage's workers and what has become of them; the keys are stable."""
+    """Render a stage's workers with their history; the keys are stable."""
     return {key: getattr(pool, name) for name, key in _POOL_KEYS.items()}
 
 
 def _render_parted(dead: int, dropped: int) -> dict[str, int]:
-    """Render rows that failed alone; of a stage that has none nothing, as before there were any."""
+    """Render rows that failed alone; keys with a zero count are left out, as in older releases."""
     counts = {"deadRows": dead, "droppedRows": dropped}
     return {key: number for key, number in counts.items() if number}
 
 
 def _render_requests(figures: RequestFigures) -> dict[str, Any]:
-    """Render requests to a model; nothing of a stage that makes none."""
+    """Render requests to a model; empty for a stage without requests."""
     if not figures.has_any:
         return {}
     names = (f"p{share * 100:.0f}" for share in SHARES)
@@ -59,7 +59,7 @@ def _render_requests(figures: RequestFigures) -> dict[str, Any]:
             "promptTokens": figures.prompt_tokens,
             "completionTokens": figures.completion_tokens,
             "cost": figures.cost,
-            # Beyond the last bound there is no number that could be told.
+            # An answer beyond the last bound has no known duration.
             "seconds": {name: None if math.isinf(time) else time for name, time in times},
         }
     }
@@ -127,14 +127,14 @@ def render_snapshot(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def render_work(work: WorkCost) -> dict[str, Any]:
-    """Render seconds of work, and those that are done again; nothing where none are known."""
+    """Render seconds of work and of repeated work; empty without measurements."""
     if not work.worked:
         return {}
     return {"workSeconds": round(work.worked, 3), "workLost": work.lost.to_json()}
 
 
 def parse_work(content: Mapping[str, Any]) -> WorkCost:
-    """Return what `render_work` has rendered; what has another shape is zero."""
+    """Return the work from the result of `render_work`; invalid values are zero."""
     lost = {
         name: max(0.0, float(read_number(seconds)))
         for name, seconds in _object(content.get("workLost")).items()
@@ -144,9 +144,9 @@ def parse_work(content: Mapping[str, Any]) -> WorkCost:
 
 
 def parse_json(content: object) -> Snapshot:
-    """Return the snapshot that `render_snapshot` has rendered.
+    """Return the snapshot from the result of `render_snapshot`.
 
-    What an older version did not say is zero, and so is what has another shape.
+    Values that are invalid or missing, for example from an older version, are zero.
     """
     found = _object(content)
     sources, stages = _object(found.get("sources")), found.get("stages")
@@ -213,10 +213,10 @@ def _name(value: object) -> str | None:
 def render_counts(
     counts: dict[str, StageCounts], pools: Mapping[str, PoolState]
 ) -> list[dict[str, Any]]:
-    """Return what went through each stage, for the last line of `run --json`; the keys are stable.
+    """Return the counts of each stage, for the last line of `run --json`; the keys are stable.
 
     Args:
-        pools: workers of the stages that have any.
+        pools: workers of the stages with a pool.
     """
     return [
         {

@@ -49,14 +49,14 @@ _ALARMING = ("failed", "quarantined")
 
 
 class TopFacts(NamedTuple):
-    """What is shown.
+    """Facts for the display.
 
     Attributes:
-        name: of the pipeline, or of where its driver is asked.
-        attempt: the newest one; None where there is none, or it can't be seen from here.
-        live: by the driver's own word a moment ago; None where none says any.
-        counts: sources by state, by the ledger; empty where that can't be seen.
-        failures: of this attempt, the latest first.
+        name: name of the pipeline, or address of its driver.
+        attempt: newest attempt; None if there is none or it is not visible from here.
+        live: snapshot from the driver, a moment old; None without one.
+        counts: sources by state from the ledger; empty if the ledger is not visible.
+        failures: failures of this attempt, the latest first.
     """
 
     name: str
@@ -67,7 +67,7 @@ class TopFacts(NamedTuple):
 
 
 class RecentFailures:
-    """Tells which of an attempt's failures are news; the ledger has them in no useful order."""
+    """Finds the new failures of an attempt; the ledger does not order failures by time."""
 
     def __init__(self) -> None:
         self._attempt = 0
@@ -88,7 +88,7 @@ class RecentFailures:
 
 
 def draw_top(facts: TopFacts) -> Group:
-    """Return all of it, one below the other."""
+    """Return all parts of the display, from top to bottom."""
     return Group(*_list_parts(facts))
 
 
@@ -112,7 +112,7 @@ def _list_parts(facts: TopFacts) -> Iterator[RenderableType]:
         yield Text()
         yield Text("failed lately", style="dim")
         for failure in facts.failures:
-            # Without a stage where a process died over it.
+            # The stage is empty if the source crashed a process.
             words = ": ".join(filter(None, (failure.key, failure.stage, failure.message)))
             yield Text(escape_text(words), no_wrap=True, overflow="ellipsis")
 
