@@ -1,1 +1,1 @@
-"""Strandline from Python: a pipeline put together, run, shown, interrupted, and what it came to."""
+"""The Python API: build and run a pipeline, display progress, and read the outcome."""

@@ -1,7 +1,7 @@
-"""What Ctrl-C, or a notebook's stop button, means to a run in the caller's own process.
+"""Handling of Ctrl-C, or of a notebook's stop button, for a run in the caller's own process.
 
-The first one lets work in flight finish and keeps it; the second ends the run where it is. Either
-way the caller gets a KeyboardInterrupt, and everything that was started has been ended by then.
+The first interrupt lets work in flight finish and keeps it; the second ends the run at once. In
+both cases the caller gets a KeyboardInterrupt after everything that the run started has ended.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class RunInterruption:
     def receive(self, _number: int, _frame: FrameType | None) -> None:
         """Take an interrupt."""
         if self._is_asked:
-            # From here on the keyboard means what it always does: a stage must not take it for an
-            # error of its own, nor clean-up for a third request.
+            # Restore the default handler: a stage must not treat the interrupt as its own error,
+            # and clean-up must not count as a third request.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             raise KeyboardInterrupt
         self._is_asked = True
@@ -44,10 +44,10 @@ class RunInterruption:
 
 @contextmanager
 def interruptible(announce: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
-    """Listen to interrupts as long as the block runs; yields what says whether to stop.
+    """Handle interrupts while the block runs; yield a function that returns whether to stop.
 
     Raises:
-        KeyboardInterrupt: one has come, at the end of the block.
+        KeyboardInterrupt: at the end of the block, after an interrupt.
     """
     if not _is_ours():
         yield lambda: False

@@ -1,7 +1,7 @@
-"""What a run came to, as code and notebooks read it.
+"""Outcome of a run, for code and notebooks.
 
-It reads the ledger where it is asked for more than a run hands over; it must not change anything.
-How it is put into words is the command line's views' to say, which are loaded when it is shown.
+The module reads the ledger for facts that a run does not return; it must not change anything. The
+views of the command line format the outcome, and are loaded when it is shown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Outcome(AttemptResult):
-    """Tell how an attempt ended. A run hands it out; code reads it."""
+    """Outcome of an attempt, returned by a run."""
 
     _folder: PipelineFolder | None = None
     _is_packable: bool = False
@@ -29,15 +29,15 @@ class Outcome(AttemptResult):
     def outputs(self) -> list[str]:
         """Return paths or URLs of all output files, in the order of their sources' keys.
 
-        Those of finished sources, by whatever attempt, as the ledger has them when it is asked; of
-        a run without one, all files that lie there.
+        The files are those of finished sources of all attempts, according to the current ledger.
+        For a run without a ledger, they are all files at the location.
         """
         names = self._list_untracked() if self._folder is None else _list_tracked(self._folder)
         return [f"{self.output.rstrip('/')}/{name}" for name in names]
 
     @property
     def summary(self) -> str:
-        """Return the lines with which `strandline run` ends: counts, failures, output."""
+        """Return the last lines of `strandline run`: counts, failures, output."""
         from strandline.cli.commands.runs.outcome_details import read_details  # noqa: PLC0415 - see above
         from strandline.cli.views.summary import describe_outcome  # noqa: PLC0415 - see above
 
@@ -68,8 +68,8 @@ def make_outcome(result: AttemptResult, config: AttemptConfig) -> Outcome:
     """Return the outcome of an attempt.
 
     Args:
-        result: how it ended.
-        config: what it was told.
+        result: result of the attempt.
+        config: configuration of the attempt.
     """
     values = {each.name: getattr(result, each.name) for each in fields(AttemptResult)}
     folder = None if config.volume is None else config.folder
@@ -82,7 +82,7 @@ def _list_tracked(folder: PipelineFolder) -> list[str]:
 
 
 def _escape_lines(text: str) -> list[str]:
-    """Return lines as pieces of markup: each is cut by itself, and its newline stays one."""
+    """Return lines as separate markup: each is shortened alone and keeps its newline."""
     from strandline.cli.report.markup import escape  # noqa: PLC0415 - see above
 
     return [escape(line) + "\n" for line in text.splitlines()]

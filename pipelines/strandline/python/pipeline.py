@@ -39,31 +39,31 @@ from strandline_api.spec.work import StageWork, default_name
 
 
 class Pipeline:
-    """Put a source, stages and a sink together under a name.
+    """A source, stages and a sink, combined under a name.
 
     Args:
         name: lowercase letters, digits, '-' and '.'; with the namespace it names the pipeline's
             folder below a checkpoint path.
-        source: a `SourceStage`; this, the stages and the sink may each come out of `work`.
-        stages: what happens to each source, in this order.
+        source: a `SourceStage`; source, stages and sink may each be a result of `work`.
+        stages: processing of each source, in this order.
         sink: a `SinkStage`.
         namespace: a lowercase label.
 
     Attributes:
         plan: the checked pipeline.
-        on_change: an `OnChange`: what `run` does where the pipeline is not the one that wrote the
-            ledger; at first `FAIL`.
-        engine: what `run` takes: `ray`, which it is at first, `processes` or `inline`.
-        quarantine: a `Quarantine`: when a source that keeps failing is left out.
-        checkpoint: a `Checkpoint`: how often results are published.
-        publishing: a `Publishing`: what is required before readers are led to results, and where
-            they are handed over, as the file says; None: nothing.
-        keep, keep_at_most: `auto`, and how many bytes such as "200Gi"; see `keep` and
-            `keepAtMost` in docs/api.md. None: only stages with `keep` keep.
+        on_change: an `OnChange`, the behaviour of `run` if a different pipeline wrote the ledger;
+            initially `FAIL`.
+        engine: default engine of `run`: `ray` (initially), `processes` or `inline`.
+        quarantine: a `Quarantine`, the limit after which a failing source is left out.
+        checkpoint: a `Checkpoint`, the frequency of publications.
+        publishing: a `Publishing`, the requirements and the target of publications from a file;
+            None without requirements.
+        keep, keep_at_most: `auto`, and a size such as "200Gi"; see `keep` and `keepAtMost` in
+            docs/api.md. None: only stages with `keep` keep outputs.
 
     Raises:
-        SpecError: (a ValueError) the pipeline can't be run or can't be resumed; its message has
-            a line for each reason.
+        SpecError: (a ValueError) the pipeline can't be run or can't be resumed; its message has a
+            line for each reason.
     """
 
     def __init__(
@@ -93,19 +93,19 @@ class Pipeline:
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
         """Read the pipeline of a file.
 
-        `run` makes one attempt; what the file says of further ones (`retry`, `deadlines`) is for
-        `strandline run`.
+        `run` makes one attempt; the file's settings for further attempts (`retry`, `deadlines`)
+        apply only to `strandline run`.
 
         Args:
             path: a YAML file with one `CurationPipeline`.
 
         Raises:
-            SpecError: the file is missing or wrong; its message has a line for each reason.
+            SpecError: the file is missing or invalid; its message has a line for each reason.
         """
         manifest = read_manifest(Path(path))
         pipeline = cls.__new__(cls)
         pipeline.plan, spec = manifest.plan, manifest.pipeline.spec
-        pipeline._metadata = manifest.pipeline.metadata  # noqa: SLF001 - its own class
+        pipeline._metadata = manifest.pipeline.metadata  # noqa: SLF001 - attribute of this class
         pipeline.on_change = OnChange(spec.on_change)
         pipeline.engine = spec.engine
         pipeline.quarantine = spec.quarantine
@@ -125,36 +125,37 @@ class Pipeline:
         on_change: OnChange | str | None = None,
         progress: bool | None = None,
     ) -> Outcome:
-        """Make one attempt, in this process; what an earlier one has finished is skipped.
+        """Make one attempt in this process, and skip sources that earlier attempts finished.
 
         An interrupt (Ctrl-C, or a notebook's stop button) lets work in flight finish and keeps it;
-        a second one ends the run at once. Either way what the run has started is ended.
+        a second one ends the run at once. In both cases everything that the run started has ended.
 
         Args:
-            checkpoint_path: folder (a volume) for the ledger and, where the sink has no path, the
-                output. None: nothing is tracked, and the sink must have a path.
-            engine: `ray`, `processes` or `inline`; None: the attribute of that name.
-            address: of a running Ray cluster, such as `auto` or `ray://head:10001`; None starts a
-                local one.
-            workers: CPUs that the local Ray has; None: all.
-            on_change: `Fail`, `Restart`, `Continue` or `Redo` where the pipeline is not the one
-                that wrote the ledger; None: the attribute of that name.
-            progress: True shows how far the run is, False does not; None: in a notebook, and in a
-                terminal unless the engine is `inline`, where a debugger may be.
+            checkpoint_path: folder (a volume) for the ledger and, if the sink has no path, the
+                output. None tracks nothing, and requires a sink with a path.
+            engine: `ray`, `processes` or `inline`; None for the attribute of that name.
+            address: address of a running Ray cluster, such as `auto` or `ray://head:10001`; None
+                starts a local Ray.
+            workers: CPUs of the local Ray; None for all.
+            on_change: `Fail`, `Restart`, `Continue` or `Redo`, used if a different pipeline wrote
+                the ledger; None for the attribute of that name.
+            progress: whether to show progress. By default it is shown in a notebook, and in a
+                terminal unless the engine is `inline`, which may run in a debugger.
 
         Returns:
-            How it ended. Sources that failed are told by `code`, not by an error.
+            The outcome. Failed sources are reported by `code`, without an exception.
 
         Raises:
             SpecError, LedgerError, VolumeError and others of `strandline.errors`: the run could not
-                begin or go on; what is finished is kept.
-            ValueError: an argument is none of those named above.
-            KeyboardInterrupt: it was interrupted.
+                start or continue; finished sources are kept.
+            ValueError: an argument has an unknown value.
+            KeyboardInterrupt: the run was interrupted.
         """
         engine = _check_engine(self.engine if engine is None else engine)
         volume = None if checkpoint_path is None else Path(checkpoint_path)
         change = self.on_change if on_change is None else OnChange(on_change)
-        # Not earlier: a notebook may define a function again after the pipeline that uses it.
+        # Compute it as late as here: a notebook may redefine a function after the pipeline that
+        # uses it.
         self.plan = fingerprint_code(self.plan)
         config = AttemptConfig(
             self.plan,
@@ -176,7 +177,7 @@ class Pipeline:
     def _plan_delivery(self, volume: Path | None) -> Callable[[LedgerSession], str] | None:
         if self.publishing is None or self.publishing.to is None:
             return None
-        # A card reads what reports do, which most runs have no use for.
+        # A card needs the modules of reports, which most runs do not need.
         from strandline.cli.card.delivery import plan_delivery  # noqa: PLC0415
         from strandline.run.release.push.pushing import PushClock  # noqa: PLC0415
 
@@ -193,7 +194,7 @@ class Pipeline:
 
 @contextmanager
 def _noting_advice() -> Iterator[None]:
-    """Add to an error the call that it advises."""
+    """Add the recommended Python call to an error."""
     try:
         yield
     except StrandlineError as error:
@@ -203,14 +204,14 @@ def _noting_advice() -> Iterator[None]:
 
 
 def _describe_call(advice: Advice | None) -> str:
-    """Return the call that an error advises; empty if it advises none that there is in Python."""
+    """Return the recommended call; empty if Python has no such call."""
     if advice is None or advice.command != "run" or advice.options:
         return ""
     words = [f"{to_snake(field)}={value!r}" for field, value in advice.settings]
     return f"for example: pipeline.run(..., {', '.join(words)})"
 
 
-def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
+def work(  # noqa: PLR0913 - one argument for each setting
     stage: Stage,
     *,
     name: str | None = None,
@@ -230,23 +231,24 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
     tolerate_rows: int | str | None = None,
     keep: bool = False,
 ) -> StagePlan:
-    """Describe what a stage asks for, as the fields of an item in a file do.
+    """Return a stage with settings, like the fields of an item in a file.
 
     Args:
         stage: an instance; workers get copies of it.
-        name: unique in the pipeline; None: the class's registered name, or in kebab-case.
-        batch_size: tasks handed to one call of `process_batch` at most.
-        workers: least and greatest number; None leaves the upper bound to the engine.
-        cpu: cores of one worker; workers share a core by fractions.
-        gpu: GPUs of one worker; workers share a GPU by fractions.
-        memory: of one worker, a quantity such as "2Gi"; None: none is reserved.
+        name: unique in the pipeline; by default the class's registered name, or its name in
+            kebab-case.
+        batch_size: maximum number of tasks in one call of `process_batch`.
+        workers: minimum and maximum number; None leaves the maximum to the engine.
+        cpu: cores of one worker; workers can share a core by fractions.
+        gpu: GPUs of one worker; workers can share a GPU by fractions.
+        memory: memory reserved for one worker, such as "2Gi"; None for no reservation.
         custom: other Ray resources of one worker, by name.
-        group: children of one fan-out that are joined into one task; None: none are.
+        group: number of children of one fan-out that are joined into one task; None for no joining.
         runtime_env: Ray's runtime environment of the workers.
-        max_age: of a worker, such as "1h"; None: no limit.
-        max_memory: of a worker, such as "4Gi"; None: no limit.
-        timeout: longest that one task may take, such as "10m"; None: no limit.
-        isolate: keep it in workers of its own, which neighbours that ask for the same would share.
+        max_age: maximum age of a worker, such as "1h"; None for no limit.
+        max_memory: maximum memory of a worker, such as "4Gi"; None for no limit.
+        timeout: maximum duration of one task, such as "10m"; None for no limit.
+        isolate: whether the stage gets separate workers, even if neighbours have the same settings.
         on_error: see `onError` in docs/api.md.
         tolerate_rows: see `tolerateRows` in docs/api.md.
         keep: see `keep` in docs/api.md.
@@ -255,7 +257,7 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
         A stage for `Pipeline`, as its source, among its stages, or as its sink.
 
     Raises:
-        SpecError: (a ValueError) a value that a manifest could not hold either.
+        SpecError: (a ValueError) a value that is also invalid in a manifest.
     """
     use, (least, most) = _find_use(type(stage)), workers
     given = {
@@ -288,7 +290,7 @@ def _check_engine(name: str) -> str:
 
 
 def _run_shown(config: AttemptConfig, *, is_wanted: bool | None) -> AttemptResult:
-    """Run an attempt where it is seen, and where an interrupt stops it."""
+    """Run an attempt with a display, and stop it on an interrupt."""
     is_debugged = works_in_driver(config.engine)
     with (
         displaying(config.plan.name, is_wanted=is_wanted, is_debugged=is_debugged) as display,

@@ -1,7 +1,7 @@
-"""How a run that was started from Python is shown: in a notebook, in a terminal, in a log.
+"""Display of a run started from Python: in a notebook, in a terminal, in a log.
 
-It chooses; how an attempt looks is the command line's views' to say, which are loaded when there is
-something to show. IPython is used where the caller has loaded it, and never asked for.
+The module chooses the display. The views of the command line format progress, and are loaded when
+there is progress to show. IPython is used only if the caller has loaded it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from strandline.engine.core.ports import RunProgress
 
 
 class Display(NamedTuple):
-    """Where a run is shown.
+    """Display of a run.
 
     Attributes:
-        report: takes how far it is.
+        report: takes the progress.
         announce: shows a sentence.
-        end: takes the sentence that says what the run came to.
+        end: takes a sentence about the result of the run.
     """
 
     report: Callable[[RunProgress], None]
@@ -33,13 +33,13 @@ NOWHERE = Display(lambda _: None, lambda _: None, lambda _: None)
 
 @contextmanager
 def displaying(name: str, *, is_wanted: bool | None, is_debugged: bool) -> Iterator[Display]:
-    """Show a run as long as the block lasts.
+    """Show a run while the block runs.
 
     Args:
-        name: of the pipeline.
-        is_wanted: None: where a person looks on, in a notebook or a terminal.
-        is_debugged: a user may have a debugger in this very terminal, and a table that is drawn
-            over and over would take it away.
+        name: name of the pipeline.
+        is_wanted: whether to show progress; None to show it in a notebook or a terminal.
+        is_debugged: whether a debugger may use the same terminal, which a redrawn table would
+            disturb.
     """
     display = None if is_wanted is False else find_display(sys.modules)
     is_seen = sys.stderr.isatty() and not is_debugged
@@ -55,14 +55,14 @@ def displaying(name: str, *, is_wanted: bool | None, is_debugged: bool) -> Itera
 
 
 def find_display(modules: dict[str, Any]) -> Callable[..., Any] | None:
-    """Return IPython's `display` where this process is a notebook's kernel; None elsewhere.
+    """Return IPython's `display` if this process is a notebook's kernel, or None.
 
     Args:
-        modules: those that are loaded.
+        modules: loaded modules, by name.
     """
     ipython = modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
-    # In a terminal IPython has a shell too, but nothing that could be drawn over.
+    # IPython in a terminal has a shell too, but can't redraw output.
     if getattr(shell, "kernel", None) is None:
         return None
     display: Callable[..., Any] = modules["IPython.display"].display
