@@ -276,7 +276,7 @@ def test_copies_come_from_where_outputs_are(
 @pytest.mark.parametrize("path", ["../other", "latest/../../x", "/etc/passwd", "."])
 def test_nothing_outside_of_the_folder_is_copied(path: str) -> None:
     document = json.loads(make_config()["data"]["pipeline.yaml"])
-    with pytest.raises(NotCopiedError, match="no path in the folder of corpus"):
+    with pytest.raises(NotCopiedError, match="not a path in the folder of corpus"):
         locate_copy(read_pipeline_object(), document, path)
 
 

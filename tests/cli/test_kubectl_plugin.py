@@ -313,7 +313,7 @@ REFUSED: list[tuple[tuple[str, ...], int, str]] = [
     (("ledger", "sources", "corpus", "--state", "odd"), 64, "'odd' is not one of"),
     (("verify", "other"), 64, "kubectl: Error from server (NotFound)"),
     (("cp", "corpus", "x"), 64, "'corpus' is not NAME:PATH"),
-    (("cp", "corpus:../x", "x"), 64, "no path in the folder of corpus"),
+    (("cp", "corpus:../x", "x"), 64, "not a path in the folder of corpus"),
     (("wait", "corpus", "--timeout", "soon"), 64, "Invalid value for '--timeout'"),
     (("lgos", "corpus"), 64, "No such command 'lgos'"),
 ]

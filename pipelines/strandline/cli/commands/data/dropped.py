@@ -43,7 +43,7 @@ _NOTHING_KEPT = (
 def dropped(
     file: Path, settings: tuple[str, ...], volume: Path, examples: int, as_json: bool
 ) -> None:
-    """Count the rows that stages marked for dropping, and show examples.
+    """Count the rows that stages marked, and show some.
 
     Stages with the parameter `reasonColumn` mark rows and keep them. The command reads all outputs
     of finished sources; the examples depend only on the rows' keys.

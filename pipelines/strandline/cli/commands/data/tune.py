@@ -73,10 +73,11 @@ def tune(
     most_rows: int,
     as_json: bool,
 ) -> None:
-    """Count the rows that each limit of a filter drops, alone and together.
+    """Count the rows that a filter's limits drop.
 
-    The measures come from outputs that were written with `mark: true`. Without them, the command
-    runs some sources up to the stage. Limits come from FILE; use `--set` to try others.
+    Each limit is counted alone, and together with the others. The measures come from outputs that
+    were written with `mark: true`. Without them, the command runs some sources up to the stage.
+    Limits come from FILE; use `--set` to try others.
     """
     plan = read_manifest(file, settings, volume=volume).plan
     position, stage = find_filter(plan, name)

@@ -130,7 +130,7 @@ def plan(
     sample: int | None,
     as_json: bool,
 ) -> None:
-    """Show what a run of FILES would do, without running anything.
+    """Show what a run of FILES would do, and run nothing.
 
     The plan shows the stages with shape, resources and fan-out, the fingerprint, the location of
     the output, and the sources that the ledger already lists as finished. If sources share storage,
@@ -188,9 +188,9 @@ def _plan_one(manifest: Manifest, volume: Path, workers: int | None, *, lists: b
 @take_volume
 @take_json
 def describe(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
-    """Print FILE with all defaults, including defaults of stage parameters.
+    """Print FILE with every default filled in.
 
-    The output is an equivalent manifest.
+    Defaults of stage parameters are included, and the output is an equivalent manifest.
     """
     document = fill_in(read_manifest(file, settings, volume=volume))
     if as_json:

@@ -32,7 +32,7 @@ SHOWN = 20
 def repair(
     file: Path, settings: tuple[str, ...], volume: Path, dry_run: bool, as_json: bool
 ) -> None:
-    """Reset missing or damaged results, so that the next run redoes them.
+    """Reset missing or damaged results for the next run.
 
     The command corrects the problems that `verify` finds. Sources are tried again if their outputs
     or gathered statistics are missing or have other bytes. Files that no finished source names are
