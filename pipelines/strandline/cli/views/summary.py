@@ -168,7 +168,7 @@ def _describe_pools(pools: Mapping[str, PoolState]) -> Iterator[str]:
 
 
 def _describe_commands(outcome: AttemptResult) -> Iterator[str]:
-    """Yield where to read on, where the ledger has more than is shown."""
+    """Yield the command for the full list if the ledger has more failures than are shown."""
     failed = outcome.standing.failed
     is_shown = len(outcome.failure_groups) == failed <= GROUPS_SHOWN
     if failed and outcome.attempt and not is_shown:
@@ -205,7 +205,7 @@ def _advise(details: Details) -> Iterator[str]:
 
 
 def _explain_empty(outcome: AttemptResult) -> Iterator[str]:
-    """Yield the stages that dropped all rows, where no finished source has left any."""
+    """Yield a hint about the stage that dropped most rows if nothing was written."""
     stages = list(outcome.counts.items())
     if not stages or not outcome.standing.finished or stages[-1][1].rows_in:
         return

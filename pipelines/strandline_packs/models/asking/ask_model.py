@@ -95,7 +95,7 @@ class AskModel(Stage):
         return self.params.price(prompt_tokens, completion_tokens)
 
     def digest_inputs(self) -> dict[str, str]:
-        """Return the digest of the tokenizer and of the conversation, where there is one."""
+        """Return the digests of tokenizer, served weights and conversation, as far as set."""
         return dict(self.params.digests)
 
     def setup(self) -> None:

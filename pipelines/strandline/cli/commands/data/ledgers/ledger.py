@@ -129,7 +129,7 @@ def sources(
 ) -> None:
     """List the sources.
 
-    The columns are state, attempt, files written, key and, where one failed, why.
+    The columns are state, attempt, files written, key, and the reason of a failure.
     """
     with looking(locate(read_manifest(file, settings, volume=volume).plan, volume)) as store:
         rows = list_rows(store, SourceState(state) if state else None)
