@@ -9,9 +9,9 @@ from __future__ import annotations
 from strandline_packs.models.asking.answers import Setback
 
 _CHANCE = 1e-4  # chance of a good row to be pushed back so often
-# A probe is smaller than any row, so its answer is weaker evidence. While more than `_FEW` rows are
-# stuck, at most `_MOST_PROBES` answered probes count, and as many tries without an answered row in
-# between.
+# A probe is smaller than any row, so its answer is weaker evidence, and at most `_MOST_PROBES`
+# answered probes count. While more than `_FEW` rows are stuck, the same number of tries without an
+# answered row in between counts.
 _MOST_PROBES = 3
 _FEW = 2
 
