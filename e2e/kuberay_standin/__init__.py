@@ -1,7 +1,7 @@
 """A test part: runs RayJobs with real pods, as KubeRay was recorded to, where none is installed.
 
-It plays K8sJobMode, and of that what recordings of KubeRay v1.7.0 show. What they do not show it
-refuses, by a sentence in the RayJob's status. It must not know what the RayJobs are for.
+It plays K8sJobMode, and of that what recordings of KubeRay v1.7.0 show. It rejects other
+modes with a sentence in the RayJob's status. It must not know the purpose of RayJobs.
 
     python -m kuberay_standin --kubeconfig FILE
 

@@ -1,4 +1,4 @@
-"""What a writer makes of a listing: skip, release, refuse, and clean away what vanished."""
+"""A writer skips, releases, or rejects listed sources, and removes vanished ones."""
 
 from __future__ import annotations
 

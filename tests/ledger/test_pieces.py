@@ -1,4 +1,4 @@
-"""What a writer does with pieces: each counts once, and only those of finished sources."""
+"""A writer counts each piece once, and pieces of finished sources only."""
 
 from __future__ import annotations
 

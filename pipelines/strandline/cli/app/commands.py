@@ -63,7 +63,8 @@ class Commands(Program):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the requested command; suggest the nearest name for a misspelt one."""
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+        known = {*_ROOMS} if args and args[0] in _ROOMS else {*self.list_commands(ctx)}
+        if args and not args[0].startswith("-") and args[0] not in known:
             nearest = get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
             msg = f"No such command {args[0]!r}.{hint}"

@@ -221,7 +221,7 @@ def require_ours(
 
 
 class UnfitForPushError(StrandlineError):
-    """What is to be pushed is not what a complete run has left."""
+    """The folder to push is not the complete output of a run."""
 
     exit_code = ExitCode.LEDGER_MISMATCH
 

@@ -1,6 +1,6 @@
-"""What workers of a pool were lost to in a row, without a success between. Pure.
+"""Causes of consecutive losses in a pool, without a success between them. Pure.
 
-It must not know what a worker is, nor what becomes of a pool that loses many.
+The module must not know workers, or the consequences of many losses.
 """
 
 from __future__ import annotations

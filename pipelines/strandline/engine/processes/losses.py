@@ -1,6 +1,6 @@
-"""The death of a forked worker: which of its tasks may be to blame.
+"""The death of a forked worker: finds the tasks that may be to blame.
 
-It must not know how a worker is started or asked.
+The module must not know how workers start or receive calls.
 """
 
 from __future__ import annotations

@@ -87,16 +87,13 @@ def find_name(stage_class: type[Stage]) -> str | None:
     if (name := next(named, None)) is not None:
         return name
     target = _locate(stage_class)
-    return next(_look_up(lambda pack: _find_key(pack.stages, target)), None)
+    listed = (pack.stages.items() for _, pack in _read_packs())
+    return next((name for stages in listed for name, each in stages if each == target), None)
 
 
 def find_pack(use: str) -> tuple[str, Pack] | None:
     """Return the pack of a stage with its name; None for a stage of the user's own code."""
-    for packs in _read_packs():
-        for name, pack in packs.items():
-            if use in pack.stages:
-                return name, pack
-    return None
+    return next(((name, pack) for name, pack in _read_packs() if use in pack.stages), None)
 
 
 def find_stage(use: str) -> type[Stage]:
@@ -132,15 +129,10 @@ def _adapt(use: str, packs: Mapping[str, Pack]) -> type[Stage] | None:
     return adapter(name)
 
 
-def _look_up(find: Callable[[Pack], str | None]) -> Iterator[str]:
-    """Yield what the packs have, those of others after our own and only when they are needed."""
-    for packs in _read_packs():
-        yield from (found for pack in packs.values() if (found := find(pack)) is not None)
-
-
-def _read_packs() -> Iterator[Mapping[str, Pack]]:
-    yield load_own_packs()
-    yield load_packs().packs
+def _read_packs() -> Iterator[tuple[str, Pack]]:
+    """Yield our packs by name, then all packs: reading those of others takes a while."""
+    yield from load_own_packs().items()
+    yield from load_packs().packs.items()
 
 
 def _find_named(use: str) -> type[Stage]:
@@ -176,11 +168,11 @@ def _list_targets(use: str, packs: Mapping[str, Pack]) -> dict[str, str]:
 def _suggest(use: str) -> str:
     """Word that no stage has a name: the nearest one, and packs that may have it."""
     installed = load_packs()
+    if installed.problems:  # one of these packs may have it
+        return "; ".join([f"no stage is called {use!r}", *installed.problems])
     names = {*_registered, *(name for pack in installed.packs.values() for name in pack.stages)}
     close = difflib.get_close_matches(use, sorted(names), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "; see `strandline stages`"
-    if installed.problems:  # one of these packs may have it
-        return "; ".join([f"no stage is called {use!r}", *installed.problems])
     return f"no stage is called {use!r}{hint}"
 
 
@@ -224,10 +216,6 @@ def _name_two(name: str) -> str:
 
 def _locate(stage_class: type[Stage]) -> str:
     return f"{stage_class.__module__}:{stage_class.__qualname__}"
-
-
-def _find_key(table: Mapping[str, str], value: str) -> str | None:
-    return next((key for key, each in table.items() if each == value), None)
 
 
 def _is_part(name: str | None, module_name: str) -> bool:

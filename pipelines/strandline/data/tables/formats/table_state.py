@@ -1,4 +1,4 @@
-"""What a table is before a push, and whether it can take the columns of a data set.
+"""State of a table before a push, and the check that it accepts the columns of a data set.
 
 A push asks it of the data set's own columns, a run before any work of what its stages declare. It
 must not know any format of tables.

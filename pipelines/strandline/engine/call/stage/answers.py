@@ -1,6 +1,6 @@
-"""What a stage may answer; anything else is refused with what it must be.
+"""Valid answers of a stage. Other answers are rejected, and the message names the valid types.
 
-It must not know how a stage is called.
+The module must not know how stages are called.
 """
 
 from __future__ import annotations
