@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from strandline.cli.app.commands import program
 from strandline.plan.packages import advise
 from strandline.plan.stages.packs import load_own_packs, load_packs
 from strandline.plan.stages.registry import (
@@ -154,3 +156,13 @@ def test_a_name_that_two_packs_have_is_refused(install: Install) -> None:
     install("own_second", PACK.replace("own_emoji", "own_second"))
     with pytest.raises(UnknownStageError, match=r"'own_first' .* and 'own_second' .* remove one"):
         find_stage("count-emoji")
+
+
+def test_a_broken_command_of_a_pack_leaves_the_overview(install: Install) -> None:
+    pack = PACK.replace("stages={", 'commands={"smile": "own_emoji:nothing"}, stages={')
+    install("own_emoji", pack)
+    shown = CliRunner().invoke(program, ["--help"])
+    assert (shown.exit_code, "smile" in shown.output) == (0, True)
+    called = CliRunner().invoke(program, ["smile"])
+    assert called.exit_code != 0
+    assert "the command 'smile' of a pack can't be loaded (own_emoji:nothing)" in called.output

@@ -57,19 +57,35 @@ class Commands(Program):
         if cmd_name in _ROOMS:
             return load_command(f"strandline.cli.commands.{_ROOMS[cmd_name]}")
         target = _list_pack_commands().get(cmd_name)
-        return None if target is None else load_command(target)
+        return None if target is None else _load_pack_command(cmd_name, target)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the requested command; suggest the nearest name for a misspelt one."""
-        known = {*_ROOMS} if args and args[0] in _ROOMS else {*self.list_commands(ctx)}
-        if args and not args[0].startswith("-") and args[0] not in known:
+        if args and not args[0].startswith("-") and not _is_known(args[0]):
             nearest = get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
             msg = f"No such command {args[0]!r}.{hint}"
             raise click.UsageError(msg, ctx)
         return super().resolve_command(ctx, args)
+
+
+def _is_known(name: str) -> bool:
+    return name in _ROOMS or name in _list_pack_commands()
+
+
+def _load_pack_command(name: str, target: str) -> click.Command:
+    """Return the command of a pack. A broken one fails when it is called, not in the overview."""
+    try:
+        return load_command(target)
+    except Exception as error:  # noqa: BLE001 - a pack's module may raise any error
+        message = f"the command {name!r} of a pack can't be loaded ({target}): {error}"
+
+    def fail() -> None:
+        raise click.ClickException(message)
+
+    return click.Command(name, callback=fail, short_help="can't be loaded")
 
 
 def _list_pack_commands() -> dict[str, str]:
