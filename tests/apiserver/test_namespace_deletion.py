@@ -102,7 +102,7 @@ def test_where_the_operator_is_gone_the_removal_s_command_lets_the_namespace_go(
             delete_namespace(performance)
         wait_for(lambda: is_gone(performance), performance)
     subject = f"released {performance.namespace}/{NAME}"
-    ending = ", which was being deleted" if is_deleted_first else f": RayJob {NAME}-1 goes on"
+    ending = ", which was being deleted" if is_deleted_first else f": RayJob {NAME}-1 continues"
     assert printed.startswith(subject + ending)
 
 
