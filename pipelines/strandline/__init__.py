@@ -1,16 +1,16 @@
 """Strandline: resumable data curation on Ray.
 
-Only this face is public. Its names are loaded when they are first used, so that importing the
-package costs little and a worker never loads the command line or the run.
+Only the names in `__all__` are public. Each is imported on first use, so importing the package is
+cheap and a worker never imports the command line or the run.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-from strandline.lazy_names import load_lazily
+from strandline.plan.lazy_names import load_lazily
 
-# `typing` is not loaded for it: the command comes by here before it can listen to Ctrl-C.
+# `typing` is not imported at run time: the command imports this module before it handles Ctrl-C.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

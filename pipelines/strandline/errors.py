@@ -6,7 +6,7 @@ Each is loaded when it is first named, so that naming one costs no more than it 
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
-from strandline.lazy_names import load_lazily
+from strandline.plan.lazy_names import load_lazily
 
 if TYPE_CHECKING:
     from strandline.engine.autoscaler.capacity import NoRoomError

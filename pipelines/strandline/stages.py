@@ -5,7 +5,7 @@ Each is loaded when it is first used: a worker needs one of them. Type checkers 
 
 from __future__ import annotations
 
-from strandline.lazy_names import load_lazily
+from strandline.plan.lazy_names import load_lazily
 from strandline.plan.stages.packs import load_own_packs
 
 _TARGETS = (target for pack in load_own_packs().values() for target in pack.stages.values())

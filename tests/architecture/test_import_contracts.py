@@ -237,7 +237,7 @@ FAULTS = [
     (WORKER, "strandline/plan/errors.py", "import strandline_api.documents.documents"),
     (ENGINE, "strandline/engine/call/slots.py", "import strandline.engine.core.ports"),
     (ENGINE, "strandline/engine/core/pools.py", "import strandline.engine.autoscaler.model"),
-    (ENGINE, "strandline/engine/ray/demand.py", "import strandline.engine.inline"),
+    (ENGINE, "strandline/engine/ray/scaling/demand.py", "import strandline.engine.inline"),
     (ENGINE, "strandline/engine/newroom.py", "X = 1"),
     (LEDGER, "strandline/ledger/tally.py", "import strandline.ledger.location"),
     (LEDGER, "strandline/ledger/store/index.py", "import strandline.ledger.gather.space"),

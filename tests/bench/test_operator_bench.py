@@ -12,10 +12,10 @@ import pytest
 from api_server import NoApiServerError
 from strandline_api.notation.times import format_time
 from strandline_bench.operator.bench import Findings, Load, list_rows, observe
+from strandline_bench.operator.cluster.objects import Ending
 from strandline_bench.operator.host import Pass, Reading, count_requests, read_passes
 from strandline_bench.operator.meter import meter
 from strandline_bench.operator.moments import AttemptId, Moments, take_share
-from strandline_bench.operator.objects import Ending
 from strandline_bench.operator.rest import Rest
 from strandline_bench.operator.rest import list_rows as list_rest
 

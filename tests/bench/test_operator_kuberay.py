@@ -13,8 +13,8 @@ from api_server import NoApiServerError
 from proving_ground.installation.kuberay import CheckoutError
 from strandline_bench.ground.scale import Scale
 from strandline_bench.operator.bench import Findings, Load
+from strandline_bench.operator.cluster.kubelet import RUNNING, SUCCEEDED, Jobs, serve_jobs
 from strandline_bench.operator.host import Reading
-from strandline_bench.operator.kubelet import RUNNING, SUCCEEDED, Jobs, serve_jobs
 from strandline_bench.operator.kuberay import (
     CHECKOUT,
     Beside,

@@ -11,7 +11,7 @@ import pytest
 from strandline.engine.call.slots import Slot
 from strandline.engine.flow.flow import Flow
 from strandline.engine.flow.suspects import SuspectBatch, Suspects
-from strandline.engine.ray.demand import wants_more
+from strandline.engine.ray.scaling.demand import wants_more
 from strandline.plan.receipt import Emitted, Failure, Receipt, StageCounts
 from strandline.plan.task import Origin
 from test_flow import make_flow, pass_on

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from strandline.engine.flow.stage_queue import StageQueue
-from strandline.engine.ray.demand import (
+from strandline.engine.ray.scaling.demand import (
     VARIABLE,
     WAIT_SECONDS,
     Demand,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
-from strandline.engine.ray.demand import VARIABLE
+from strandline.engine.ray.scaling.demand import VARIABLE
 from strandline_operator.decide.evidence.pods import find_pod_evidence
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource

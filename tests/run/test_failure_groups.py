@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strandline
-from strandline.engine.raised_errors import explain_error
+from strandline.engine.call.raised_errors import explain_error
 from strandline.ledger.records.entries import FailureRecord
 from strandline.run.attempt.failures import FailureGroups, find_reason
 

@@ -19,7 +19,12 @@ from strandline.engine.core.ports import RunProgress
 from strandline.engine.flow.chains import list_apart
 from strandline.engine.flow.stage_queue import StageQueue
 from strandline.engine.ray.pool import RayPools
-from strandline.engine.ray.scaler import LOOK_SECONDS, PENDING_SECONDS, SURGE_SECONDS, Scaler
+from strandline.engine.ray.scaling.scaler import (
+    LOOK_SECONDS,
+    PENDING_SECONDS,
+    SURGE_SECONDS,
+    Scaler,
+)
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.receipt import StageCounts

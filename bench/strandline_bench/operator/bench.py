@@ -22,10 +22,8 @@ from api_server import ApiServer, NoApiServerError, open_api_server
 from control_plane import NotStartedError
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, bound, format_number, reach
-from strandline_bench.operator.host import Host, Pass, Reading, run_host
-from strandline_bench.operator.moments import AttemptId, Moments, take_share
-from strandline_bench.operator.objects import Ending, render_pipeline
-from strandline_bench.operator.player import (
+from strandline_bench.operator.cluster.objects import Ending, render_pipeline
+from strandline_bench.operator.cluster.player import (
     Cast,
     Clock,
     Part,
@@ -34,7 +32,9 @@ from strandline_bench.operator.player import (
     ShowEvidence,
     serve_drivers,
 )
-from strandline_bench.operator.wire import Wire, open_wire
+from strandline_bench.operator.cluster.wire import Wire, open_wire
+from strandline_bench.operator.host import Host, Pass, Reading, run_host
+from strandline_bench.operator.moments import AttemptId, Moments, take_share
 
 _MEGABYTE = 1_000_000
 PER_NAMESPACE = 100

@@ -47,10 +47,10 @@ from strandline_bench.operator.bench import (
     print_line,
     see_through,
 )
+from strandline_bench.operator.cluster.kubelet import Jobs, Kubelet, serve_jobs
+from strandline_bench.operator.cluster.player import serve_drivers
+from strandline_bench.operator.cluster.wire import open_wire
 from strandline_bench.operator.host import Reading, count_samples, fetch, read_process, run_host
-from strandline_bench.operator.kubelet import Jobs, Kubelet, serve_jobs
-from strandline_bench.operator.player import serve_drivers
-from strandline_bench.operator.wire import open_wire
 
 CHECKOUT = "KUBERAY"
 _CRDS = Path("ray-operator", "config", "crd", "bases")

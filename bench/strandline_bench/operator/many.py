@@ -24,11 +24,11 @@ from strandline_bench.operator.bench import (
     print_line,
     see_through,
 )
+from strandline_bench.operator.cluster.objects import render_pipeline
+from strandline_bench.operator.cluster.player import serve_drivers
+from strandline_bench.operator.cluster.wire import Wire, open_wire
 from strandline_bench.operator.host import run_host
-from strandline_bench.operator.objects import render_pipeline
-from strandline_bench.operator.player import serve_drivers
 from strandline_bench.operator.rest import copy_all, run_model, wait_until_quiet
-from strandline_bench.operator.wire import Wire, open_wire
 
 _SUSPENDED = 9  # of so many at rest, one is
 _RUNNING = 10  # of so many pipelines, one runs

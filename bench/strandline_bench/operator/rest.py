@@ -22,11 +22,11 @@ from strandline_api.names import PIPELINE_LABEL, PIPELINE_UID_LABEL
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, bound, format_number
 from strandline_bench.operator.bench import PER_NAMESPACE, print_line
+from strandline_bench.operator.cluster.objects import Ending, render_pipeline
+from strandline_bench.operator.cluster.player import Part, Player, serve_drivers
+from strandline_bench.operator.cluster.wire import Wire, open_wire
 from strandline_bench.operator.host import Host, Reading, run_host
 from strandline_bench.operator.moments import FINAL
-from strandline_bench.operator.objects import Ending, render_pipeline
-from strandline_bench.operator.player import Part, Player, serve_drivers
-from strandline_bench.operator.wire import Wire, open_wire
 from strandline_operator.reconcile.caches.own_kinds import read_pipeline
 from strandline_operator.render.attempt import render_claim
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from strandline.cli.report.facts import Artifact, Cut, StageArtifacts
-from strandline.engine.raised_errors import explain_error
+from strandline.engine.call.raised_errors import explain_error
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.stage import StatefulFilter
 from strandline.run.release.gatherer import list_artifacts

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from strandline.engine.call.raised_errors import explain_error
 from strandline.engine.call.stage.receipts import format_message
 from strandline.engine.call.stage.trials import was_typed
 from strandline.engine.call.wire import Plain, read_lineage, unpack_task
-from strandline.engine.raised_errors import explain_error
 from strandline.plan.receipt import Failure, Receipt
 from strandline.plan.task import Lineage, Task
 

@@ -18,8 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from strandline.engine.call.raised_errors import explain_error
 from strandline.engine.call.stage.stage_call import StageCall
-from strandline.engine.raised_errors import explain_error
 from strandline.plan.errors import StageStoppedError, StrandlineError, may_pass
 from strandline.plan.packages import explain_import
 from strandline.plan.pipeline import StagePlan

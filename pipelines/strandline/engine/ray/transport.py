@@ -26,11 +26,11 @@ from strandline.engine.preemption.last_words import explain_hang
 from strandline.engine.preemption.nodes import LostNodes
 from strandline.engine.ray.admission import ActorAdmission
 from strandline.engine.ray.connection import Connection, first_line, unwrap
-from strandline.engine.ray.demand import Demand, read_full_size
 from strandline.engine.ray.ledger_actor import RayLedger
 from strandline.engine.ray.losses import LOSSES, Losses, OverdueError, is_of_node
 from strandline.engine.ray.pool import RayData, RayPools
-from strandline.engine.ray.scaler import Scaler, find_nodes, list_nodes
+from strandline.engine.ray.scaling.demand import Demand, read_full_size
+from strandline.engine.ray.scaling.scaler import Scaler, find_nodes, list_nodes
 from strandline.engine.ray.worker import LinkWatch
 from strandline.engine.worker.worker_page import WorkerAddress
 from strandline.storage.outputs.ports import OutputLocation

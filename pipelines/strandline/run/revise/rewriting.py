@@ -13,8 +13,8 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from strandline.engine.call.raised_errors import explain_error
 from strandline.engine.call.setup import set_up_stage
-from strandline.engine.raised_errors import explain_error
 from strandline.ledger.output_root import sweep_shared
 from strandline.ledger.records.entries import Change, Finish, SharedFile, SourceRecord
 from strandline.ledger.store.store import Store

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar, cast
 
+from strandline.engine.call.raised_errors import explain_error
 from strandline.engine.call.stage.receipts import FlushError, ShapeError, format_message
 from strandline.engine.call.stage.standard_streams import StandardStreams
-from strandline.engine.raised_errors import explain_error
 from strandline.plan.errors import StageStoppedError
 from strandline.plan.stages.stage import Stage
 from strandline.storage.access.refusals import CredentialsRefusedError

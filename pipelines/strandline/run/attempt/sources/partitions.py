@@ -19,9 +19,9 @@ from pydantic import ValidationError
 from strandline.data.files.buckets import digest_members
 from strandline.data.files.identities import FileIdentities
 from strandline.data.files.listing import FileSource
+from strandline.engine.call.raised_errors import explain_error
 from strandline.engine.call.setup import set_up_stage
 from strandline.engine.core.ports import Listing
-from strandline.engine.raised_errors import explain_error
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.plan.errors import StrandlineError, may_pass
 from strandline.plan.partition import (

@@ -23,9 +23,9 @@ from strandline.data.tables.schemas import (
     unify,
     unpack_schema,
 )
+from strandline.engine.call.raised_errors import explain_error
 from strandline.engine.call.setup import set_up_stage
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
-from strandline.engine.raised_errors import explain_error
 from strandline.ledger.records.entries import Change
 from strandline.ledger.store.recipes import read_changes, read_recipes
 from strandline.ledger.store.store import Store

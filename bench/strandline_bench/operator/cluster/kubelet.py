@@ -20,9 +20,8 @@ from kuberay_standin.objects import Json, get_name
 from strandline_api.names import ATTEMPT_LABEL, PIPELINE_LABEL
 from strandline_api.notation.times import format_time
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
-from strandline_bench.operator.moments import AttemptId
-from strandline_bench.operator.objects import DRIVER_ADDRESS, NODE
-from strandline_bench.operator.player import (
+from strandline_bench.operator.cluster.objects import DRIVER_ADDRESS, NODE
+from strandline_bench.operator.cluster.player import (
     PULL_SECONDS,
     Cast,
     Clock,
@@ -30,7 +29,8 @@ from strandline_bench.operator.player import (
     bind_claims,
     serve,
 )
-from strandline_bench.operator.wire import Wire
+from strandline_bench.operator.cluster.wire import Wire
+from strandline_bench.operator.moments import AttemptId
 
 JOB_LABEL = "batch.kubernetes.io/job-name"  # a submitter's Job has the name of its RayJob
 RUNNING, SUCCEEDED = "RUNNING", "SUCCEEDED"

@@ -20,8 +20,7 @@ from kuberay_standin.objects import Json, get_name
 from kuberay_standin.rayjobs.steps import FINALIZER
 from strandline_api.names import ATTEMPT_LABEL, PIPELINE_LABEL
 from strandline_api.notation.times import format_time
-from strandline_bench.operator.moments import AttemptId
-from strandline_bench.operator.objects import (
+from strandline_bench.operator.cluster.objects import (
     DRIVER_ADDRESS,
     Ending,
     render_cluster,
@@ -32,7 +31,8 @@ from strandline_bench.operator.objects import (
     render_pods,
     render_submitter,
 )
-from strandline_bench.operator.wire import Wire
+from strandline_bench.operator.cluster.wire import Wire
+from strandline_bench.operator.moments import AttemptId
 
 PULL_SECONDS = 0.5  # until containers run
 

@@ -1,0 +1,1 @@
+"""A simulated cluster beside a real API server: controllers, kubelets, and drivers."""

@@ -1,0 +1,1 @@
+"""Worker counts for a cluster of Ray, and the resources to request from its autoscaler."""

@@ -1,0 +1,37 @@
+"""Public names of a module that lie in other modules and are imported on first use.
+
+Only the standard library's `importlib` is imported here, not even `typing`: the command imports
+this module before it handles Ctrl-C.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+
+def load_lazily(
+    module: dict[str, Any], rooms: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` for a module whose public names lie in other modules.
+
+    Args:
+        module: the module's `globals()`; names are stored there once they are imported.
+        rooms: the defining module of each name.
+    """
+
+    def load(name: str) -> Any:  # noqa: ANN401 - any public name
+        if name not in rooms:
+            msg = f"module {module['__name__']!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        loaded = module[name] = getattr(import_module(rooms[name]), name)
+        return loaded
+
+    def list_names() -> list[str]:
+        return sorted({*module, *module["__all__"]})
+
+    return load, list_names
