@@ -55,7 +55,7 @@ def _is_read_only(data: object) -> bool:
 
 
 Dumps = Callable[..., bytes]
-"""`pickle.dumps`, or one that takes the same arguments and can do more."""
+"""`pickle.dumps`, or a more capable function with the same arguments."""
 
 _SCALARS = frozenset({bytes, str, int, float, bool, type(None)})
 _FLAT = frozenset({dict, list, tuple})
