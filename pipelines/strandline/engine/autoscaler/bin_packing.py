@@ -1,6 +1,6 @@
 """Bin packing of workers onto nodes: vectors of whole units, with equally free nodes grouped.
 
-Pure. The module must not know rates, or the purpose of a worker.
+Pure. The module must not depend on rates or on the purpose of a worker.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks whether a machine could ever hold a worker of each stage, and when to give up. Pure.
 
-The module does not know how a machine's resources are queried.
+Callers query the machine's resources and pass them in.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def refuse_unmet(plan: PipelinePlan, have: Mapping[str, float]) -> None:
 
 
 def asks_for_more_than_cpus(plan: PipelinePlan) -> bool:
-    """Return whether the plan requests more kinds than CPUs, so that all resources must be read."""
+    """Return whether the plan requests more than CPUs, so that all resources must be read."""
     requests = (request for stage in plan.stages for request in _list_requests(stage))
     return any(request.amount > 0 and request.kind != CPU for request in requests)
 

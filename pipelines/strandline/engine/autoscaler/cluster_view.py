@@ -1,6 +1,6 @@
 """A snapshot of stages and nodes as numbers, for the planner. Pure.
 
-The module must not know what is decided from the numbers.
+The module must not depend on the planner's decisions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Builds the planner's snapshot from the driver's pools, queues, and nodes. Pure.
 
-Others may use the same cluster: capacity that is neither free nor ours is theirs. The module must
-not know how a node is queried, what starts workers, or what the planner does with a snapshot.
+Other programs may use the same cluster. Capacity that is neither free nor held by this run counts
+as theirs. The module must not depend on the source of the node data, on the start of workers, or on
+the planner's use of a snapshot.
 """
 
 from __future__ import annotations
@@ -105,8 +106,8 @@ class Surveyor:
         """Return what other programs hold of each kind on each node.
 
         Ray's view of our own workers lags behind, so only capacity held throughout `SETTLE_SECONDS`
-        counts as held by others. A worker still waiting for capacity counts as if it were placed:
-        the capacity left for other programs is then the free capacity, wherever it is.
+        counts as held by others. A worker still waiting for capacity counts as if placed: the
+        capacity left for other programs is then the free capacity, wherever it is.
         """
         held = self._subtract(nodes, workers)
         self._theirs.append((now, held))
@@ -220,7 +221,7 @@ class Surveyor:
 
 
 def _find_ceiling(stage: StagePlan, cpus: int) -> int | None:
-    """Return the maximum workers of a stage: one per CPU if it needs only part of a CPU.
+    """Return the maximum workers of a stage: one per CPU if a worker needs only part of a CPU.
 
     Otherwise a stage that requests a tenth of a CPU would begin with ten processes per core. The
     rule does not apply to stages that request GPUs, memory, or custom resources.

@@ -1,4 +1,4 @@
-"""The planner's messages. Pure; the module must not know how a plan is found."""
+"""The planner's messages. Pure, and independent of the planning algorithm."""
 
 from __future__ import annotations
 

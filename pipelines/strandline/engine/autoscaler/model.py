@@ -1,6 +1,6 @@
 """The planner's inputs and outputs, as plain values.
 
-The module must not know how a plan is found, what measures, or what starts workers.
+The module must not depend on the planning algorithm, on measurements, or on the start of workers.
 """
 
 from __future__ import annotations

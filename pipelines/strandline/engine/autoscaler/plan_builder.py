@@ -1,6 +1,6 @@
 """A plan under construction: minimums first, then free capacity, then exchanges of workers. Pure.
 
-The module must not know how a plan is presented to the caller.
+The module must not depend on the form in which the caller receives a plan.
 """
 
 from __future__ import annotations
@@ -136,11 +136,11 @@ class PlanDraft:
             self._grow(stage, count - before[stage], reason)
 
     def exchange(self) -> float | None:
-        """Drain workers in favor of others if that has been justified for long enough.
+        """Drain workers in favor of others if an exchange has been justified for long enough.
 
         Returns:
-            Since when an exchange has been justified, for the next state; None if it is not or was
-                just made.
+            Since when an exchange has been justified, for the next state; None if no exchange is
+                justified or an exchange was just made.
         """
         pace, ideal = find_pace(self.pools, self.counts), self._find_ideal_pace()
         if not self._is_worth(pace, ideal):

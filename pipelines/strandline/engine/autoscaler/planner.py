@@ -1,8 +1,8 @@
 """The planner of workers: sizes each stage's pool based on measurements. Pure.
 
 The caller runs `plan(params, state, inputs)` for each snapshot and passes the returned state to the
-next call. docs/design/2026-11-27-how-many-workers.md has the mathematics. The module must not know
-Ray, actors, queues, or a clock.
+next call. docs/design/2026-11-27-how-many-workers.md has the mathematics. The module must not
+depend on Ray, actors, queues, or a clock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Maximizes sources per second within given capacity by adding workers to the slowest stage. Pure.
 
-docs/design/2026-11-27-how-many-workers.md has the proof. The module must not know which workers
-exist already, or that a change has a cost.
+docs/design/2026-11-27-how-many-workers.md has the proof. The module must not consider the cost of a
+change, or which workers exist already.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def get_ahead(
 ) -> Filling:
     """Grow enlarged pools slightly beyond the pace, so that they need not grow again soon.
 
-    The stage that sets the pace has already found no more capacity, so nothing is taken from it.
+    The stage that sets the pace has found no more capacity, so it loses nothing.
     """
     counts, room = list(filling.counts), filling.room
     goal = find_pace(pools, counts) * headroom

@@ -1,8 +1,8 @@
 """Processes that stages start, and the processes that end them.
 
-A process whose parent has died becomes a child of the nearest ancestor that adopts orphans. An
-ancestor that adopts orphans therefore finds everything that its stages left running, however it was
-started. The module must not know workers or engines.
+A process whose parent has died becomes a child of the nearest ancestor that adopts orphans. Such an
+ancestor therefore finds every process that its stages left running. The module must not depend on
+workers or engines.
 """
 
 from __future__ import annotations

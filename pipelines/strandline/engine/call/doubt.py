@@ -1,7 +1,7 @@
 """Failures while a run is being stopped: the signal may also have ended a program of the stage.
 
 Service managers and batch systems send a signal to each process of a run, in any order. A failure
-may be seen shortly before the signal. The module must not know how a signal is received.
+may be seen shortly before the signal. The module must not depend on the way signals are received.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The input and output of a call, on the way between processes.
 
 A payload that can't be pickled or unpickled fails its own source and no other. All engines share
-this module, so that failures count alike. It must not know where the other end is.
+this module, so that failures count alike. The other end may be in any process or on any node.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Setup of a stage in the process in which it works: once per node, and once per worker.
 
-The module must not know how or by what the stage is called later.
+The module must not depend on later calls of the stage.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ _HELD: dict[Path, int | None] = {}
 
 
 def set_up_once(folder: Path, name: str, set_up: Callable[[], None]) -> None:
-    """Call `set_up` unless it was done under that name; wait for a process that is doing it now.
+    """Call `set_up` unless already done under that name. Wait if another process is doing it now.
 
     Args:
         folder: the attempt's folder on this node; see `find_folder`.
@@ -259,7 +259,7 @@ class FirstTimes:
         self._recent: deque[str] = deque(maxlen=MOST_SENTENCES)
 
     def __call__(self, sentence: str) -> None:
-        """Pass a sentence on, unless it was passed on recently."""
+        """Pass a sentence on, unless the same sentence was passed on recently."""
         if sentence not in self._recent:
             self._recent.append(sentence)
             self._note(sentence)

@@ -1,9 +1,9 @@
 """Size of a call in tasks: several batches per call if tasks are quick and small. Pure.
 
 Sending a call costs the driver about a millisecond, regardless of its size. If a batch takes far
-less than that, the driver and not the stage would set the pace. Calls are limited to what the
-stages below can keep up with, because tasks queued there are lost if the driver dies. The module
-must not know how calls are sent.
+less than that, the driver and not the stage would set the pace. But calls must not outrun the
+stages below: tasks that were started and are queued there are lost if the driver dies. The module
+must not depend on the way calls are sent.
 """
 
 from __future__ import annotations
@@ -137,8 +137,7 @@ def level_calls(stages: Sequence[StageLoad]) -> list[int]:
     a few of its calls, however quick and small the tasks of earlier stages are.
 
     Returns:
-        For each stage a whole number of batches: at least one batch, and no more than `call` if
-            `call` allows a batch.
+        For each stage a whole number of its batches: at least one, and otherwise at most `call`.
     """
     sizes = []
     room = math.inf  # tasks that all stages below take in one round, as output tasks of this stage

@@ -1,6 +1,6 @@
 """Draws a listing on a separate thread, slightly ahead, so that a slow listing blocks nothing.
 
-The module must not know what happens to a source.
+The module must not depend on what happens to a source later.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ListingThread:
 
         Args:
             limit: seconds to wait for a batch.
-            most: maximum size at which a batch takes no further drawn group.
+            most: target size; the last group of sources may exceed the target.
 
         Raises:
             StrandlineError: the error that the listing raised.

@@ -1,6 +1,6 @@
 """Causes of consecutive losses in a pool, without a success between them. Pure.
 
-The module must not know workers, or the consequences of many losses.
+The module must not depend on workers or on the consequences of many losses.
 """
 
 from __future__ import annotations

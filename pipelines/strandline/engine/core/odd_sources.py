@@ -1,6 +1,7 @@
 """Names for listed sources that no ledger can store, so that they fail individually. Pure.
 
-One odd source must not stop the others. The module must not know which stage listed the source.
+One odd source must not stop the others. The module must not depend on the stage that listed the
+source.
 """
 
 from __future__ import annotations

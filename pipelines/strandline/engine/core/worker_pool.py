@@ -1,6 +1,6 @@
 """The workers of one chain, as data: counts by state, and slow calls.
 
-The module must not know what starts and ends a worker.
+The module must not depend on the code that starts and ends a worker.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A worker and its calls, as data.
 
-Actors and references are opaque here. The module knows neither Ray nor the code that starts, loads,
-and ends a worker.
+Actors and references are opaque here. The module depends neither on Ray nor on the code that
+starts, loads, and ends a worker.
 """
 
 from __future__ import annotations

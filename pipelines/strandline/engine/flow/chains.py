@@ -1,7 +1,8 @@
 """Chains of adjacent stages that run in one worker, one after the other. Pure.
 
 Tokens, events, and outputs equal those of stages in separate workers; a chain only saves the
-transport between stages. The module must not know what runs a chain, nor what a stage does.
+transport between stages. The module must not depend on the work of a stage, or on the code that
+runs a chain.
 """
 
 from __future__ import annotations

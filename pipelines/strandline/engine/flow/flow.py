@@ -1,7 +1,7 @@
 """The queues between stages, as data.
 
-A flow hands out batches and accepts receipts. It neither runs a stage nor knows where a stage runs.
-The item of a slot is opaque here: a task in some engines, a reference in others.
+A flow hands out batches and accepts receipts, but runs no stage. The place where a stage runs is
+unknown here, and the item of a slot is opaque: a task in some engines, a reference in others.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Flow:
     def next_batch(self, stage: int, most: int = 0, least: int = 0) -> list[Slot]:
         """Return the next batch of a stage, or an empty list if no batch is due.
 
-        A batch smaller than the stage's size is handed out only while no earlier stage can add to
-        it.
+        A batch smaller than the stage's size is handed out only while earlier stages can add
+        nothing.
 
         Args:
             most: maximum slots per call; a number above the stage's size joins several batches.
@@ -282,7 +282,7 @@ class Flow:
 
         The groups of failed sources are forgotten and must not be started again.
         """
-        # Only the worker knows tasks that were created and settled within a chain.
+        # Tasks that were created and settled within a chain are visible only to its worker.
         gone = receipt.gone if receipt.links else find_gone(batch, receipt.emitted)
         gone = [slot for slot in gone if slot[1] not in self.failed]
         for queue in self.queues[stage + 1 :]:

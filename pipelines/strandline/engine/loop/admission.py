@@ -1,6 +1,6 @@
 """Admits listed sources into the flow, batch by batch, if the ledger releases them.
 
-The module must not know where the ledger is.
+The module must not depend on the location of the ledger.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The loop of a run: turns of the transport, reports, and the end. All engines use this loop.
 
-It must not know in which process a stage works.
+The module must not depend on the process in which a stage works.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Consequences of a lost worker: queue its work again, and record the sources under suspicion.
 
 A task that ends three workers fails its source, and a chain whose workers keep dying ends the
-attempt. It must not know how a worker starts or how its death is noticed.
+attempt. The module must not depend on the start of workers or on the detection of their death.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ class Fate(NamedTuple):
 
     Attributes:
         why: reason, for people.
+        cause: cause of the loss.
         exposed: number of sources, one of which may have ended the worker; 0 if none did.
         suspects: the exposed sources that count for the pool's losses in a row.
         innocent: numbers of calls that cannot have ended the worker.
-        is_of_node: the node may be to blame.
+        is_of_node: whether the node may be to blame.
     """
 
     why: str

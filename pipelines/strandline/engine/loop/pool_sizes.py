@@ -1,6 +1,6 @@
 """Sizes of calls and queues for the pools of a run, derived from the cost of earlier tasks.
 
-The module must not know what a worker is, nor how a call reaches a worker.
+The module must not depend on the kind of worker, or on the transport of calls.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class SizedPools:
         """Return the maximum slots of a call, by their cost."""
         if not link:
             return pool.call
-        # A worker returned these slots because it had more than a call's worth of work.
+        # A worker returned these slots because there were more than a call's worth.
         seconds = SPILL_SECONDS_OF_SINKS if pool.chain.writes else SPILL_SECONDS
         return bound_call(pool.costs[link], pool.cost.bytes_out, pool.plan.batch_size, seconds)
 

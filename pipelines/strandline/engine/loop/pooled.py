@@ -1,6 +1,6 @@
 """A transport with pools of workers in other processes: decides when a worker gets which call.
 
-The module must not know how a worker starts, communicates, or dies.
+The module must not depend on the way a worker starts, communicates, or dies.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class PooledTransport(Transport):
         """Take results of workers, waiting at most `limit` seconds for the first result."""
 
     def _scale(self) -> None:
-        """Start and end workers, if a planner decides about them."""
+        """Start and end workers, in engines with a planner."""
 
     def _awaits_calls(self) -> bool:
         """Return whether a pending call may end in time."""

@@ -1,7 +1,7 @@
 """Calls that are with the workers of a run: the worker of each call, and the paused calls.
 
 Each engine starts, queries, and kills workers in its own way; the driver decides what a loss means.
-The module must not know how a result travels.
+The module must not depend on the transport of results.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Creates the first task of each released source, or the failure that prevents it.
 
-All engines share this module. It must not know what released the sources.
+All engines share this module, with any kind of ledger.
 """
 
 from __future__ import annotations

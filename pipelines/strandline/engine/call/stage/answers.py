@@ -1,6 +1,6 @@
 """Valid answers of a stage. Other answers are rejected with a message that names the valid types.
 
-The module must not know how stages are called.
+The module must not depend on the way stages are called.
 """
 
 from __future__ import annotations

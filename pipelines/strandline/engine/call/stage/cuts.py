@@ -1,7 +1,7 @@
 """A cut: files with the output of one stage, from which a later run continues.
 
-A file is Arrow IPC with the payload of one task and its metadata. The module must not know which
-stages come after a cut, nor when a cut is still valid.
+A file is Arrow IPC with the payload of one task and its metadata. The module must not depend on the
+stages after a cut, nor decide whether a cut is still valid.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows that fail individually: how to find them in a task, and their dead letters. Pure.
 
-Trial runs are passed in as functions. The module must not know stages, receipts, nor the
+Trial runs are passed in as functions. The module must not depend on stages, receipts, or the
 consequences of an error.
 """
 

@@ -226,7 +226,7 @@ def _measure(table: pa.Table) -> int:
 
 
 def _source_of(task: Task) -> bytes:
-    assert task.lineage is not None  # the driver only hands out tasks that have one
+    assert task.lineage is not None  # the driver only hands out tasks with a lineage
     return task.lineage.source
 
 

@@ -1,6 +1,6 @@
 """A draft of the receipt of one stage call, with the fate of each task. Pure.
 
-The module must not know what calls the stage, nor what the stage does.
+The module must not depend on the work of the stage, or on the caller.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class ReceiptDraft:
 
     def begin(self, task: Task) -> None:
         """Record that work on a task begins. Call before the stage may change the task."""
-        assert task.lineage is not None  # the driver only hands out tasks that have one
+        assert task.lineage is not None  # the driver only hands out tasks with a lineage
         self.taken.append((task.lineage.source, task.num_rows))
         self.counts.tasks_in += 1
         self.counts.rows_in += task.num_rows
@@ -275,7 +275,7 @@ class ReceiptDraft:
         children: list[bytes | None] = []
         if isinstance(answer, Task):
             # The task keeps its parent's slot; otherwise a later stage that joins groups would miss
-            # it.
+            # the task.
             token = derive_child(tokens, self.stage, 0)
             children.append(token)
             self.emit(answer, first._replace(token=token))
@@ -302,7 +302,7 @@ class ReceiptDraft:
 
     def carry(self, task: Task) -> None:
         """Pass on a task that needs no further work, unchanged and uncounted."""
-        assert task.lineage is not None  # the driver or `emit` has set it
+        assert task.lineage is not None  # the driver or `emit` has set the lineage
         source, token, *_ = task.lineage
         self.emitted.append(Emitted(len(self.data), source, token, task.lineage.origin))
         self.data.append(task)

@@ -2,7 +2,7 @@
 
 The passing rows are processed once more, together, as if the failing rows did not exist. The result
 therefore does not depend on how the task was split to find the failing rows. The module must not
-know where dead letters are written.
+depend on the location of dead letters.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Rescue:
         return _find_error(answer)
 
     def _answer_rest(self, rest: Task, again: Again) -> list[object] | RowError:
-        """Return the result for rows that passed before, or the error if they fail now."""
+        """Return the result for rows that passed before, or the error if the rows fail now."""
         try:
             answer = self._trials.run(partial(again, self.copy(rest)))
         except StageRaisedError as error:

@@ -1,7 +1,7 @@
 """Writes of a sink's call: one file per task, files shared by tasks, and dead letters.
 
-The receipt is returned once all files are durable, because it states that they are. The module must
-not know what made the tasks.
+The receipt states that the files are durable, so it is returned only once all of them are. The
+module must not depend on the origin of the tasks.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SinkCall:
         with self._outputs.open_aside(DEAD_LETTERS).grouped() as group:
             for task in tasks:
                 lineage, letters = lineage_of(task), task.data
-                assert isinstance(letters, DeadLetters)  # the caller has parted them from others
+                assert isinstance(letters, DeadLetters)  # the caller passes dead letters only
                 name = f"{lineage.token.hex()}.{letters.stage}.parquet"
                 write = partial(_write_parquet, letters.table)
                 written = group.write(lineage.source, name, write)

@@ -1,6 +1,6 @@
 """One call of one stage: runs the user's code, and builds lineage and receipt around it.
 
-All engines share this module, so that results count alike. It runs where the data is and sees
+All engines share this module, so that results count alike. The code runs where the data is and sees
 neither queues nor ledger; the clock and the location of outputs are arguments.
 """
 
@@ -174,7 +174,7 @@ class StageCall:
         self._end_unit(writing)
         self._unit = [lineage_of(task) for task in tasks]
         writing.begin_unit(() if handed else tasks)
-        if handed:  # already counted by the call that handed them on
+        if handed:  # counted by the call that handed on the first slots
             writing.taken.append((self._unit[0].source, 0))
 
     def _end_unit(self, writing: ReceiptDraft) -> None:

@@ -1,7 +1,7 @@
 """Repairs standard output and error of a process if a stage closes them.
 
 A file opened later would get the number of the closed descriptor, and every print would write to
-that file. The module must not know what closed a stream, nor the consequences.
+that file. The caller decides about the consequences for the stage.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Runs the user's code: errors become one-line messages, and failed trials don't count.
 
-The module must not know the purpose of the code.
+The module must not depend on the purpose of the code.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Trials:
             self.turn.acquire()
 
     def probe(self, work: Callable[[], Answer]) -> Answer:
-        """Run the user's code only to find whether it raises; its counts are discarded.
+        """Run the user's code only to find whether the code raises. Discard its counts.
 
         Raises:
             StageRaisedError: if the code raised.
