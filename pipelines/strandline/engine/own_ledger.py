@@ -1,6 +1,6 @@
 """A ledger that an engine opens in its own process: releases sources and records events.
 
-The module must not know what runs the stages.
+The module must not depend on the code that runs the stages.
 """
 
 from __future__ import annotations

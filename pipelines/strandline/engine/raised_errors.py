@@ -1,6 +1,6 @@
 """Formats an error raised by a stage as one line with the line of code to blame.
 
-The module must not know what runs stages, nor what happens to their errors.
+The module must not depend on the code that runs stages, or on the consequences of errors.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Worker deaths blamed on tasks, until their nodes turn out to be the cause. Pure.
 
-The module must not know what a task is, nor what happens to a task that is blamed too often.
+Tasks are opaque tokens here. The caller decides what happens to a task with too many deaths.
 """
 
 from __future__ import annotations

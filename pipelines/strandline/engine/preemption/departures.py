@@ -1,7 +1,7 @@
 """Nodes with a notice to leave, and the data that must be moved off them first. Pure.
 
 Needed data that exists only on departing nodes is copied to another node, and waiting tasks are
-switched to the copy. The module must not know how data is found or copied.
+switched to the copy. `DataPort` hides how data is found and copied.
 """
 
 from __future__ import annotations

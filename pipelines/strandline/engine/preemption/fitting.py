@@ -1,6 +1,6 @@
 """Which calls can finish before a driver or a node leaves, by the times of earlier tasks. Pure.
 
-The module must not know which of them leaves, nor what happens to calls that don't fit.
+The caller decides what happens to other calls.
 """
 
 from __future__ import annotations

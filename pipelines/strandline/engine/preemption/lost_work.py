@@ -1,7 +1,7 @@
 """Seconds of work, and the share that is repeated because a worker or data was lost. Pure.
 
 The time of tasks is recorded per source as long as the source has open tasks. A source that starts
-again repeats all of this time. The module must not know why anything is lost.
+again repeats all of this time. The module must not depend on the reason of a loss.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ class WorkMeter:
         """Record a finished call or a finished part of a call.
 
         Args:
-            batch: tasks that are done with it.
+            batch: tasks that the call or part has finished.
             dropped: number of its tasks that no longer count, because their sources start again.
+            receipt: the receipt of the call or part.
             opened: the task whose result continues.
         """
         seconds = max(0.0, receipt.counts.seconds - receipt.counts.waited)

@@ -1,7 +1,7 @@
 """Which nodes are gone or leaving, and when a node is certain to have stayed. Pure.
 
-The death of a worker is often noticed before the death of its node. At the time when a death counts
-as certain, the fate of the node is known too. The module must not know how nodes are queried.
+The death of a worker is often noticed before the death of its node. By the time a death counts as
+certain, the fate of the node is known too. The module must not depend on the way nodes are queried.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-# A Ray node that is shut down deregisters at once. After a kill, it counts as dead after five
-# rejected health checks.
+# A Ray node that is shut down deregisters at once. After a kill, five refused health checks must
+# pass before Ray declares the node dead.
 DEATH_SECONDS = 20.0
 # On a silent machine, each of the five checks waits for its timeout.
 SILENCE_SECONDS = 90.0

@@ -1,6 +1,6 @@
 """Sources that restart from the root because their data was lost, up to a limit. Pure.
 
-The module must not know why data is lost, nor what processes the queued work.
+The module must not depend on the reason of a loss, or on the code that processes the queued work.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The driver's side of the fork server: requests workers, and learns how they ended.
 
-The module must not know the content of messages to a worker, nor the consequences of its end.
+Messages to a worker are opaque here, and the caller decides about the consequences of its end.
 """
 
 from __future__ import annotations
@@ -37,16 +37,15 @@ class ForkServerLostError(StrandlineError):
 class Fork:
     """A worker's process.
 
-    A thread sends the messages: a worker whose stage holds the interpreter reads nothing, and the
-    driver must not wait for it. Reads do not block either, because a worker may be stopped while it
-    writes.
+    A thread sends the messages, because the driver must not wait for a worker that reads nothing
+    while its stage holds the interpreter. Reads do not block either: a worker may be stopped in the
+    middle of a message.
 
     Attributes:
         line: socket to the worker.
         page: memory page shared with this process.
         pid: process id; None until known.
-        exit_code: exit code, or a negative signal number; None if the worker has not ended yet, as
-            far as known.
+        exit_code: exit code, or a negative signal number; None if no end was reported.
     """
 
     def __init__(self, line: socket.socket, page: WorkerPage) -> None:
@@ -74,7 +73,7 @@ class Fork:
         return message
 
     def kill(self) -> None:
-        """End the worker at once. If its process id is unknown, closing the connection ends it."""
+        """End the worker at once. Without a process id, closing the connection ends it."""
         with suppress(OSError):
             self.line.shutdown(socket.SHUT_RDWR)
         if self.pid is not None and self.exit_code is None:

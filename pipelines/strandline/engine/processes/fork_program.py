@@ -1,8 +1,8 @@
-"""Starts the process that forks workers, possibly before the driver knows their work.
+"""Starts the process that forks workers, possibly before the driver has planned their work.
 
-Loading takes this process as long as all of a driver's other preparations, so a driver that may
-need it starts it first. The module must load nothing, and must not know the content of messages to
-a worker.
+The process needs as long to load its modules as the driver for all other preparations, so a driver
+that may fork starts it first. For the same reason this module loads nothing expensive. Messages to
+a worker are opaque here.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from contextvars import ContextVar
 
 from strandline.storage.outputs.disk.own_handles import keep_own
 
-# Search the same paths for modules as this process, even if they were changed at run time. Loading
-# takes seconds on a busy machine; meanwhile a signal from the kernel ends an unwanted program.
+# Search for modules in the paths of this process, even if a program changed them. Loading takes
+# seconds on a busy machine; meanwhile a signal from the kernel ends an unwanted program.
 _PROGRAM = """
 import fcntl, json, os, signal, socket, sys
 control = socket.socket(fileno=os.dup(int(sys.argv[1])))

@@ -1,8 +1,8 @@
 """A program that loads the stages' modules once, and forks workers that have them loaded.
 
 The program runs no thread and holds no resource of the driver, so forks are safe. It ends with its
-driver, and ends all workers and the processes that their stages started. The module must not know
-the content of messages to a worker.
+driver, and ends all workers and the processes that their stages started. Messages to a worker are
+opaque here.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def main(control: int, parent: int) -> None:
 
     Args:
         control: the descriptor of a socket. The driver first sends the module search path and the
-            terms. It then sends one byte per worker, the number of its chain, with the descriptors
-            of the worker's socket and page.
+            terms. For each worker, the driver then sends one byte, the number of the chain, with
+            the descriptors of the worker's socket and page.
         parent: id of the driver's process.
     """
     termination = WorkerTermination()
@@ -149,7 +149,7 @@ class _Forker:
                     self._driver.sendall(WORD.pack(child, os.waitstatus_to_exitcode(status)))
 
     def _find_left(self, worker: int) -> set[int]:
-        """Return the leftovers of a dead worker: its session, and orphans of its children."""
+        """Return the leftovers of a dead worker: its session, and orphans that are not daemons."""
         orphans = self._find_orphans()
         return {
             child
@@ -158,9 +158,9 @@ class _Forker:
         }
 
     def _find_daemons(self) -> set[int]:
-        """Return orphans in sessions of their own while their worker may still live.
+        """Return daemons: orphans that left the session of a worker while the worker was alive.
 
-        Such processes may serve all workers of this machine, so they end with the run.
+        Daemons may serve all workers of this machine, so they end with the run.
         """
         return set(self._find_orphans())
 

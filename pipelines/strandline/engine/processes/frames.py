@@ -2,7 +2,7 @@
 
 Large parts are sent as they lie in memory, and arrive read-only, as from any other process. A
 reader takes what has arrived, so that a driver need not wait for the rest of a message from a
-worker that was stopped or killed. The module must not know the meaning of a message.
+worker that was stopped or killed. The module must not depend on the meaning of a message.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def receive(line: socket.socket) -> Message:
 
 
 class MessageReader:
-    """Reads messages from a socket, as far as they have arrived."""
+    """Reads messages from a socket, with or without blocking."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line

@@ -1,6 +1,6 @@
 """The death of a forked worker: finds the tasks that may be to blame.
 
-The module must not know how workers start or receive calls.
+The module must not depend on the way workers start or receive calls.
 """
 
 from __future__ import annotations

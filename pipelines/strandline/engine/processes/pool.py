@@ -1,6 +1,6 @@
 """The forked workers of every chain, and their calls.
 
-The driver decides what a lost worker means for the run. The module must not know queues.
+The driver decides what a lost worker means for the run. The module must not depend on queues.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Service managers and batch systems send SIGTERM to each process of a run. The signal then is a
 request to stop that the driver handles, so workers continue until the driver ends them. A SIGTERM
-to a worker alone ends that worker, as its sender expects. The module must not know a worker's job.
+to a worker alone ends that worker, as its sender expects. The module must not depend on the work of
+a worker.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A forked worker of one chain of stages: sets up the stages, and processes calls in order.
 
 A separate thread reads calls ahead, so that a driver that sends a large call and a worker that
-sends a large result never wait for each other. The module must not know queues, other workers, or
-what forked it.
+sends a large result never wait for each other. The module must not depend on queues, other workers,
+or the process that forked it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Connections to Ray: a local Ray that this process starts, an existing cluster, or the caller's.
 
-Ray reports the death of a driver's own node late and without a reason. The module therefore watches
-the process of the node if it has started the node.
+Ray reports the death of a driver's own node late and without a reason. If the module has started
+the local node, it therefore watches the node's process itself.
 """
 
 from __future__ import annotations
 
-# Python takes locks when a fork begins and releases them when it is over. If a thread loaded this
-# module while Ray's processes are forked, its lock would only be released, with a traceback.
+# Import before Ray forks processes. This module has a lock that Python acquires before a fork and
+# releases after it. An import during a fork would only release the lock and print a traceback.
 import concurrent.futures.thread  # noqa: F401
 import logging
 import os
@@ -176,7 +176,7 @@ def keeping_local() -> Iterator[None]:
 
 
 def start_ahead(workers: int | None, meanwhile: Callable[[], object]) -> None:
-    """Start the local Ray for the next `keeping_local`. Its processes load Python meanwhile.
+    """Start the local Ray for the next `keeping_local`; its processes load Python in parallel.
 
     If that fails, the run that needs Ray tries again and reports the reason.
 
@@ -249,7 +249,7 @@ def _wants_token(address: str) -> bool:
 
 
 def _take_token(address: str) -> None:
-    """Prepare the token like Ray does when it enters a cluster. Ray's client expects this.
+    """Prepare the token as Ray does on entering a cluster. Ray's client expects this.
 
     Raises:
         ClusterRefusedError: if a token is required and missing; Ray's client would end this

@@ -1,8 +1,8 @@
 """Requests more nodes from Ray's autoscaler while work waits, and cancels the request afterwards.
 
 Workers are only started if there is capacity, so the autoscaler would never see a pending worker.
-The request therefore covers the full size that the pipeline allows. The autoscaler itself chooses
-nodes to remove: those without a worker. The module must not know how a node is created.
+The request therefore covers the full size that the pipeline allows. The autoscaler itself removes
+nodes without a worker. The module must not depend on the way nodes are created.
 """
 
 from __future__ import annotations

@@ -110,8 +110,8 @@ class RayEngine:
 def list_modules(plan: PipelinePlan) -> list[str]:
     """Return our own modules that workers of a plan will need, for Ray to import ahead.
 
-    User modules are excluded: they depend on the folder in which they are searched, which Ray's
-    processes do not know at their start.
+    User modules are excluded: their content depends on the folder in which Python searches, which
+    Ray's processes do not have at their start.
     """
     own = [type(stage.stage).__module__ for stage in plan.stages if not stage.is_foreign]
     return list(dict.fromkeys([worker.__name__, ledger_actor.__name__, *own]))

@@ -1,7 +1,7 @@
 """The ledger's writer in an actor on the driver's node, and the driver's proxy for it.
 
-Messages are numbered, and the driver does not wait for them. A pending call that never returns
-notifies the driver at once when the ledger fails or its process dies.
+Messages are numbered, and the driver does not wait for them. The call of `watch` ends only with an
+error, so the driver notices at once if the ledger fails or its process dies.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ class LedgerActor:
         self._failed = threading.Event()
         self._error: Exception | None = None
         self._steps = 0
-        # Keep the session open as long as this process lives; the engine ends the actor by killing
-        # it.
+        # Keep the session open as long as this process lives; the engine ends the actor by a kill.
         self._opened = ExitStack()
         self._session = LedgerSession(location.path, location.attempt, location.uid)
         writer = opened_writer(self._session, location, time.monotonic)
@@ -120,7 +119,7 @@ class LedgerActor:
 
     def _do(self, note_progress: Callable[[], None]) -> None:
         """Run a step of the writer that nothing waits for; `watch` raises the errors."""
-        # Hold the lock until the error is stored; otherwise the next holder would not see it.
+        # Hold the lock until the error is stored; otherwise the next holder would miss the error.
         with self._lock:
             if self._error is not None:
                 return

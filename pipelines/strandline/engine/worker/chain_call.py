@@ -2,7 +2,7 @@
 
 Tokens, events, and outputs equal those of separate calls; only the transport of tasks differs. A
 worker with more than a call's worth of work returns the rest, so that other workers can share it.
-The module must not know queues, workers, or the driver.
+The module must not depend on queues, workers, or the driver.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The stages of one chain, set up in a worker's process, and the packing of their results.
 
-The module must not know how calls arrive, nor how a result travels.
+The module must not depend on the transport of calls or results.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Limits of calls and workers: the time of a call, and the age and memory of a worker.
 
 A call that hangs in this process can only be ended with the process. A worker is checked between
-two calls, so that it is replaced before the kernel kills it during a call. The module must not know
-what ends the process, to which stage a worker belongs, or what replaces the worker.
+two calls, so that it is replaced before the kernel kills it during a call. The module must not
+depend on the stage of a worker, or on the code that ends and replaces workers.
 """
 
 from __future__ import annotations

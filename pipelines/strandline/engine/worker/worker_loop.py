@@ -3,7 +3,7 @@
 Each call arrives on its own thread, which prepares the input and waits here for its turn. While the
 stage processes the next call, the thread of the previous call serializes the result. Fetching,
 reading, working, and answering overlap, but the user's code sees one thread and one task at a time.
-The module does not know Ray.
+The module does not depend on Ray.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Answers(Generic[Answer]):
         try:
             for answer in work():
                 self._made.put((answer, None))
-                # The taker holds the answer; this loop must not keep it in memory too.
+                # The taker holds the result; this loop must not keep it in memory too.
                 del answer
                 self._room.acquire()
         except BaseException as error:  # noqa: BLE001 - whoever waits for it raises it

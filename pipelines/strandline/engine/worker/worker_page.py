@@ -2,8 +2,8 @@
 
 A worker that hangs in C code holds the interpreter lock, and a dead worker can't respond. The
 driver can read the page in both cases. On a signal, the interpreter's own handler appends the
-stacks of all threads to the file, whatever the threads are doing. The module must not know calls,
-nor the meaning of stacks.
+stacks of all threads to the file, whatever the threads are doing. The module must not depend on the
+meaning of calls or stacks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Starts our own Ray on this machine, with only the necessary processes and without idle waits.
 
 Ray has few settings for either, so this module replaces some of Ray's private functions during the
-start. It does so only in versions that were tested; other versions start normally. The module does
-not know how the running Ray is used.
+start, but only in versions that were tested. Other versions start normally. The module must not
+depend on the use of the running Ray.
 """
 
 from __future__ import annotations
