@@ -247,6 +247,7 @@ def find_share(stages: Sequence[StagePlan], cpus: Sequence[float]) -> float:
     if needed <= have:
         return 1.0
     nodes = [_count(cpu) for cpu in cpus]
+    # The sum may fit while single workers do not, so shrink the share until they can be packed.
     share = SHARED * have / needed
     while share > 1e-3:  # noqa: PLR2004 - less than Ray's workers can reserve
         needs = [_count(round_cpu(stage.cpu * share)) for stage in stages]

@@ -266,6 +266,7 @@ def find_left(inputs: Inputs, demand: Sequence[float]) -> tuple[float, list[floa
     for stage in inputs.stages:
         left.append(stage.waiting + stage.running + coming)
         coming = left[-1] * find_ratio(stage.tasks_in, stage.tasks_out)
+    # The stage that is furthest behind determines how many sources are left.
     sources = max(tasks / max(share, 1e-9) for tasks, share in zip(left, demand, strict=True))
     return sources, left
 

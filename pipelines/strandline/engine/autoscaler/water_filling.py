@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from strandline.engine.autoscaler.bin_packing import FreeSpace, Units, count_fitting, pack
 
 HALVINGS = 50
+# Packing is slower than adding up, so bisect less finely; `_raise_slowest` makes up for that.
 PACKED_HALVINGS = 12
 
 
@@ -47,6 +48,7 @@ class PoolDemand:
 
         Return 0 if the pool is not measured or has no work.
         """
+        # A rounding error must not add a worker to an exact multiple.
         return math.ceil(level / self.speed * (1 - 1e-12)) if self.speed else 0
 
 
@@ -106,7 +108,7 @@ def find_bound(pools: Sequence[PoolDemand], counts: Sequence[int], room: FreeSpa
 
 
 def _want(pools: Sequence[PoolDemand], counts: Sequence[int], level: float) -> list[int]:
-    """Return the fewest workers for a level. Every allocation that reaches the level has these."""
+    """Return the fewest workers that reach a level. Other allocations have at least as many."""
     return [max(count, pool.count_for(level)) for pool, count in zip(pools, counts, strict=True)]
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from strandline.plan.receipt import Output, Receipt, StageCounts
 
+# Target duration of a call: long compared with the millisecond that sending a call costs.
 CALL_SECONDS = 0.02
 # A sync to disk takes as long for many outputs as for a single output.
 SINK_SECONDS = 0.25

@@ -14,7 +14,7 @@ from strandline.engine.core.workers import Call, Worker
 # A call may take this multiple of its estimate; after that its end is considered unknown.
 _PATIENT = 2.0
 
-# Seconds per task that enters at a stage of the worker's chain; None before the first has ended.
+# Seconds per task that enters at a stage of the worker's chain; None before the first result.
 FindCost = Callable[[Worker, int], float | None]
 
 

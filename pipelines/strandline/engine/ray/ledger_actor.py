@@ -31,7 +31,7 @@ from strandline.plan.receipt import Event, Failure
 
 PENDING_CALLS = 1000
 LOOK_SECONDS = 1.0
-SILENT_LOOKS = 2  # without a response, when a run is being stopped
+SILENT_LOOKS = 2  # checks without a response before a stopped run gives up
 # Maximum bytes of a message, unless the events of a single call are larger.
 MESSAGE_BYTES = 1 << 20
 # Events are gathered for this long: a message costs both ends as much as a hundred events.

@@ -173,7 +173,7 @@ class RayData:
         """Return whether a copy is complete, or None if it can't be made."""
         if not ray.wait([copy], timeout=0, fetch_local=False)[0]:
             return False
-        # An error travels inside the reference, but a copy is stored on a node.
+        # A failed copy has an error inside its reference, and no node holds any data.
         return True if self.find_homes([copy])[copy] else None
 
 

@@ -210,7 +210,7 @@ class ReceiptDraft:
         """
         tokens = tuple(lineage.token for lineage in parents)
         children = [
-            # The first parent represents the group: dropped members don't affect the others.
+            # The first parent represents the group.
             self.take_slot(parents[0], tokens, Origin(tokens[0], index, len(slots)), slot)
             for index, slot in enumerate(slots)
         ]

@@ -1,4 +1,4 @@
-"""Writes of a sink's call: one file per task, files shared by tasks, and dead letters.
+"""Writes the output of a sink's call: one file per task, files shared by tasks, and dead letters.
 
 The receipt states that the files are durable, so it is returned only once all of them are. The
 module must not depend on the origin of the tasks.

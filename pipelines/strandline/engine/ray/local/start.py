@@ -42,7 +42,7 @@ _END_SECONDS = 1.0
 # A fatal line of Ray's C++ log: `[time, level, pid, tid] file.cc:12: what is wrong`.
 _FATAL = re.compile(r"^\[[^\]]* [FC] [^\]]*\] (?:\([^)]*\) )?[\w.]+:\d+: +(.+)$", re.MULTILINE)
 _VERSION = re.compile(r"(\d+)\.(\d+)\.")
-_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # by which `ray job submit` hands a job its environment
+_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by `ray job submit` for the jobs it starts
 
 
 class RayStartError(StrandlineError):
