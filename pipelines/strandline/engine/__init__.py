@@ -1,5 +1,5 @@
-"""Runs a plan: `inline` in this process, or `ray` on pools of actors. One result whichever runs.
+"""Run a plan: `inline` in this process, `processes` on local workers, `ray` on pools of actors.
 
-It moves tasks and receipts. What a receipt means for a source is the ledger's to say. Only `ray`
-knows Ray.
+All three produce the same result. An engine moves tasks and receipts; the ledger decides what a
+receipt means for a source. Only `ray` imports Ray.
 """

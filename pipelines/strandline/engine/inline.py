@@ -1,6 +1,6 @@
 """The engine for debugging: one process, one task after another, breakpoints work.
 
-The deepest stage that has work goes first, so little waits in memory.
+The deepest stage with work runs first, so few tasks wait in memory.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ from strandline.plan.stages.stage import Shape
 from strandline.storage.outputs.ports import OutputLocation, OutputStore
 from strandline.storage.outputs.remote import open_outputs
 
-# So long a slow listing is drawn from before anything else has its turn.
+# Maximum seconds of drawing from a slow listing before other work gets a turn.
 LISTING_SECONDS = 1.0
-# A sink has several tasks at once, for which a disk is waited for as long as for one; no more wait
-# for it, and no longer.
+# A sink takes several tasks per call, because a disk sync takes as long for many as for one. This
+# limits how many tasks wait for the sink.
 SINK_TASKS = 64
-# Larger tasks are fewer: all that wait for a sink are in memory.
+# Large tasks are limited by bytes instead: all tasks that wait for a sink are in memory.
 SINK_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class InlineEngine:
-    """The engine in this process.
+    """The engine that runs in this process.
 
     Attributes:
-        outputs: where the sinks write.
-        dumps: pickles what stages hand on, so that they share nothing here that they don't share
-            between processes.
-        session: the ledger, which this process opens; None: nothing is tracked.
+        outputs: location of the sinks' outputs.
+        dumps: pickles the data between stages, so that stages share no objects here that separate
+            processes would not share.
+        session: the ledger session of this process; None tracks nothing.
     """
 
     outputs: OutputLocation
@@ -99,7 +99,7 @@ def run_inline(
     """See `Engine.run`; the ledger is in this process.
 
     Args:
-        folder: the pipeline's own on the volume, for stages that keep something there.
+        folder: the pipeline's folder on the volume, for stages that store files there.
     """
     flow = Flow(plan)
     pack = partial(pack_tasks, dumps=dumps, is_local=True)
@@ -112,12 +112,12 @@ def run_inline(
 
 @dataclass(slots=True)
 class _OpenCall:
-    """A call that is begun.
+    """A started call.
 
     Attributes:
-        batch: tasks that are not over.
-        sources: of all its tasks.
-        parts: of its answer.
+        batch: unfinished tasks.
+        sources: sources of all tasks of the call.
+        parts: the remaining parts of the result.
     """
 
     stage: int
@@ -133,10 +133,10 @@ class _PackedPart(NamedTuple):
 
 
 class InlineTransport(Transport):
-    """Calls stages in this process, one call a turn: the deepest stage that has work.
+    """Calls stages in this process, one call per turn: the deepest stage with work.
 
     Args:
-        listing: is drawn from in this process while no stage has work.
+        listing: the listing, drawn from in this process while no stage has work.
         folder: see `run_inline`.
     """
 
@@ -164,7 +164,7 @@ class InlineTransport(Transport):
         self._pack = pack
         self._begun = control.now()
         self._sink_ran = -math.inf
-        self._is_cut = False  # a call was left before its end
+        self._is_cut = False  # a call was abandoned
         self._is_stuck = False  # nothing more of a stopped run can be written
 
     def turn(self) -> None:
@@ -193,7 +193,7 @@ class InlineTransport(Transport):
 
     def has_losses(self) -> bool:
         """See `Transport.has_losses`."""
-        return self._is_cut  # a cut call may have reported its children and not itself
+        return self._is_cut  # an abandoned call may have reported its children but not itself
 
     def list_pools(self) -> list[PoolState]:
         """See `Transport.list_pools`."""
@@ -204,7 +204,7 @@ class InlineTransport(Transport):
         """See `Transport.lose_rest`; the work of this process is not measured."""
 
     def _go_on(self) -> bool:
-        """Run a stage below the last open call, or make the next part of its answer."""
+        """Run a stage after the last open call, or take the next part of that call's result."""
         call = self._open[-1]
         below = range(len(self._stages) - 1, call.stage, -1)
         if not any(self._run_stage(stage) for stage in below):
@@ -214,11 +214,11 @@ class InlineTransport(Transport):
         return True
 
     def _run_one(self) -> bool:
-        """Run one batch of the deepest stage that has one; False where nothing waits."""
+        """Run one batch of the deepest stage with a batch. Return False if nothing waits."""
         for stage in reversed(range(len(self._stages))):
             if not self._is_held(stage) and self._run_stage(stage):
                 return True
-        # No later task will come to wait with those that are held.
+        # Nothing else can run, so held stages would wait in vain for more tasks.
         return any(self._run_stage(stage) for stage in reversed(range(len(self._stages))))
 
     def _run_stage(self, stage: int) -> bool:
@@ -229,24 +229,24 @@ class InlineTransport(Transport):
         return bool(batch)
 
     def _is_held(self, stage: int) -> bool:
-        """Return whether a stage is to wait until more waits for it."""
+        """Return whether a stage should wait for more tasks."""
         is_small = len(self._flow.queues[stage]) < self._find_most(stage)
         return is_small and self._control.now() - self._sink_ran < SINK_SECONDS
 
     def _find_most(self, stage: int) -> int:
-        """Return tasks of a call at most; 0: what the stage says."""
+        """Return the maximum tasks of a call; 0 means the stage's own batch size."""
         filling = self._state.find_filling(stage)
         if filling is not None:
             return filling.count_tasks(self._measure_next(stage))
         plan = self._stages[stage]
-        is_timed = plan.timeout is not None  # by the call, so each task has one of its own
+        is_timed = plan.timeout is not None  # the limit is per call, so each task gets a call
         if is_timed or not plan.writes:
             return 0
         size = self._measure_next(stage)
         return max(1, min(SINK_TASKS, int(SINK_BYTES / size))) if size else SINK_TASKS
 
     def _must_fill(self, stage: int) -> bool:
-        """Return whether what waits for the sink is to wait until it fills a file."""
+        """Return whether the sink's waiting tasks should wait until they fill a file."""
         filling = self._state.find_filling(stage)
         if filling is None:
             return False
@@ -256,13 +256,13 @@ class InlineTransport(Transport):
         return filling.must_wait(waiting, size, self._control.now(), may_grow=may_grow)
 
     def _measure_next(self, stage: int) -> float:
-        """Return bytes of the task that waits for a stage next."""
+        """Return the bytes of the task that a stage receives next."""
         waiting = self._flow.queues[stage].waiting
         return measure(waiting[0].block[waiting[0].position][0]) if waiting else 0.0
 
     def _begin(self, stage: int, batch: list[Slot]) -> None:
         if not self._calls:
-            # Where nothing is left to do, nothing is loaded for it.
+            # Load stages only if there is work.
             self._set_up()
         call = _OpenCall(stage, batch, [slot.source for slot in batch], self._call(stage, batch))
         if self._control.inflight:
@@ -271,7 +271,7 @@ class InlineTransport(Transport):
         self._take_parts(call)
 
     def _take_parts(self, call: _OpenCall) -> None:
-        """Take parts of an answer until a part leaves the call open: stages below go first."""
+        """Take parts of a result until a part leaves the call open: later stages run first."""
         try:
             for part in call.parts:
                 if self._doubt.concerns(part.receipt):
@@ -280,14 +280,14 @@ class InlineTransport(Transport):
                 call.batch = self._take(call.stage, call.batch, part)
                 if call.batch:
                     return
-        except StageInterruptedError:  # the next attempt does it again
+        except StageInterruptedError:  # the next attempt repeats it
             self._flow.stop()
             self._leave_calls()
             return
         self._end_call()
 
     def _take(self, stage: int, batch: list[Slot], part: _PackedPart) -> list[Slot]:
-        """Take a part of an answer; return tasks of the call that are not over with it."""
+        """Accept a part of a result. Return the unfinished tasks of the call."""
         rest: list[Slot] = []
         if part.opened is not None:
             batch, rest = split_opened(batch, *part.opened)
@@ -306,7 +306,7 @@ class InlineTransport(Transport):
             self._control.inflight.settle(call.sources)
 
     def _leave_calls(self) -> None:
-        """Leave open calls of a stopped run."""
+        """Abandon the open calls of a stopped run."""
         while self._open:
             self._is_cut = True
             self._end_call()
@@ -318,7 +318,7 @@ class InlineTransport(Transport):
             ]
 
     def _call(self, stage: int, batch: list[Slot]) -> Generator[_PackedPart]:
-        """Yield what a call makes, part by part; each of them has the time of a call."""
+        """Yield the parts of a call's result; the time limit applies to each part."""
         plan, words = self._stages[stage], ""
         limit = plan.limit_call(len(batch))
         if limit is not None:
@@ -345,7 +345,7 @@ def _set_up(
 
 
 def _draw(listing: Listing, control: Control) -> Admitted:
-    """Return the next sources, as many as come within a moment; a stop waits no longer."""
+    """Return the next sources, gathered for up to `LISTING_SECONDS`."""
     batch: Admitted = []
     until = control.now() + LISTING_SECONDS
     while len(batch) < ADMIT_BATCH and not listing.is_ended and control.now() < until:

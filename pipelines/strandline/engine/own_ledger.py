@@ -1,6 +1,6 @@
-"""A ledger that an engine opens in its own process: says what is released, hears what was done.
+"""A ledger that an engine opens in its own process: releases sources and records events.
 
-It must not know what runs the stages.
+The module must not depend on the code that runs the stages.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class OwnLedger:
 
 
 class NoLedger:
-    """For runs without a checkpoint: everything is released, nothing is kept."""
+    """A stand-in for runs without a checkpoint: releases every source and records nothing."""
 
     def admit(self, batch: Sequence[ListedSource], passed: int) -> list[int]:  # noqa: ARG002
         return [RELEASED] * len(batch)
@@ -71,15 +71,15 @@ Ledger = OwnLedger | NoLedger
 
 @contextmanager
 def draining_after_faults(ledger: Ledger) -> Iterator[None]:
-    """Have the ledger take in what it was told where a stage ends the block by its fault.
+    """Drain the ledger if a stage ends the block by a fault of its own.
 
-    The ledger is whole then. One that has failed itself must commit nothing more.
+    The ledger is intact in this case. A ledger that failed itself must not commit anything more.
     """
     try:
         yield
     except (StageBrokenError, ShapeError, StageStoppedError):
-        with suppress(StrandlineError):  # an earlier error says more
-            ledger.drain(anything_died=True)  # the next attempt knows the failures then
+        with suppress(StrandlineError):  # an earlier error explains more
+            ledger.drain(anything_died=True)  # keeps the failures for the next attempt
         raise
 
 
@@ -87,16 +87,16 @@ def draining_after_faults(ledger: Ledger) -> Iterator[None]:
 def opened_ledger(
     session: LedgerSession | None, location: LedgerLocation | None, control: Control
 ) -> Iterator[Ledger]:
-    """Open the ledger of a run for its time.
+    """Open the ledger of a run for the duration of the block.
 
     Args:
-        session: of it, in this process.
-        location: None: nothing is tracked.
+        session: the ledger session in this process; required unless `location` is None.
+        location: None disables tracking.
     """
     if location is None:
         yield NoLedger()
         return
-    assert session is not None  # a run that is tracked has one
+    assert session is not None  # a tracked run has a session
     with opened_writer(session, location, control.now) as writer:
         writer.note_progress = control.heartbeat.note_progress
         yield OwnLedger(writer)

@@ -1,4 +1,5 @@
-"""How many workers each stage should have, and where: a pure planner over what was measured.
+"""A pure planner: how many workers each stage should have, and where, based on measurements.
 
-It decides; it starts and ends nothing. It must not know Ray, clocks, or what a stage does.
+The planner decides, but starts and ends nothing. The package must not depend on Ray, on clocks, or
+on the work of a stage.
 """

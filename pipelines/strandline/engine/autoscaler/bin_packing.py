@@ -1,6 +1,6 @@
-"""Which workers fit on which nodes: vectors of whole units, nodes of equal room taken together.
+"""Bin packing of workers onto nodes: vectors of whole units, with equally free nodes grouped.
 
-Pure. It must not know rates, or what a worker is for.
+Pure. The module must not depend on rates or on the purpose of a worker.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ Units = tuple[int, ...]
 
 
 class Vacancy(NamedTuple):
-    """Room that several nodes have alike.
+    """Free capacity that several nodes have in common.
 
     Attributes:
-        is_late: some of it is free only when draining workers have ended.
+        is_late: whether part of the capacity is free only after draining workers have ended.
     """
 
     is_late: bool
@@ -23,7 +23,7 @@ class Vacancy(NamedTuple):
 
 
 class PlacedWorkers(NamedTuple):
-    """So many workers of a stage placed on each of some nodes; no nodes: anywhere."""
+    """Workers of a stage, `each` on every listed node; an empty list of nodes means any node."""
 
     stage: int
     nodes: tuple[int, ...]
@@ -31,12 +31,12 @@ class PlacedWorkers(NamedTuple):
 
 
 def count_fitting(free: Sequence[int], needs: Sequence[int]) -> int:
-    """Return workers that fit into some room; `needs` must not be all zero."""
+    """Return the number of workers that fit; `needs` must not be all zero."""
     return min(have // need for have, need in zip(free, needs, strict=True) if need)
 
 
 class FreeSpace:
-    """Free room on all nodes, and what was placed into it. Nodes are numbers."""
+    """Free capacity on all nodes, and the workers placed there. Nodes are numbers."""
 
     def __init__(self, nodes: Iterable[Vacancy] = ()) -> None:
         groups: dict[Vacancy, list[int]] = {}
@@ -46,14 +46,14 @@ class FreeSpace:
         self.blocks: list[PlacedWorkers] = []
 
     def copy(self) -> FreeSpace:
-        """Return the same room, to try something in."""
+        """Return a copy for trial placements."""
         other = FreeSpace()
         other._groups = dict(self._groups)
         other.blocks = list(self.blocks)
         return other
 
     def sum_free(self, kinds: int) -> list[int]:
-        """Free units of each kind on all nodes together."""
+        """Return the free units of each kind, summed over all nodes."""
         totals = [0] * kinds
         for vacancy, nodes in self._groups.items():
             for kind, have in enumerate(vacancy.free):
@@ -61,15 +61,15 @@ class FreeSpace:
         return totals
 
     def list_free(self) -> list[Units]:
-        """Free units of each node, by its number."""
+        """Return the free units of each node, by node number."""
         free = {node: vacancy.free for vacancy, nodes in self._groups.items() for node in nodes}
         return [free[node] for node in range(len(free))]
 
     def assign(self, stage: int, needs: Units, count: int) -> int:
-        """Place as many workers as fit, `count` at most; returns how many.
+        """Place up to `count` workers, as many as fit. Return the number placed.
 
-        The tightest nodes are filled first, and those that lack what others may need before those
-        that have it, so that a worker without a GPU leaves the nodes with GPUs alone.
+        The tightest nodes are filled first. Nodes without resources that the worker doesn't need
+        come first, so that a worker without a GPU leaves nodes with GPUs free.
         """
         if count <= 0 or not self._groups:
             return 0
@@ -114,12 +114,12 @@ class FreeSpace:
 def pack(
     room: FreeSpace, needs: Sequence[Units], counts: Sequence[int], order: Sequence[int]
 ) -> bool:
-    """Place so many workers of each stage, in that order; False where one finds no room."""
+    """Place `counts` workers of each stage, in `order`. Return False at the first misfit."""
     return all(room.assign(stage, needs[stage], counts[stage]) >= counts[stage] for stage in order)
 
 
 def sort_by_size(needs: Sequence[Units], nodes: Sequence[Units]) -> list[int]:
-    """Return stages by decreasing size: first those that need what few nodes have.
+    """Return stages by decreasing size: first the stages that need a resource of few nodes.
 
     Args:
         nodes: all units of each node.

@@ -1,6 +1,6 @@
-"""Whether a machine could ever hold a worker of each stage, and when it is too late. Pure.
+"""Checks whether a machine could ever hold a worker of each stage, and when to give up. Pure.
 
-How a machine is asked what it has is not known here.
+Callers query the machine's resources and pass them in.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HINT = "ask for less, or run it on a cluster that has it, with --address"
 
 
 class _Request(NamedTuple):
-    """What one worker asks for of one kind; `field` is where a manifest says so."""
+    """One worker's request of one kind; `field` is the field of the manifest."""
 
     field: str
     kind: str
@@ -29,10 +29,11 @@ class _Request(NamedTuple):
 
 
 def find_unmet(plan: PipelinePlan, have: Mapping[str, float]) -> Iterator[Problem]:
-    """Yield a problem for each request that a machine can't meet, were it empty.
+    """Yield a problem for each request that exceeds the resources of an empty machine.
 
     Args:
-        have: what it has, by Ray's words: CPU, GPU, memory in bytes, and kinds of one's own.
+        have: the machine's resources under Ray's names: CPU, GPU, memory in bytes, and custom
+            kinds.
     """
     last = len(plan.stages) - 1
     for index, stage in enumerate(plan.stages):
@@ -46,7 +47,7 @@ def find_unmet(plan: PipelinePlan, have: Mapping[str, float]) -> Iterator[Proble
 
 
 def refuse_unmet(plan: PipelinePlan, have: Mapping[str, float]) -> None:
-    """Refuse a plan that would wait for ever for what a machine does not have.
+    """Reject a plan that would wait forever for resources that a machine lacks.
 
     Raises:
         SpecError: see `find_unmet`.
@@ -57,7 +58,7 @@ def refuse_unmet(plan: PipelinePlan, have: Mapping[str, float]) -> None:
 
 
 def asks_for_more_than_cpus(plan: PipelinePlan) -> bool:
-    """Return whether it takes a look at more than the CPUs to know what is unmet."""
+    """Return whether the plan requests more than CPUs, so that all resources must be read."""
     requests = (request for stage in plan.stages for request in _list_requests(stage))
     return any(request.amount > 0 and request.kind != CPU for request in requests)
 
@@ -83,17 +84,17 @@ def _format(kind: str, amount: float) -> str:
 
 
 class NoRoomError(StrandlineError):
-    """No worker of a stage has begun in time; the message says what it needs."""
+    """No worker of a stage has started in time; the message lists what the worker needs."""
 
     cause = Cause.SCHEDULING_TIMEOUT
-    is_lasting = True  # the attempt that follows would wait as long once more
+    is_lasting = True  # the next attempt would wait as long again
 
 
 class FirstWorkers:
-    """How long stages wait for the first worker that is ready.
+    """Wait times of stages for their first ready worker.
 
     Args:
-        limit: seconds that one may wait while it has work; None: any number.
+        limit: seconds that a stage with work may wait; None means no limit.
     """
 
     def __init__(self, limit: float | None) -> None:
@@ -104,7 +105,7 @@ class FirstWorkers:
     def find_overdue(
         self, now: float, queues: Sequence[StageQueue], pools: Sequence[PoolState]
     ) -> int | None:
-        """Return the number of a stage that has waited for longer; None where none has."""
+        """Return the number of a stage that has waited too long, or None."""
         if self._limit is None:
             return None
         for number, (queue, pool) in enumerate(zip(queues, pools, strict=True)):
@@ -117,14 +118,14 @@ class FirstWorkers:
         return None
 
     def _measure_wait(self, name: str, now: float) -> float:
-        """Return for how long a stage has waited; 0 for one that had a worker."""
+        """Return how long a stage has waited; 0 if it has had a worker."""
         return 0.0 if name in self._begun else now - self._since.setdefault(name, now)
 
     def refuse(self, name: str, why: str | None) -> NoRoomError:
-        """Return the error that ends a run for a stage.
+        """Create the error that ends the run because of a stage.
 
         Args:
-            why: what is known of the room that it needs.
+            why: what is known about the missing capacity; None if nothing.
         """
         why = why or f"no worker of {name!r} is ready"
         return NoRoomError(f"{why}; deadlines.preRunning ({self._limit:g} s) has passed")

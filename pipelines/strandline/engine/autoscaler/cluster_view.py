@@ -1,6 +1,6 @@
-"""The stages and nodes of one look, in numbers: what the planner reckons with. Pure.
+"""A snapshot of stages and nodes as numbers, for the planner. Pure.
 
-It must not know what is decided by it.
+The module must not depend on the planner's decisions.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from strandline.engine.autoscaler.water_filling import PoolDemand
 
 @dataclass(frozen=True, slots=True)
 class ClusterSite:
-    """Nodes by number, in the order of their names; stages by number, in order.
+    """Nodes numbered by name order, and stages numbered by pipeline order.
 
     Attributes:
-        kinds: of resources that some stage needs; all units are in this order.
+        kinds: resource kinds that some stage needs; all units are in this order.
         needs: units of a worker of each stage.
-        nodes: their names.
+        nodes: names of the nodes.
         totals: units of each node.
-        allocation, leaving: workers on each node, by stage: those that stay, those that drain.
+        allocation, leaving: workers on each node, by stage: workers that stay, and draining
+            workers.
     """
 
     kinds: tuple[str, ...]
@@ -41,26 +42,26 @@ class ClusterSite:
     leaving: tuple[dict[int, int], ...]
 
     def find_room(self) -> FreeSpace:
-        """Room as it will be once those that drain have ended."""
+        """Return the free capacity once all draining workers have ended."""
         return FreeSpace(
             Vacancy(bool(self.leaving[node]), self._subtract(node, self.allocation))
             for node in range(len(self.nodes))
         )
 
     def find_empty_room(self) -> FreeSpace:
-        """Room as it would be without any worker."""
+        """Return the free capacity if there were no workers."""
         return FreeSpace(Vacancy(False, units) for units in self.totals)  # noqa: FBT003 - a field
 
     def sum_totals(self) -> list[int]:
-        """Return units of all nodes together."""
+        """Return the units of all nodes together."""
         return [sum(units[kind] for units in self.totals) for kind in range(len(self.kinds))]
 
     def find_free_now(self, node: int) -> list[int]:
-        """Return units of a node that no worker holds, not even one that drains."""
+        """Return the units of a node that no worker holds, counting draining workers as holders."""
         return list(self._subtract(node, self.allocation, self.leaving))
 
     def count_workers(self) -> list[int]:
-        """Return workers of each stage that are on some node."""
+        """Return the number of placed workers of each stage."""
         counts = [0] * len(self.needs)
         for allocation in self.allocation:
             for stage, count in allocation.items():
@@ -68,7 +69,7 @@ class ClusterSite:
         return counts
 
     def is_large_enough(self, stage: int) -> bool:
-        """Would one worker fit on any node, were it empty?"""
+        """Return whether a worker would fit on any node if that node were empty."""
         needs = self.needs[stage]
         return any(not any(needs) or count_fitting(units, needs) > 0 for units in self.totals)
 
@@ -82,7 +83,7 @@ class ClusterSite:
 
 
 def survey(inputs: Inputs) -> ClusterSite:
-    """Return the site of a look."""
+    """Convert a snapshot into a numbered site."""
     units = [stage.needs.count_units() for stage in inputs.stages]
     kinds = tuple(sorted({kind for unit in units for kind in unit}))
     numbers = {stage.name: number for number, stage in enumerate(inputs.stages)}
@@ -109,10 +110,10 @@ def _number(workers: Mapping[str, int], numbers: Mapping[str, int]) -> dict[int,
 def list_pools(
     inputs: Inputs, site: ClusterSite, measures: Mapping[str, Measure]
 ) -> list[PoolDemand]:
-    """Return the pools of a look: what bounds each, and how fast one worker of it is in sources.
+    """Return the demand of each pool: its bounds, and the speed of a worker in sources.
 
-    Once the listing has ended, a stage's demand is what it has left, and it gets no more workers
-    than there are tasks for: where there are none, it needs not even its floor.
+    After the end of the listing, a stage's demand is its remaining work, and the stage gets no more
+    workers than it has tasks. A stage without remaining tasks does not even need its minimum.
     """
     demand = find_demand(inputs.stages)
     left = find_left(inputs, demand)
@@ -129,7 +130,7 @@ def list_pools(
         ceiling = ceiling if stage.ceiling is None else stage.ceiling
         if left is not None:
             ceiling = min(ceiling, math.ceil(left[1][number]))
-        # Where nothing is left up to it, nothing will come to it, unless something is lost.
+        # A stage with no work left up to and including itself gets none, unless something is lost.
         ahead += stage.waiting + stage.running
         floor = stage.floor if ahead else 0
         rate = measures[stage.name].rate

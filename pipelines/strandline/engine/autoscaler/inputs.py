@@ -1,7 +1,8 @@
-"""From what a driver knows of its pools, queues and nodes to one look for the planner. Pure.
+"""Builds the planner's snapshot from the driver's pools, queues, and nodes. Pure.
 
-Others may use the same cluster: what of a node is neither free nor ours is theirs. It must not know
-how a node is asked, what starts workers, or what the planner makes of a look.
+Other programs may use the same cluster. Capacity that is neither free nor held by this run counts
+as theirs. The module must not depend on the source of the node data, on the start of workers, or on
+the planner's use of a snapshot.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ CPU, GPU, MEMORY = "CPU", "GPU", "memory"
 DRIVER_NODE = "place on the driver's node"
 SLOTS = 1_000_000
 SETTLE_SECONDS = 3.0
-SHARED = 0.95  # share of the CPUs there are, since Ray rounds fractions up
+SHARED = 0.95  # share of the CPUs to plan with, because Ray rounds fractions up
 
 
 class NodeFacts(NamedTuple):
-    """A node that is alive: what it has, and what of it is not reserved, in Ray's words."""
+    """A live node: its total and its unreserved resources, under Ray's names."""
 
     name: str
     total: Mapping[str, float]
@@ -37,14 +38,14 @@ class NodeFacts(NamedTuple):
 
 
 class WorkerFacts(NamedTuple):
-    """One of our workers.
+    """One of this run's workers.
 
     Attributes:
-        stage: its number.
-        node: the one it is on, or is meant to be on; empty where that is open.
-        cpu: cores that it reserves.
-        is_placed: it has begun; one that has not waits for its room, or for its process.
-        is_ready, is_draining: how it stands.
+        stage: number of the stage.
+        node: the current or intended node; empty if undecided.
+        cpu: cores that the worker reserves.
+        is_placed: whether the worker has begun; otherwise it waits for capacity or for its process.
+        is_ready, is_draining: state of the worker.
     """
 
     stage: int
@@ -56,10 +57,10 @@ class WorkerFacts(NamedTuple):
 
 
 class Surveyor:
-    """Looks again and again; counts are from one look to the next.
+    """Polls the cluster; counters cover the interval between two polls.
 
     Args:
-        here: the driver's node, where sinks must run; None: they may run anywhere.
+        here: the driver's node, where sinks must run; None if sinks may run anywhere.
     """
 
     def __init__(self, stages: Sequence[StagePlan], here: str | None = None) -> None:
@@ -76,7 +77,7 @@ class Surveyor:
         queues: Sequence[StageQueue],
         sources_left: int | None,
     ) -> Inputs:
-        """Return what the planner is asked.
+        """Return the planner's inputs.
 
         Args:
             now: seconds from any fixed point.
@@ -91,7 +92,7 @@ class Surveyor:
         cpus = [our.get(CPU, 0.0) for our in ours.values()]
         share = find_share(self._stages, cpus)
         if not any(node.total.get(CPU) for node in nodes):
-            share = 1.0  # no node for work is there yet, so none is shared
+            share = 1.0  # no node for work exists yet, so no node is overcommitted
         return Inputs(
             now=now,
             stages=tuple(self._look_at_stages(share, int(sum(cpus)), workers, queues)),
@@ -102,11 +103,11 @@ class Surveyor:
     def _find_theirs(
         self, now: float, nodes: Sequence[NodeFacts], workers: Iterable[WorkerFacts]
     ) -> Mapping[tuple[str, str], float]:
-        """Return what others hold of each kind on each node.
+        """Return what other programs hold of each kind on each node.
 
-        A worker of ours that has just come or gone is seen a moment late, so only what was held
-        all along counts. One that still waits for its room counts as if it had it: then what is
-        left for others to come is what is free, whichever it is.
+        Ray's view of our own workers lags behind, so only capacity held throughout `SETTLE_SECONDS`
+        counts as held by others. A worker still waiting for capacity counts as if placed: the
+        capacity left for other programs is then the free capacity, wherever it is.
         """
         held = self._subtract(nodes, workers)
         self._theirs.append((now, held))
@@ -118,10 +119,10 @@ class Surveyor:
         }
 
     def find_waiting(self, nodes: Sequence[NodeFacts], workers: Sequence[WorkerFacts]) -> list[int]:
-        """Return which workers can't have found their room yet, by their place.
+        """Return the positions of workers that can't have found capacity yet.
 
         Args:
-            workers: of each stage the oldest first, since rooms are given in that order.
+            workers: within each stage the oldest first, because capacity is granted in that order.
         """
         held = self._subtract(nodes, [peer for peer in workers if peer.is_placed])
         alive = {node.name for node in nodes}
@@ -141,7 +142,7 @@ class Surveyor:
     def _subtract(
         self, nodes: Iterable[NodeFacts], workers: Iterable[WorkerFacts]
     ) -> dict[tuple[str, str], float]:
-        """Return what is held on each node and not by these workers, of each kind."""
+        """Return what is held on each node by anything but these workers, by kind."""
         held = {
             (node.name, kind): have - node.free.get(kind, 0.0)
             for node in nodes
@@ -220,9 +221,10 @@ class Surveyor:
 
 
 def _find_ceiling(stage: StagePlan, cpus: int) -> int | None:
-    """Return the most workers of a stage: with a part of a CPU and nothing scarce, one a CPU.
+    """Return the maximum workers of a stage: one per CPU if a worker needs only part of a CPU.
 
-    Else a stage that asks for a tenth would begin with ten processes a core.
+    Otherwise a stage that requests a tenth of a CPU would begin with ten processes per core. The
+    rule does not apply to stages that request GPUs, memory, or custom resources.
     """
     if stage.max_workers is not None:
         return stage.max_workers
@@ -231,13 +233,13 @@ def _find_ceiling(stage: StagePlan, cpus: int) -> int | None:
 
 
 def find_share(stages: Sequence[StagePlan], cpus: Sequence[float]) -> float:
-    """Return how much of its CPUs a worker reserves where the nodes' do not suffice for all floors.
+    """Return the share of its CPU request that a worker reserves, so that all minimums fit.
 
     Args:
-        cpus: of each node, those that are ours to use.
+        cpus: usable CPUs of each node.
 
     Returns:
-        1 where they suffice; else so much that all floors find room, if any does it.
+        1 if the CPUs suffice; otherwise the largest share tried at which all minimums fit, or 0.
     """
     floors = [stage.min_workers for stage in stages]
     needed = sum(stage.cpu * floor for stage, floor in zip(stages, floors, strict=True))
@@ -245,6 +247,7 @@ def find_share(stages: Sequence[StagePlan], cpus: Sequence[float]) -> float:
     if needed <= have:
         return 1.0
     nodes = [_count(cpu) for cpu in cpus]
+    # The sum may fit while single workers do not, so shrink the share until they can be packed.
     share = SHARED * have / needed
     while share > 1e-3:  # noqa: PLR2004 - less than Ray's workers can reserve
         needs = [_count(round_cpu(stage.cpu * share)) for stage in stages]
@@ -256,7 +259,7 @@ def find_share(stages: Sequence[StagePlan], cpus: Sequence[float]) -> float:
 
 
 def round_cpu(cpu: float) -> float:
-    """Return cores in thousandths, rounded down."""
+    """Return cores rounded down to thousandths."""
     return int(cpu * 1000 + 1e-6) / 1000
 
 

@@ -1,4 +1,4 @@
-"""The planner's sentences. Pure; it must not know how a plan is found."""
+"""The planner's messages. Pure, and independent of the planning algorithm."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def describe_shrink(name: str, count: int, reason: str) -> str:
 
 
 def describe_floor(floor: int) -> str:
-    """Describe the reason of a pool that was too small."""
+    """Describe a pool that was below its minimum."""
     return f"it keeps at least {floor}"
 
 
 def describe_share() -> str:
-    """Describe the reason of a pool of unknown speed."""
+    """Describe a pool whose speed is unknown."""
     return "its speed is not known yet, so it gets an equal share"
 
 
 def describe_pace(level: float, pace: float, slowest: float, setter: str) -> str:
-    """Describe the reason of a pool that grows into idle room.
+    """Describe a pool that grows into free capacity.
 
     Args:
-        level: what it does now.
-        pace, slowest: of the slowest stage, before and after the change.
-        setter: the name of the slowest stage after it.
+        level: the pool's current rate.
+        pace, slowest: rate of the slowest stage before and after the change.
+        setter: the name of the slowest stage after the change.
     """
     if level <= pace:
         return f"it sets the pace at {describe_rate(level)}"
@@ -46,45 +46,45 @@ def describe_pace(level: float, pace: float, slowest: float, setter: str) -> str
 
 
 def describe_exchange(takers: Sequence[str], pace: float, after: float) -> str:
-    """Describe the reason of a pool that makes room for faster ones."""
+    """Describe a pool that shrinks in favor of faster pools."""
     rise = f"the pace rises from {_round(pace)} to {describe_rate(after)}"
     return f"{_name(takers)} {_get(takers)} the room, and {rise}"
 
 
 def describe_missing_floor(takers: Sequence[str]) -> str:
-    """Describe the reason of a pool that makes room for others' least numbers."""
+    """Describe a pool that shrinks so that other pools reach their minimums."""
     return f"{_name(takers)} {_get(takers)} the room for the least number of workers"
 
 
 def describe_below(name: str, count: int, floor: int, reason: str) -> str:
-    """Describe that a pool is smaller than its floor, and why."""
+    """Describe that a pool is below its minimum, and why."""
     return f"{name!r} has {count} of at least {floor} {_name_workers(floor)}: {reason}"
 
 
 def describe_no_node() -> str:
-    """Describe the reason where the cluster is empty."""
+    """Describe an empty cluster."""
     return "there is no node"
 
 
 def describe_too_large(needs: NodeResources) -> str:
-    """Describe the reason where no node could hold a worker, were it empty."""
+    """Describe that no node could hold a worker, even if empty."""
     return f"no node is large enough for {describe_needs(needs)}"
 
 
 def describe_full(needs: NodeResources) -> str:
-    """Describe the reason where all nodes are full."""
+    """Describe that all nodes are full."""
     return f"no node has room for {describe_needs(needs)}"
 
 
 def describe_needs(needs: NodeResources) -> str:
-    """Describe what one worker needs."""
+    """Describe the needs of one worker."""
     amounts = {"CPU": needs.cpu, "GPU": needs.gpu, "GiB of memory": (needs.memory or 0) / GIBIBYTE}
     amounts |= dict(needs.custom)
     return ", ".join(f"{amount:.3g} {kind}" for kind, amount in amounts.items() if amount)
 
 
 def describe_rate(level: float) -> str:
-    """Return sources per second."""
+    """Format a rate in sources per second."""
     return f"{_round(level)} sources a second"
 
 

@@ -1,6 +1,6 @@
-"""What the planner of workers is told and what it answers, as plain values.
+"""The planner's inputs and outputs, as plain values.
 
-It must not know how a plan is found, what measures, or what starts workers.
+The module must not depend on the planning algorithm, on measurements, or on the start of workers.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ FRACTIONS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class NodeResources:
-    """What one worker needs, or what a node has for us.
+    """The needs of one worker, or the usable resources of a node.
 
     Attributes:
         cpu, gpu: cores and GPUs, in steps of a ten-thousandth.
-        memory: bytes; None: none is reserved.
+        memory: bytes; None if no memory is reserved.
         custom: units by name, such as `nvdec`, in the same steps.
     """
 
@@ -28,7 +28,7 @@ class NodeResources:
     custom: Mapping[str, float] = field(default_factory=dict)
 
     def count_units(self) -> dict[str, int]:
-        """Whole units by kind, since sums of fractions are not exact; nothing that is 0."""
+        """Return whole units by kind, because sums of fractions are inexact; zeros are omitted."""
         amounts = {"cpu": self.cpu, "gpu": self.gpu}
         amounts |= {f"custom {name}": amount for name, amount in self.custom.items()}
         units = {kind: round(amount * FRACTIONS) for kind, amount in amounts.items()}
@@ -38,16 +38,16 @@ class NodeResources:
 
 @dataclass(frozen=True, slots=True)
 class StageLook:
-    """One stage as it is now.
+    """The current state of one stage.
 
     Attributes:
-        needs: of one worker.
-        floor, ceiling: bounds of the pool; without a ceiling, resources bound it.
-        ready, starting, draining: workers; a draining one ends when its calls have.
-        completed: tasks of the calls that ended since the last look.
-        seconds: that these calls were processing; neither start-up nor waiting.
-        waiting, running: tasks in its queue, and with its workers.
-        tasks_in, tasks_out: taken and given since the run began.
+        needs: needs of one worker.
+        floor, ceiling: bounds of the pool; without a ceiling, resources are the bound.
+        ready, starting, draining: workers; a draining worker ends after its current calls.
+        completed: tasks of the calls that ended since the last snapshot.
+        seconds: processing time of these calls, without start-up and waiting.
+        waiting, running: tasks in the queue, and with workers.
+        tasks_in, tasks_out: tasks received and emitted since the run began.
     """
 
     name: str
@@ -66,19 +66,20 @@ class StageLook:
 
     @property
     def workers(self) -> int:
-        """Those that work, or will soon."""
+        """Number of workers that work now or will soon."""
         return self.ready + self.starting
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLook:
-    """One node as it is now.
+    """The current state of one node.
 
     Attributes:
-        name: unique.
-        resources: all that is ours to use, whether it is in use or not.
-        workers: ready and starting ones here, by stage. One without a known node is on none.
-        draining: the draining ones here, by stage.
+        name: unique name.
+        resources: all resources that this run may use, including those in use.
+        workers: ready and starting workers on the node, by stage. Workers without a known node are
+            on no node.
+        draining: draining workers on the node, by stage.
     """
 
     name: str
@@ -89,14 +90,14 @@ class NodeLook:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """One look at the pipeline and the cluster.
+    """A snapshot of the pipeline and the cluster.
 
     Attributes:
         now: seconds from any fixed point.
-        stages: in order.
-        nodes: those that are alive.
-        sources_left: sources that are listed and not in the first queue yet, once the listing has
-            ended; None while it goes on.
+        stages: the stages, in order.
+        nodes: the live nodes.
+        sources_left: after the end of the listing, listed sources that are not in the first queue
+            yet; None before the end.
     """
 
     now: float
@@ -107,15 +108,16 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class ScalingParams:
-    """How eagerly to change.
+    """Parameters that control how eagerly the planner makes changes.
 
     Attributes:
-        gain: share by which the throughput must rise before workers are drained for others.
-        limit: seconds for which that must have been so.
-        settle: seconds after a pool has grown in which it is not drained.
-        headroom: how far a pool that grows into idle room gets ahead of the slowest stage.
-        memory_seconds: of a worker's processing after which a measurement has faded to a third.
-        memory_tasks: so many tasks are remembered, however long they take.
+        gain: minimum relative rise of the throughput that justifies draining workers for others.
+        limit: seconds for which the rise must have been possible.
+        settle: seconds after a pool's growth during which it is not drained.
+        headroom: how far a pool that grows into free capacity gets ahead of the slowest stage.
+        memory_seconds: processing seconds per worker after which a measurement's weight falls to
+            1/e.
+        memory_tasks: tasks that are remembered regardless of their duration.
     """
 
     gain: float = 0.10
@@ -128,25 +130,26 @@ class ScalingParams:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is remembered of a stage's speed: faded sums of tasks and of seconds at work."""
+    """A stage's measured speed: decayed sums of tasks and of working seconds."""
 
     tasks: float = 0.0
     seconds: float = 0.0
 
     @property
     def rate(self) -> float | None:
-        """Tasks per second of a worker that has work; None where none was seen."""
-        # A clock may say 0 for a very short call.
+        """Tasks per second of a busy worker, or None before the first measurement."""
+        # A clock may report 0 seconds for a very short call.
         return self.tasks / max(self.seconds, 1e-6 * self.tasks) if self.tasks > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingState:
-    """What one look leaves for the next.
+    """State carried from one snapshot to the next.
 
     Attributes:
-        measures: by stage.
-        wished_since: when draining workers for others was first worth it, without a break since.
+        measures: measured speed, by stage.
+        wished_since: since when draining workers for others has been justified without
+            interruption; None if it is not.
         grown_at: when each pool last grew.
     """
 
@@ -156,13 +159,13 @@ class ScalingState:
 
     @classmethod
     def begin(cls) -> ScalingState:
-        """Return the state before the first look."""
+        """Return the state before the first snapshot."""
         return cls()
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """So many workers on a node; a hint, and None means any node."""
+    """Number of workers for a node. The node is a hint; None means any node."""
 
     node: str | None
     count: int
@@ -170,13 +173,13 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class StageScaling:
-    """What to do with one pool; never both to start and to drain.
+    """Changes to one pool; never both starts and drains.
 
     Attributes:
-        workers: that it shall have, counting those that wait until others have drained.
-        start, drain: what to do now.
-        level: sources per second that its present workers can do; None where not measured.
-        why: one sentence; empty where nothing changes.
+        workers: target size, including workers that wait until others have drained.
+        start, drain: immediate changes.
+        level: sources per second of the current workers; None if not measured.
+        why: one sentence; empty if nothing changes.
     """
 
     name: str
@@ -188,27 +191,28 @@ class StageScaling:
 
     @property
     def starts(self) -> int:
-        """Workers to start now."""
+        """Number of workers to start now."""
         return sum(placement.count for placement in self.start)
 
     @property
     def drains(self) -> int:
-        """Workers to drain now."""
+        """Number of workers to drain now."""
         return sum(placement.count for placement in self.drain)
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingPlan:
-    """The answer to one look.
+    """The plan for one snapshot.
 
     Attributes:
-        stages: in order.
-        bottleneck: the stage that sets the pace: the lowest level among those with a queue; None
-            where nothing waits, so that the listing sets it, or nothing is measured.
-        throughput: sources per second once the plan is carried out; None until every stage that
-            has work was measured.
-        below: a sentence for each stage with a floor that finds no room, by its name.
-        state: for the next look.
+        stages: changes to each stage, in order.
+        bottleneck: the stage that sets the pace, which has the lowest level among stages with a
+            queue; None if no tasks wait, so that the listing sets the pace, or if nothing is
+            measured.
+        throughput: sources per second once the plan is carried out; None until every stage with
+            work has been measured.
+        below: one sentence for each stage whose minimum does not fit, by the name of the stage.
+        state: state for the next snapshot.
     """
 
     stages: tuple[StageScaling, ...]
@@ -227,14 +231,14 @@ SURE_TASKS = 100
 def update_measures(
     stages: Sequence[StageLook], measures: Mapping[str, Measure], params: ScalingParams
 ) -> dict[str, Measure]:
-    """Return each stage's measure after this look; a stage without calls keeps what it had."""
+    """Return each stage's updated measure. A stage without calls keeps its previous measure."""
     return {
         stage.name: _fade(measures.get(stage.name, Measure()), stage, params) for stage in stages
     }
 
 
 def _fade(measure: Measure, stage: StageLook, params: ScalingParams) -> Measure:
-    """Old sums count less by the time worked, but not faster than tasks come in."""
+    """Decay old sums by the time worked, but not faster than tasks arrive."""
     by_time = stage.seconds / (params.memory_seconds * max(1, stage.workers))
     by_tasks = stage.completed / params.memory_tasks
     keep = math.exp(-min(by_time, by_tasks))
@@ -244,7 +248,7 @@ def _fade(measure: Measure, stage: StageLook, params: ScalingParams) -> Measure:
 
 
 def find_demand(stages: Sequence[StageLook]) -> list[float]:
-    """Return each stage's tasks for one source: the product of fan-outs and filters above it."""
+    """Return each stage's tasks per source: the product of earlier fan-outs and filters."""
     demand = [1.0]
     for stage in stages[:-1]:
         demand.append(demand[-1] * find_ratio(stage.tasks_in, stage.tasks_out))
@@ -252,9 +256,9 @@ def find_demand(stages: Sequence[StageLook]) -> list[float]:
 
 
 def find_left(inputs: Inputs, demand: Sequence[float]) -> tuple[float, list[float]] | None:
-    """Return what is left once the listing has ended: sources, and tasks at each stage.
+    """Return the remaining work after the listing: sources, and tasks of each stage.
 
-    What a stage has yet to get from those above it counts. None while the listing goes on.
+    Tasks that earlier stages have yet to emit are included. Return None before the listing ends.
     """
     if inputs.sources_left is None:
         return None
@@ -262,14 +266,15 @@ def find_left(inputs: Inputs, demand: Sequence[float]) -> tuple[float, list[floa
     for stage in inputs.stages:
         left.append(stage.waiting + stage.running + coming)
         coming = left[-1] * find_ratio(stage.tasks_in, stage.tasks_out)
+    # The stage that is furthest behind determines how many sources are left.
     sources = max(tasks / max(share, 1e-9) for tasks, share in zip(left, demand, strict=True))
     return sources, left
 
 
 def find_ratio(tasks_in: float, tasks_out: float) -> float:
-    """Return tasks that come out for one that goes in.
+    """Return the output tasks per input task.
 
-    One, until there is reason to think otherwise.
+    The ratio is 1 until enough tasks were measured.
     """
     if tasks_in > 0 and tasks_out > 0:
         return tasks_out / tasks_in

@@ -1,6 +1,6 @@
-"""A plan in the making: floors first, then idle room, then workers in exchange for others. Pure.
+"""A plan under construction: minimums first, then free capacity, then exchanges of workers. Pure.
 
-It must not know how a plan is told to the caller.
+The module must not depend on the form in which the caller receives a plan.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from strandline.engine.autoscaler.water_filling import (
 
 @dataclass(slots=True)
 class PlanDraft:
-    """A plan being made.
+    """A plan under construction.
 
     Attributes:
         order: stages by decreasing size.
-        measures: of each stage after this look.
-        counts: workers of each stage once the plan is carried out. One that was started and finds
-            no room does not count.
-        room: what is free then.
-        reasons: why a stage changes, by its number.
+        measures: measure of each stage after this snapshot.
+        counts: workers of each stage once the plan is carried out. Started workers that do not fit
+            don't count.
+        room: remaining free capacity.
+        reasons: why a stage changes, by stage number.
         drained: workers to drain, by stage and node.
     """
 
@@ -67,11 +67,11 @@ class PlanDraft:
 
     @property
     def stages(self) -> tuple[StageLook, ...]:
-        """The stages as they are now, in order."""
+        """The current stages, in order."""
         return self.inputs.stages
 
     def keep_floors(self) -> None:
-        """Raise every pool to its floor: in free room, else where others have more than theirs."""
+        """Raise every pool to its minimum, with free capacity or at the cost of larger pools."""
         missing = [
             max(0, pool.floor - count) for pool, count in zip(self.pools, self.counts, strict=True)
         ]
@@ -91,7 +91,7 @@ class PlanDraft:
             self.counts = found.counts
 
     def _assign_in_turn(self, missing: Sequence[int]) -> list[int]:
-        """Give one more to each stage in turn, so that none has all while another has nothing."""
+        """Give each stage one worker in turn, so that no stage gets everything."""
         added = [0] * len(missing)
         going = [stage for stage in range(len(missing)) if missing[stage]]
         while going:
@@ -103,7 +103,7 @@ class PlanDraft:
         return added
 
     def share(self) -> None:
-        """Share what is idle equally among the stages without a known speed."""
+        """Share free capacity equally among the stages without a known speed."""
         unknown = [
             stage
             for stage in self.order
@@ -118,7 +118,7 @@ class PlanDraft:
             self._grow(stage, count, describe_share())
 
     def grow(self) -> None:
-        """Grow into what is idle, the slowest stage first."""
+        """Grow into free capacity, the slowest stage first."""
         before, pace = list(self.counts), find_pace(self.pools, self.counts)
         filling = fill(self.pools, before, self.room, self.order)
         slowest = find_pace(self.pools, filling.counts)
@@ -136,10 +136,11 @@ class PlanDraft:
             self._grow(stage, count - before[stage], reason)
 
     def exchange(self) -> float | None:
-        """Drain some for others where that is worth it and has been for a while.
+        """Drain workers in favor of others if an exchange has been justified for long enough.
 
         Returns:
-            Since when it has been worth it, for the next state.
+            Since when an exchange has been justified, for the next state; None if no exchange is
+                justified or an exchange was just made.
         """
         pace, ideal = find_pace(self.pools, self.counts), self._find_ideal_pace()
         if not self._is_worth(pace, ideal):
@@ -155,7 +156,7 @@ class PlanDraft:
         ]
         found = self._find_exchange(self._find_least(ideal), barred)
         after = find_pace(self.pools, found.counts)
-        if after < ideal:  # the same pace may be had for fewer drains
+        if after < ideal:  # the same pace may be possible with fewer drains
             again = self._find_exchange(self._find_least(after), barred)
             found = again if find_pace(self.pools, again.counts) >= after else found
         if not found.drained or not self._is_worth(pace, after):
@@ -165,7 +166,7 @@ class PlanDraft:
         return None
 
     def _find_ideal_pace(self) -> float:
-        """Return the pace if all workers of known speed could be placed anew."""
+        """Return the pace if all workers of known speed could be placed again."""
         room, needs = self.site.find_empty_room(), self.site.needs
         counts = [
             count if pool.speed is None else min(count, pool.floor)
@@ -175,20 +176,20 @@ class PlanDraft:
             return 0.0
         bound = find_bound(self.pools, counts, room)
         if not self._is_worth(find_pace(self.pools, self.counts), bound):
-            return bound  # no need to look where they would be
+            return bound  # no need to compute the placement
         return find_pace(self.pools, fill(self.pools, counts, room, self.order).counts)
 
     def _is_worth(self, pace: float, after: float) -> bool:
         if not pace < after < math.inf or after < pace * (1 + self.params.gain):
             return False
         left = find_left(self.inputs, find_demand(self.stages))
-        # Near the end a change would come too late.
+        # Near the end of the work, a change would come too late.
         return left is None or not pace or left[0] / pace - left[0] / after > self.params.settle
 
     def _find_least(self, pace: float) -> list[int]:
-        """Return the fewest workers for a pace.
+        """Return the fewest workers that reach a pace.
 
-        As many as there are where the speed is not known.
+        Stages of unknown speed keep their current number.
         """
         return [
             count if pool.speed is None else max(pool.floor, pool.count_for(pace))
@@ -214,11 +215,11 @@ class PlanDraft:
 
 
 def begin_draft(params: ScalingParams, state: ScalingState, inputs: Inputs) -> PlanDraft:
-    """Return what is there now, before anything is decided."""
+    """Create a draft of the current state, before any decision."""
     site, measures = survey(inputs), update_measures(inputs.stages, state.measures, params)
     room, counts = site.find_room(), site.count_workers()
     for stage, look in enumerate(inputs.stages):
-        # Started workers without a known node will find theirs before any new one.
+        # Started workers without a known node will be placed before any new worker.
         counts[stage] += room.assign(stage, site.needs[stage], look.workers - counts[stage])
     return PlanDraft(
         params=params,

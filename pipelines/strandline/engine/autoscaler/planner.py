@@ -1,8 +1,8 @@
-"""The planner of workers: how many each stage shall have, from what is measured. Pure.
+"""The planner of workers: sizes each stage's pool based on measurements. Pure.
 
-`plan(params, state, inputs)` is called at each look; the state that it answers goes into the next
-call. docs/design/2026-11-27-how-many-workers.md has the mathematics. It must not know Ray, actors,
-queues or a clock.
+The caller runs `plan(params, state, inputs)` for each snapshot and passes the returned state to the
+next call. docs/design/2026-11-27-how-many-workers.md has the mathematics. The module must not
+depend on Ray, actors, queues, or a clock.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from strandline.engine.autoscaler.water_filling import find_pace
 
 
 def plan(params: ScalingParams, state: ScalingState, inputs: Inputs) -> ScalingPlan:
-    """Return what to start and what to drain now, for the most sources per second.
+    """Return the workers to start and drain now for the most sources per second.
 
-    The same arguments give the same answer, in whatever order the nodes are listed.
+    The result depends only on the arguments, and not on the order of the nodes.
 
     Args:
-        params: how eagerly to change.
-        state: of the last look; `State.begin()` at first.
-        inputs: what is seen now. Counts are since the last look, or so far, as each one says.
+        params: how eagerly to make changes.
+        state: the state of the last plan; `ScalingState.begin()` for the first.
+        inputs: the current snapshot. Counts cover the time since the last snapshot or since the
+            start, as documented for each field.
     """
     draft = begin_draft(params, state, inputs)
     draft.keep_floors()
@@ -72,7 +73,7 @@ def _answer_stages(draft: PlanDraft) -> list[StageScaling]:
 
 
 def _list_starts(draft: PlanDraft) -> list[tuple[Placement, ...]]:
-    """Return what was placed, but for what must wait until others have drained."""
+    """Return the placed workers, except those that must wait until others have drained."""
     site, free = draft.site, dict[int, list[int]]()
     known = [
         max(0, stage.workers - on)
@@ -81,7 +82,7 @@ def _list_starts(draft: PlanDraft) -> list[tuple[Placement, ...]]:
     starts: list[list[Placement]] = [[] for _ in draft.stages]
     for stage, nodes, each in draft.room.blocks:
         for node in nodes or (None,):
-            old = min(known[stage], each)  # started before, only its node is not known yet
+            old = min(known[stage], each)  # already started, but on a node still unknown
             known[stage] -= old
             new = each - old
             if node is not None and site.leaving[node]:
@@ -103,7 +104,7 @@ def _list_drains(draft: PlanDraft) -> list[tuple[Placement, ...]]:
 
 
 def _merge(placements: list[Placement]) -> tuple[Placement, ...]:
-    """Return one for each node, by name."""
+    """Return one placement for each node, sorted by name."""
     counts: dict[str | None, int] = {}
     for node, count in ((placement.node, placement.count) for placement in placements):
         counts[node] = counts.get(node, 0) + count

@@ -1,6 +1,6 @@
-"""Which workers to drain so that others find room: on one node each, and never more than needed.
+"""Chooses workers to drain so that others fit: never more than needed, on a single node each. Pure.
 
-Pure. Workers stay where they are; what one node frees serves a worker on that node.
+Workers never move: capacity freed on a node serves a worker on the same node.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from strandline.engine.autoscaler.water_filling import PoolDemand
 
 @dataclass(slots=True)
 class Exchange:
-    """An exchange being worked out.
+    """An exchange that is still being planned.
 
     Attributes:
-        counts: workers of each stage once it is done.
-        free: units of each node, by its number.
+        counts: workers of each stage after the exchange.
+        free: units of each node, by node number.
         allocation: workers on each node, by stage.
-        spare: how many of each stage may go.
+        spare: how many workers of each stage may be drained.
         drained: workers to drain, by stage and node.
     """
 
@@ -32,7 +32,7 @@ class Exchange:
     drained: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def make_room(self, stage: int, count: int) -> None:
-        """Drain for so many workers of a stage, or for as many as can be."""
+        """Drain workers for `count` workers of a stage, or for as many as possible."""
         needs = self.pools[stage].needs
         for node in self._sort_nodes(needs):
             while count:
@@ -43,7 +43,7 @@ class Exchange:
                 count -= 1
 
     def _sort_nodes(self, needs: Units) -> list[int]:
-        """Return nodes with workers to spare, those first that lack least."""
+        """Return nodes with workers to spare, sorted by increasing lack of capacity."""
         nodes = [
             node
             for node, allocation in enumerate(self.allocation)
@@ -57,9 +57,9 @@ class Exchange:
         return sorted(nodes, key=lambda node: (lack(node), node))
 
     def _choose(self, stage: int, node: int) -> list[int] | None:
-        """Return the stages of the workers to drain on a node for one more.
+        """Return the stages of the workers to drain on a node to fit one more worker.
 
-        None where they don't do.
+        Return None if draining all spare workers would not suffice.
         """
         needs, taken = self.pools[stage].needs, list[int]()
         missing = [need - have for have, need in zip(self.free[node], needs, strict=True)]
@@ -80,7 +80,7 @@ class Exchange:
             )
             taken.append(best)
             _subtract(missing, self.pools[best].needs)
-        for drained in list(taken):  # the last may have made an earlier one superfluous
+        for drained in list(taken):  # a later choice may have made an earlier one unnecessary
             given = [
                 lacks + need for lacks, need in zip(missing, self.pools[drained].needs, strict=True)
             ]
@@ -114,12 +114,12 @@ def find_exchange(
     site: tuple[Sequence[Units], Sequence[dict[int, int]]],
     order: Sequence[int],
 ) -> Exchange:
-    """Return the drains that bring each stage up to its target, as far as they can.
+    """Return the drains that bring each stage as close to its target as possible.
 
     Args:
-        counts: workers that are there, or will be without any drain.
+        counts: workers that exist, or will without any drain.
         barred: stages that must not be drained.
-        site: the free units of each node, and the workers on each, by stage.
+        site: the free units of each node, and the workers on each node, by stage.
         order: stages by decreasing size.
     """
     spare = [

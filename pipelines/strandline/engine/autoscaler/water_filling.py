@@ -1,7 +1,7 @@
-"""The most sources per second that workers in some room can do: filling up the slowest stage.
+"""Maximizes sources per second within given capacity by adding workers to the slowest stage. Pure.
 
-Pure. docs/design/2026-11-27-how-many-workers.md has the proof. It must not know which workers
-exist already, or that a change has a cost.
+docs/design/2026-11-27-how-many-workers.md has the proof. The module must not consider the cost of a
+change, or which workers exist already.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from dataclasses import dataclass
 from strandline.engine.autoscaler.bin_packing import FreeSpace, Units, count_fitting, pack
 
 HALVINGS = 50
+# Packing is slower than adding up, so bisect less finely; `_raise_slowest` makes up for that.
 PACKED_HALVINGS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class PoolDemand:
-    """A pool as the mathematics sees it.
+    """A pool as seen by the mathematics.
 
     Attributes:
         needs: units of one worker, by kind.
-        speed: sources per second of one worker; infinite where a source makes no task here; None
-            where nothing was measured.
+        speed: sources per second of one worker; infinite if a source makes no task for the stage;
+            None if not measured.
         floor, ceiling: bounds; the ceiling is never below the floor.
     """
 
@@ -35,23 +36,24 @@ class PoolDemand:
 
     @property
     def is_pacing(self) -> bool:
-        """Measured, and has something to do."""
+        """Whether the pool is measured and has work."""
         return self.speed is not None and self.speed < math.inf
 
     def find_level(self, workers: int) -> float:
-        """Return sources per second of so many workers; infinite where nothing bounds them here."""
+        """Return sources per second of `workers` workers; infinite if the pool sets no limit."""
         return math.inf if self.speed is None or not self.is_pacing else workers * self.speed
 
     def count_for(self, level: float) -> int:
-        """Return the fewest workers that do so many sources per second.
+        """Return the fewest workers that reach a rate in sources per second.
 
-        0 where it is not pacing.
+        Return 0 if the pool is not measured or has no work.
         """
+        # A rounding error must not add a worker to an exact multiple.
         return math.ceil(level / self.speed * (1 - 1e-12)) if self.speed else 0
 
 
 def find_pace(pools: Sequence[PoolDemand], counts: Sequence[int]) -> float:
-    """Return sources per second of the slowest stage; infinite where none is measured."""
+    """Return sources per second of the slowest stage; infinite if no stage is measured."""
     return min(
         (pool.find_level(count) for pool, count in zip(pools, counts, strict=True)),
         default=math.inf,
@@ -60,7 +62,7 @@ def find_pace(pools: Sequence[PoolDemand], counts: Sequence[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """Workers of each stage, and the room with those in it that were added."""
+    """Workers of each stage, and the capacity after the added workers were placed."""
 
     counts: list[int]
     room: FreeSpace
@@ -69,10 +71,10 @@ class Filling:
 def fill(
     pools: Sequence[PoolDemand], counts: Sequence[int], room: FreeSpace, order: Sequence[int]
 ) -> Filling:
-    """Add workers so that the slowest stage is as fast as it can be.
+    """Add workers so that the slowest stage becomes as fast as possible.
 
     Args:
-        counts: workers that are there; none is taken away.
+        counts: existing workers, which are all kept.
         order: stages by decreasing size.
     """
     best = Filling(list(counts), room.copy())
@@ -94,7 +96,7 @@ def fill(
 
 
 def find_bound(pools: Sequence[PoolDemand], counts: Sequence[int], room: FreeSpace) -> float:
-    """Return the pace if nodes had no borders; 0 where it can't be more than it is."""
+    """Return the pace if all nodes were one; 0 if the pace can't rise."""
     free = room.sum_free(len(pools[0].needs)) if pools else []
     low = find_pace(pools, counts)
     high = find_pace(pools, _find_limits(pools, counts, free))
@@ -106,14 +108,14 @@ def find_bound(pools: Sequence[PoolDemand], counts: Sequence[int], room: FreeSpa
 
 
 def _want(pools: Sequence[PoolDemand], counts: Sequence[int], level: float) -> list[int]:
-    """Return the fewest workers for a level: any allocation that reaches it has at least these."""
+    """Return the fewest workers that reach a level. Other allocations have at least as many."""
     return [max(count, pool.count_for(level)) for pool, count in zip(pools, counts, strict=True)]
 
 
 def bisect(holds: Callable[[float], bool], low: float, high: float, halvings: int) -> float:
-    """Return a level as high as possible that holds.
+    """Return the highest level found that satisfies the condition.
 
-    `low` is taken to hold, `high` is tried first.
+    `low` is assumed to satisfy the condition; `high` is tried first.
     """
     if holds(high):
         return high
@@ -127,7 +129,7 @@ def bisect(holds: Callable[[float], bool], low: float, high: float, halvings: in
 
 
 def _raise_slowest(pools: Sequence[PoolDemand], filling: Filling) -> Filling:
-    """Return one worker at a time for the slowest stage, until that one can't have another."""
+    """Add one worker at a time to the slowest stage, until that stage can't grow."""
     counts, room = list(filling.counts), filling.room
     heap = [
         (pool.find_level(count), stage)
@@ -148,9 +150,9 @@ def _raise_slowest(pools: Sequence[PoolDemand], filling: Filling) -> Filling:
 def get_ahead(
     pools: Sequence[PoolDemand], before: Sequence[int], filling: Filling, headroom: float
 ) -> Filling:
-    """Let pools that have grown go a little beyond the pace, so that they need not grow again.
+    """Grow enlarged pools slightly beyond the pace, so that they need not grow again soon.
 
-    The stage that sets the pace has found no more room, so none is kept from what it could use.
+    The stage that sets the pace has found no more capacity, so it loses nothing.
     """
     counts, room = list(filling.counts), filling.room
     goal = find_pace(pools, counts) * headroom
@@ -162,10 +164,10 @@ def get_ahead(
 
 
 def share_equally(pools: Sequence[PoolDemand], totals: Sequence[int]) -> list[int]:
-    """Return workers of each stage where each gets one more in turn, from the floors on.
+    """Return workers of each stage if each gets one more in turn, starting at the minimums.
 
     Args:
-        totals: units of all nodes together. A stage that needs none stays at its floor.
+        totals: units of all nodes together. A stage without needs stays at its minimum.
     """
     counts = [pool.floor for pool in pools]
     free = list(totals)
@@ -188,7 +190,7 @@ def share_equally(pools: Sequence[PoolDemand], totals: Sequence[int]) -> list[in
 def _count_rounds(
     pools: Sequence[PoolDemand], counts: Sequence[int], free: Sequence[int], going: Sequence[int]
 ) -> int:
-    """Whole rounds that all can go; done at once, since there may be thousands."""
+    """Return the whole rounds that fit; counted at once, because there may be thousands."""
     sums = [sum(pools[stage].needs[kind] for stage in going) for kind in range(len(free))]
     least = min(pools[stage].ceiling - counts[stage] for stage in going)
     return max(0, min(least, count_fitting(free, sums)))
@@ -202,7 +204,7 @@ def _take(free: list[int], needs: Units, count: int) -> None:
 def _find_limits(
     pools: Sequence[PoolDemand], counts: Sequence[int], free: Sequence[int]
 ) -> list[int]:
-    """Return the most workers that each stage could have if it were alone."""
+    """Return the most workers that each stage could have if alone."""
     limits = []
     for pool, count in zip(pools, counts, strict=True):
         limit = max(count, pool.ceiling)

@@ -1,4 +1,4 @@
-"""One call of a stage in a worker, with the user's code in the middle.
+"""One call of a stage in a worker, including the user's code.
 
-Whatever that code does, its task gets an answer. It must not know flows or ledgers.
+Whatever that code does, every task gets a result. The package must not depend on flows or ledgers.
 """

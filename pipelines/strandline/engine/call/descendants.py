@@ -1,8 +1,8 @@
 """Processes that stages start, and the processes that end them.
 
-A process whose parent has died becomes a child of the nearest process above it that adopts orphans.
-So a process that adopts orphans finds everything that its stages have left, by whatever way it was
-started. This room must not know workers or engines.
+A process whose parent has died becomes a child of the nearest ancestor that adopts orphans. Such an
+ancestor therefore finds every process that its stages left running. The module must not depend on
+workers or engines.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_SET_DEATH_SIGNAL, _SET_SUBREAPER, _GET_SUBREAPER = 1, 36, 37  # of `prctl`
+_SET_DEATH_SIGNAL, _SET_SUBREAPER, _GET_SUBREAPER = 1, 36, 37  # options of `prctl`
 _PAUSE, _ROUNDS = 0.005, 400  # a killed process may need a moment to end
 
 Find = Callable[[], Collection[int]]
 
 
 def adopt_orphans() -> None:
-    """Have processes below this one become its children when their parents die."""
+    """Adopt descendants of this process when their parents die."""
     ctypes.CDLL(None).prctl(_SET_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent's thread ends.
+    """Request that the kernel kill this process when its parent's thread ends.
 
     Args:
-        parent: a process that may have died before this call.
+        parent: id of the parent process, which may have died before this call.
     """
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -51,7 +51,7 @@ def list_children() -> dict[int, int]:
 
 
 def end_children(find: Find, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Kill children until none is found: what they leave is found in the next round."""
+    """Kill children until none is left. Orphans of killed children appear in the next round."""
     for _ in range(_ROUNDS):
         found = find()
         if not found:
@@ -67,7 +67,7 @@ def end_children(find: Find, sleep: Callable[[float], None] = time.sleep) -> Non
 
 @contextmanager
 def ending_orphans() -> Iterator[Callable[[], None]]:
-    """Adopt orphans as long as the block runs.
+    """Adopt orphans for the duration of the block.
 
     Yields:
         A function that kills all children that this process did not have before the block.

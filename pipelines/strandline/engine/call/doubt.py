@@ -1,7 +1,7 @@
-"""Failures while a run is being stopped: the signal may have ended a program of the stage as well.
+"""Failures while a run is being stopped: the signal may also have ended a program of the stage.
 
 Service managers and batch systems send a signal to each process of a run, in any order. A failure
-may come a moment before the signal does. This room must not know how a signal is received.
+may be seen shortly before the signal. The module must not depend on the way signals are received.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from strandline.plan.receipt import Receipt
 
-WAIT_SECONDS = 0.2  # for a signal that is on its way
-# Where failures are common, they wait no more often than that.
+WAIT_SECONDS = 0.2  # grace period for a signal that is still on its way
+# Minimum interval between waits, for runs with many failures.
 PERIOD_SECONDS = 10.0
 
 
@@ -20,9 +20,9 @@ class FailureDoubt:
     """Judges whether a failure counts against its source.
 
     Args:
-        is_stopping: returns whether the signal has come.
-        now: seconds from any fixed point.
-        sleep: waits so many seconds.
+        is_stopping: returns whether the signal has arrived.
+        now: returns seconds from any fixed point.
+        sleep: waits for a number of seconds.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class FailureDoubt:
         self._due = now()
 
     def concerns(self, receipt: Receipt) -> bool:
-        """Return whether the signal may be the reason of failures in a receipt."""
+        """Return whether the signal may be the reason for failures in a receipt."""
         return receipt.has_failures and self.is_on()
 
     def is_on(self) -> bool:
-        """Return whether the signal has come, waiting for it for a moment."""
+        """Return whether the signal has arrived, after a short wait if necessary."""
         if not self._is_stopping() and self._now() >= self._due:
             self._due = self._now() + PERIOD_SECONDS
             self._sleep(WAIT_SECONDS)

@@ -1,7 +1,7 @@
-"""What a call is given and what it has made, on the way between processes.
+"""The input and output of a call, on the way between processes.
 
-A payload that can't be pickled, or not be read again, fails its source there and takes nothing else
-along. The same in every engine, so that both count alike; it must not know where the other end is.
+A payload that can't be pickled or unpickled fails its own source and no other. All engines share
+this module, so that failures count alike. The other end may be in any process or on any node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Unreadable = tuple[Lineage, str]
 
 
 def read_input(packed: Iterable[Plain]) -> tuple[list[Task], list[Unreadable]]:
-    """Return the tasks of a call, and why the others can't be read."""
+    """Return the tasks of a call, and the unreadable tasks with reasons."""
     tasks: list[Task] = []
     unreadable: list[Unreadable] = []
     for content in packed:
@@ -38,17 +38,17 @@ def read_input(packed: Iterable[Plain]) -> tuple[list[Task], list[Unreadable]]:
 def pack_answers(
     name_stage: Callable[[int], str], data: Sequence[Task], receipt: Receipt, pack: Pack
 ) -> tuple[list[Task], list[Plain], Receipt]:
-    """Pack what a call made, without what can't be pickled: tasks, bytes, the receipt.
+    """Pack the output of a call, without unpicklable tasks: tasks, packed tasks, and receipt.
 
     Args:
-        name_stage: returns the name of the stage that has made the task at that place.
-        pack: raises where a task can't be packed.
+        name_stage: returns the name of the stage that made the task at a position.
+        pack: packs tasks; raises if a task can't be packed.
     """
     try:
         return list(data), pack(data), receipt
     except BaseException as error:
         if was_typed(error):
-            raise  # else each task is looked at by itself, to see which it is
+            raise  # otherwise pack each task by itself to find the culprit
     positions: dict[int, int] = {}
     kept: list[Task] = []
     packed: list[Plain] = []
@@ -65,7 +65,7 @@ def pack_answers(
 
 
 def pack_alone(task: Task, pack: Pack) -> tuple[list[Plain], str | None]:
-    """Return one task packed, or why it can't be."""
+    """Return a packed task, or the reason why it can't be packed."""
     try:
         return pack([task]), None
     except BaseException as error:
@@ -83,7 +83,7 @@ def _blame(stage: str, task: Task, what: str) -> Failure:
 def _without(
     receipt: Receipt, positions: dict[int, int], failures: list[Failure], data: Sequence[Task]
 ) -> Receipt:
-    """Return a receipt that emits only the tasks that stay, with the others' failures."""
+    """Return a receipt that emits only the kept tasks, and includes the failures of the others."""
     lost = [task for position, task in enumerate(data) if position not in positions]
     counts = replace(
         receipt.counts,

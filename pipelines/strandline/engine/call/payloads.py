@@ -1,7 +1,7 @@
-"""A payload of the user's as bytes, so that what can't be pickled or read again fails alone.
+"""Serialization of the user's payloads, so that an unpicklable payload fails alone.
 
-Ray pickles a whole answer at once, and one bad payload in it would take all the others along. So
-what may not cross as it is gets pickled here, apart. Pure; the pickler comes in as an argument.
+Ray pickles a whole result at once, and one bad payload would fail all the others. Payloads that are
+not known to be safe are therefore pickled here, one by one. Pure; the pickler is an argument.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _UNCHANGING = (pa.Table, pa.RecordBatch, bytes, str, int, float, complex, type(N
 
 
 def copy_tasks(tasks: Sequence[Task]) -> list[Task] | None:
-    """Return tasks with the same content that share nothing which can be changed.
+    """Return copies of tasks that share no mutable data with the originals.
 
     Returns:
-        None where some of it can't be copied, such as an open file.
+        The copies, or None if some data can't be copied, such as an open file.
     """
     try:
         return [Task(copy_data(task.data), copy_data(task.meta), task.lineage) for task in tasks]
@@ -33,14 +33,14 @@ def copy_tasks(tasks: Sequence[Task]) -> list[Task] | None:
 
 
 def copy_data(data: Any) -> Any:  # noqa: ANN401 - the payload belongs to the user
-    """Return a payload with the same content; itself where it can't be changed.
+    """Copy a payload. Return immutable payloads themselves.
 
     Raises:
-        Exception: it can't be copied.
+        Exception: if the payload can't be copied.
     """
     if isinstance(data, _UNCHANGING) or _is_read_only(data):
         return data
-    # Dicts are gone through here, since `deepcopy` would copy read-only arrays in them too.
+    # Copy containers here, because `deepcopy` would also copy their read-only arrays.
     if type(data) is dict:
         return {key: copy_data(value) for key, value in data.items()}
     if type(data) in (list, tuple):
@@ -49,27 +49,27 @@ def copy_data(data: Any) -> Any:  # noqa: ANN401 - the payload belongs to the us
 
 
 def _is_read_only(data: object) -> bool:
-    """Return whether it is an array that refuses to be written to; `numpy` need not be there."""
+    """Return whether the data is a read-only array; `numpy` need not be installed."""
     is_writeable = getattr(getattr(data, "flags", None), "writeable", True)
     return is_writeable is False and type(data).__module__ == "numpy"
 
 
 Dumps = Callable[..., bytes]
-"""`pickle.dumps`, or one that takes the same arguments and can do more."""
+"""`pickle.dumps`, or a more capable function with the same arguments."""
 
 _SCALARS = frozenset({bytes, str, int, float, bool, type(None)})
 _FLAT = frozenset({dict, list, tuple})
-# Looking through more than that costs as much as pickling it.
+# A scan of more items would cost as much as pickling.
 _FLAT_ITEMS = 16
 
 
-# First items of a long list show how large the others are.
+# The first items of a long list serve as a sample for the others.
 _MEASURED_ITEMS = 64
 _MEASURED_DEPTH = 3
 
 
 def measure(data: Any, depth: int = _MEASURED_DEPTH) -> int:  # noqa: ANN401 - the user's payload
-    """Return about how many bytes a payload takes; 0 where it refuses to be looked at."""
+    """Estimate the bytes of a payload. Return 0 if the payload raises on inspection."""
     try:
         return _measure(data, depth)
     except Exception:  # noqa: BLE001 - the payload belongs to the user, and so does what it raises
@@ -97,7 +97,7 @@ def _measure_items(items: Collection[Any], depth: int) -> int:
 
 
 def is_safe(data: Any) -> bool:  # noqa: ANN401 - the payload belongs to the user
-    """Return whether it is known to cross to another process, and to be read there."""
+    """Return whether a payload is known to survive transport to another process."""
     kind = type(data)
     if kind in _SCALARS or kind is pa.Table:
         return True
@@ -108,31 +108,31 @@ def is_safe(data: Any) -> bool:  # noqa: ANN401 - the payload belongs to the use
 
 
 def separate(data: Any, seen: set[int]) -> Any:  # noqa: ANN401 - the payload belongs to the user
-    """Return what is safe to cross so that nothing else has it too which can be changed.
+    """Return safe data in a form that shares no mutable part with other tasks.
 
     Args:
-        seen: ids of arrays that others have; it grows.
+        seen: ids of arrays that other tasks have; grows with each call.
     """
     if type(data) in (dict, list):
-        return data.copy()  # all that is in it never changes
+        return data.copy()  # all items are immutable
     if is_unchanging(data) or type(data) is tuple:
         return data
     if id(data) in seen:
         return data.copy()
-    seen.add(id(data))  # an array may be large, and is seldom another task's too
+    seen.add(id(data))  # arrays may be large and are rarely shared, so avoid a copy
     return data
 
 
 def is_unchanging(data: Any) -> bool:  # noqa: ANN401 - the payload belongs to the user
-    """Return whether it can be handed on within a process: no holder can change it for another."""
+    """Return whether a payload can be shared within a process because no holder can change it."""
     return type(data) in _SCALARS or type(data) is pa.Table
 
 
 def dump(data: Any, dumps: Dumps) -> tuple[bytes, list[pickle.PickleBuffer]]:  # noqa: ANN401
-    """Dump a payload as bytes, and the large parts that need not be copied into them.
+    """Dump a payload as bytes, with large parts as separate buffers that are not copied.
 
     Raises:
-        BaseException: whatever the payload's own code raises.
+        BaseException: any error of the payload's own code.
     """
     buffers: list[pickle.PickleBuffer] = []
     return dumps(data, protocol=5, buffer_callback=buffers.append), buffers
@@ -142,7 +142,7 @@ def load(body: bytes, buffers: list[Any]) -> Any:  # noqa: ANN401 - the payload 
     """Return the inverse of `dump`, or of a pickler without buffers.
 
     Raises:
-        BaseException: whatever the payload's own code raises.
+        BaseException: any error of the payload's own code.
     """
     return pickle.loads(body, buffers=buffers)  # noqa: S301 - Ray would do the same
 

@@ -1,6 +1,6 @@
-"""How an error that a stage raised becomes one line, and which line of code it is placed at.
+"""Formats an error raised by a stage as one line with the line of code to blame.
 
-It must not know what runs stages, nor what becomes of their errors.
+The module must not depend on the code that runs stages, or on the consequences of errors.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ def explain_error(error: BaseException) -> str:
 
 
 def _format(error: BaseException) -> str:
-    """Format its text; empty where its own code can't even tell that."""
+    """Format the error's text. Return an empty string if the error's own code fails."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - the class may be the user's
         return ""
 
 
-# Folders of what comes with Python, or is installed beside it, and of the program itself.
+# Folders of the standard library, of installed packages, and of this program.
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _PROGRAM = str(PurePath(__file__).parents[1]) + os.sep
@@ -35,12 +35,12 @@ _STAGES = f"{_PROGRAM}stages{os.sep}"
 
 
 def _locate(frames: Sequence[traceback.FrameSummary]) -> str:
-    """Return file and line, in parentheses: the last of the stage's own, else where it was called.
+    """Return file and line, in parentheses: the stage's last own frame, else the call into it.
 
-    A line of a library says nothing to the author of a stage that called it with a wrong argument.
+    A line inside a library does not help the author of a stage that passed a wrong argument.
     """
     own = [frame for frame in frames if _is_own(frame.filename)]
-    # A stage that is installed as a package looks like a library: then its first line counts.
+    # A stage installed as a package looks like a library: use the first frame outside the runtime.
     called = [frame for frame in frames if not _is_runtime(frame.filename)]
     frame = own[-1] if own else called[0] if called else frames[-1] if frames else None
     return f" ({PurePath(frame.filename).name}:{frame.lineno})" if frame else ""

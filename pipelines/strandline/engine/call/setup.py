@@ -1,6 +1,6 @@
-"""Setting a stage up, in whatever process it is to work: once a node, once a worker.
+"""Setup of a stage in the process in which it works: once per node, and once per worker.
 
-It must not know what the stage is then called for, nor by what.
+The module must not depend on later calls of the stage.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.locks import hold_shared
 from strandline_api.outcome.exit_codes import ExitCode
 
-MOST_SENTENCES = 100  # waiting to be asked for; older ones are dropped
+MOST_SENTENCES = 100  # waiting to be collected; older ones are dropped
 
 
 class StageSetupError(StrandlineError):
@@ -39,13 +39,13 @@ class StageSetupError(StrandlineError):
 
 
 class PackageMissingError(StageSetupError):
-    """A stage needs a package that is not where it works; another attempt would not find it."""
+    """A stage needs a package that its worker lacks; another attempt would not help."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 
 
 def name_setup_error(what: str, error: Exception) -> StageSetupError:
-    """Return an error of a set-up, with what could not be done in front."""
+    """Create a setup error whose message begins with the failed action."""
     if isinstance(error, ImportError):
         return PackageMissingError(f"{what}: {explain_import(error)}")
     failed = StageSetupError(f"{what}: {explain_error(error)}")
@@ -55,18 +55,19 @@ def name_setup_error(what: str, error: Exception) -> StageSetupError:
 
 
 def has_node_setup(stage: StagePlan) -> bool:
-    """Return whether there is anything to do once a node."""
+    """Return whether the stage has a setup per node."""
     return stage.overrides("setup_on_node")
 
 
 def set_up_node(stage: StagePlan, node: str) -> None:
-    """Have the stage do what it does once a node.
+    """Run the stage's setup for a node.
 
     Args:
-        node: what people call it.
+        node: the node's name, for people.
 
     Raises:
-        StageSetupError: its own `setup_on_node` raised; a `PackageMissingError` where that is why.
+        StageSetupError: if `setup_on_node` of the stage raised; a `PackageMissingError` if a
+            package is missing.
     """
     try:
         copy.deepcopy(stage.stage).setup_on_node()
@@ -79,8 +80,8 @@ class StageHooks(NamedTuple):
     """Hooks of the worker process that a stage may use; see `Stage`.
 
     Attributes:
-        report: takes the stage's sentences for people.
-        is_stopping: returns whether it is to leave its work.
+        report: receives the stage's sentences for people.
+        is_stopping: returns whether the stage should abandon its work.
     """
 
     report: Callable[[str], None] | None = None
@@ -96,10 +97,11 @@ def set_up_stage(
     """Return a copy of the stage that is ready for work.
 
     Args:
-        folder: the pipeline's own on the volume; None where it is not here.
+        folder: the pipeline's folder on the volume; None if not available here.
 
     Raises:
-        StageSetupError: its own `setup` raised; a `PackageMissingError` where that is why.
+        StageSetupError: if `setup` of the stage raised; a `PackageMissingError` if a package is
+            missing.
     """
     own = replace(stage, stage=copy.deepcopy(stage.stage))
     own.stage.volume_folder = folder
@@ -113,24 +115,24 @@ def set_up_stage(
 
 
 class WorkerSite(NamedTuple):
-    """Which pipeline and attempt a worker belongs to; both are good in the name of a file."""
+    """The pipeline and attempt of a worker; both are valid in file names."""
 
     pipeline: str
     attempt: str
 
 
 class PackedStage(NamedTuple):
-    """A stage on its way to its worker: its name, and its pickled `StagePlan`."""
+    """A stage on the way to its worker: its name, and its pickled `StagePlan`."""
 
     name: str
     plan: bytes
 
 
 def load_stage(packed: PackedStage, loads: Callable[[bytes], Any]) -> StagePlan:
-    """Return the plan of a stage, read in its worker.
+    """Unpickle the plan of a stage in its worker.
 
     Raises:
-        StageSetupError: it can't be imported here.
+        StageSetupError: if the stage can't be imported here.
     """
     try:
         loaded: StagePlan = loads(packed.plan)
@@ -148,15 +150,15 @@ def set_up_call(
     now: Callable[[], float],
     hooks: StageHooks = _NO_HOOKS,
 ) -> StageCall:
-    """Return a stage set up in a worker of its own, on a node that is set up for it too.
+    """Set up a stage in its worker, after the setup of the node.
 
     Args:
-        node: its id.
-        now: seconds from any fixed point.
+        node: the node's id.
+        now: returns seconds from any fixed point.
 
     Raises:
-        StageSetupError: the stage's own set-up raised.
-        VolumeError: a newer attempt has taken the outputs over.
+        StageSetupError: if the stage's own setup raised.
+        VolumeError: if a newer attempt has taken over the outputs.
     """
     if has_node_setup(plan):
         folder = find_folder(*site, node)
@@ -167,9 +169,9 @@ def set_up_call(
 
 
 def find_volume_folder(outputs: OutputLocation) -> Path | None:
-    """Return the pipeline's folder on the volume; None where that is not mounted here."""
+    """Return the pipeline's folder on the volume, or None if it is not mounted here."""
     lock = outputs.writers_lock
-    # The volume is mounted on the driver's node, and on others only where it can be shared.
+    # The volume is mounted on the driver's node, and on others only if it can be shared.
     return lock.parent if lock is not None and lock.parent.is_dir() else None
 
 
@@ -184,14 +186,14 @@ _HELD: dict[Path, int | None] = {}
 
 
 def set_up_once(folder: Path, name: str, set_up: Callable[[], None]) -> None:
-    """Call `set_up` unless it has been done for that name; waits for the thread that does it now.
+    """Call `set_up` unless already done under that name. Wait if another process is doing it now.
 
     Args:
-        folder: of the attempt on this node; see `find_folder`.
-        name: of the stage.
+        folder: the attempt's folder on this node; see `find_folder`.
+        name: the name of the stage.
 
     Raises:
-        StageSetupError: the folder can't be used; and what `set_up` raises.
+        StageSetupError: if the folder can't be used; errors of `set_up` are passed on.
     """
     try:
         _hold(folder)
@@ -210,46 +212,46 @@ def set_up_once(folder: Path, name: str, set_up: Callable[[], None]) -> None:
 
 
 def _hold(folder: Path) -> None:
-    """Keep a folder from being swept for as long as this process lives."""
+    """Keep a folder from being swept while this process lives."""
     while _HELD.get(folder) is None:
         folder.mkdir(parents=True, exist_ok=True)
-        _HELD[folder] = hold_folder(folder)  # None where another worker sweeps it at this moment
+        _HELD[folder] = hold_folder(folder)  # None while another worker is sweeping it
 
 
 def find_folder(pipeline: str, attempt: str, node: str, temporary: Path | None = None) -> Path:
-    """Return where an attempt of a pipeline notes what it has set up on a node.
+    """Return the folder in which an attempt records its setups on a node.
 
     Args:
-        pipeline, attempt, node: unique, and good in the name of a file.
+        pipeline, attempt, node: unique names that are valid in file names.
     """
     root = temporary or Path(tempfile.gettempdir())
     return root / f"{_PREFIX}{os.getuid()}-{pipeline}" / f"{node}-{attempt}"
 
 
 def sweep(folder: Path) -> None:
-    """Remove what earlier attempts of the pipeline have left on the node of this folder."""
+    """Remove the folders of the pipeline's earlier attempts on the same node."""
     node = folder.name.partition("-")[0]
     for other in folder.parent.glob(f"{node}-*"):
         if other != folder:
             with suppress(OSError):  # another worker was quicker
-                sweep_folder(other)  # a folder with a worker that lives stays
+                sweep_folder(other)  # keeps a folder that a live worker holds
 
 
 def remove(folder: Path) -> None:
-    """Remove what an attempt has noted on this node."""
+    """Remove the records of an attempt on this node."""
     handle = _HELD.pop(folder, None)
     if handle is not None:
         os.close(handle)
     shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):  # another node of this machine has its own beside it
+    with suppress(OSError):  # another node on this machine has a folder beside it
         folder.parent.rmdir()
 
 
 class FirstTimes:
-    """Passes sentences on, each once: workers that ask one server report the same of it.
+    """Passes sentences on, each once: workers that query the same server report the same facts.
 
     Args:
-        note: takes them.
+        note: receives the sentences.
     """
 
     def __init__(self, note: Callable[[str], None]) -> None:
@@ -257,7 +259,7 @@ class FirstTimes:
         self._recent: deque[str] = deque(maxlen=MOST_SENTENCES)
 
     def __call__(self, sentence: str) -> None:
-        """Pass a sentence on, unless it was lately."""
+        """Pass a sentence on, unless the same sentence was passed on recently."""
         if sentence not in self._recent:
             self._recent.append(sentence)
             self._note(sentence)

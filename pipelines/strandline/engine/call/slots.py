@@ -1,4 +1,4 @@
-"""A task as the queues see it: its lineage, and where its data is."""
+"""A task as the queues see it: its lineage, and the location of its data."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any, NamedTuple
 
 from strandline.plan.task import Origin
 
-# The stage of a chain that a call begins with, by its number, and whether it ends with it.
+# The number of the chain's stage at which a call begins, and whether the call ends with that stage.
 Entry = tuple[int, bool]
 WHOLE: Entry = (0, False)
 
 
 class Slot(NamedTuple):
-    """A task that waits for a stage, or is with one.
+    """A task that waits for a stage, or is with a worker.
 
     Attributes:
-        source, key, token, origin: its lineage.
-        block: what holds its data (with others').
-        position: of its task in the block.
-        deaths: workers that died while they had it and no other source.
-        is_suspect: a worker died while it had it, so it goes without others.
-        root: the slot of its source's root task; None where it is that one itself.
-        handed: slots of its answer that have travelled on, of a stage that streams.
-        link: in a chain, the number of the stage that it waits for.
+        source, key, token, origin: lineage of the task.
+        block: holder of the task's data, possibly shared with other tasks.
+        position: position of the task in the block.
+        deaths: number of workers that died while they had only this source.
+        is_suspect: whether a worker died while it had the task, so that the task is sent alone.
+        root: the slot of the source's root task; None if this is the root itself.
+        handed: for a stage that streams, the number of slots of its output already handed on.
+        link: in a chain, the number of the stage that the task enters.
     """
 
     source: bytes
@@ -40,16 +40,17 @@ class Slot(NamedTuple):
 
 
 def describe_keys(keys: Iterable[str]) -> str:
-    """Return sources in words: the first one, and how many more there are."""
+    """Describe sources in words: the first key, and the number of further keys."""
     first, *others = dict.fromkeys(keys) or [""]
     return f"{first} and {len(others)} more" if others else first
 
 
 def split_opened(batch: list[Slot], token: bytes, handed: int) -> tuple[list[Slot], list[Slot]]:
-    """Split a call's batch where its answer goes on: slots that are over, and those that are not.
+    """Split a paused call's batch into finished slots and remaining slots.
 
     Args:
-        token, handed: of the task that the next part begins with; it is the first of the rest.
+        token, handed: token and handed slots of the task with which the next part begins; this task
+            is the first of the remaining slots.
     """
     index = next(index for index, slot in enumerate(batch) if slot.token == token)
     return batch[:index], [batch[index]._replace(handed=handed), *batch[index + 1 :]]

@@ -1,8 +1,8 @@
-"""How tasks and receipts cross between processes: as plain lists.
+"""The format in which tasks and receipts cross between processes: plain lists.
 
-Ray's serializer calls back into Python for every object of a class of ours, and for every tuple;
-at batches of small tasks that costs more than the work of moving them. Pure; what a field means is
-the classes' to say.
+Ray's serializer calls back into Python for every tuple and for every object of our classes. With
+batches of small tasks, that costs more than moving the data. Pure; the classes define the meaning
+of their fields.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ from strandline.plan.receipt import (
 from strandline.plan.task import Lineage, Origin, Task
 
 SMALL_BYTES = 1 << 17
-# Tasks that are read together. A call often takes a few of very many, and would read them all.
+# Tasks that are read together. A call often takes few tasks of a huge block; without pages, the
+# worker would read the whole block.
 PAGE_TASKS = 64
 
 
 def pack_table(table: pa.Table) -> bytes | None:
-    """Return a table as bytes; None where it is large, or might not come back as it was.
+    """Return a table as bytes, or None if it is large or might not survive unchanged.
 
-    Its chunks would be cut anew, and types of the user's own come back as what they are made of.
+    Chunks would be merged, and a user's extension types would come back as their storage types.
     """
     if not table.num_columns or not table.num_rows or table.nbytes > SMALL_BYTES:
         return None
@@ -67,21 +68,21 @@ def _is_plain(kind: pa.DataType) -> bool:
 Plain = list[Any]
 
 
-# How the data of a packed task is spelled.
+# How the data of a packed task is encoded.
 _AS_IT_IS, _TABLE, _PICKLED = 0, 1, 2
 
 
 def pack_tasks(
     tasks: Iterable[Task], dumps: Dumps = pickle.dumps, *, is_local: bool = False
 ) -> list[Plain]:
-    """Return tasks as [data, meta, source, token, key, origin, how the data is packed].
+    """Return tasks as [data, meta, source, token, key, origin, encoding of the data].
 
     Args:
         dumps: pickles payloads that may not cross as they are.
-        is_local: they stay in this process, and only must not be changed behind their back.
+        is_local: whether the tasks stay in this process and only need protection from changes.
 
     Raises:
-        BaseException: a payload can't be pickled.
+        BaseException: if a payload can't be pickled.
     """
     return _pack(
         tasks,
@@ -102,21 +103,21 @@ def _pack(tasks: Iterable[Task], pack: Callable[[Any, Any], tuple[Any, Any, int]
 
 
 def pack_sharing(tasks: Iterable[Task], dumps: Dumps) -> list[Plain]:
-    """Return tasks that stay in this process as `pack_tasks` does, without a copy of what is large.
+    """Pack tasks that stay in this process like `pack_tasks`, without copying large parts.
 
-    Arrays come back as they would of another process: of the same bytes, and read-only.
+    Arrays share their bytes and become read-only, as they would after a transport.
 
     Raises:
-        BaseException: a payload can't be pickled.
+        BaseException: if a payload can't be pickled.
     """
     return _pack(tasks, partial(_pack_sharing, dumps=dumps))
 
 
 def unpack_task(packed: Plain) -> Task:
-    """Return one task of what `pack_tasks` made.
+    """Unpack one task from the output of `pack_tasks`.
 
     Raises:
-        BaseException: its payload can't be read.
+        BaseException: if the payload can't be read.
     """
     data, meta, *_, form = packed
     if form == _TABLE:
@@ -127,7 +128,7 @@ def unpack_task(packed: Plain) -> Task:
 
 
 def read_lineage(packed: Plain) -> Lineage:
-    """Return the lineage of a packed task; its payload is not looked at."""
+    """Return the lineage of a packed task without reading its payload."""
     _, _, source, token, key, origin, _ = packed
     return Lineage(source, token, key, origin and Origin(*origin))
 
@@ -136,7 +137,8 @@ def _pack_away(data: Any, meta: Any, seen: set[int], dumps: Dumps) -> tuple[Any,
     if not (is_safe(data) and is_safe(meta)):
         return *dump((data, meta), dumps), _PICKLED
     packed = pack_table(data) if isinstance(data, pa.Table) else None
-    # Tasks of an answer are pickled together: what two of them share would come back as one.
+    # Tasks of a result are pickled together: an object shared by two tasks would arrive as one
+    # object.
     if packed is None:
         return separate(data, seen), separate(meta, seen), _AS_IT_IS
     return packed, separate(meta, seen), _TABLE
@@ -157,10 +159,10 @@ def _pack_sharing(data: Any, meta: Any, dumps: Dumps) -> tuple[Any, Any, int]:  
 
 
 def pack_pages(packed: list[Plain]) -> list[Any]:
-    """Return packed tasks so that some can be read without the others.
+    """Group packed tasks into pages, so that some can be read without the others.
 
-    Many become [tasks of a page, page, page, ...], each page its bytes and their large parts; a
-    few stay as they are.
+    Many tasks become [tasks per page, page, page, ...], where a page has its bytes and their large
+    parts. Few tasks stay as they are.
     """
     if len(packed) <= PAGE_TASKS:
         return packed
@@ -170,12 +172,12 @@ def pack_pages(packed: list[Plain]) -> list[Any]:
 
 def _pack_page(packed: list[Plain]) -> Plain:
     body, buffers = dump(packed, pickle.dumps)
-    # Bytes go beside what is pickled, so that reading the block leaves them unread.
+    # Keep the bytes out of the pickle, so that loading the block does not load the pages.
     return [pickle.PickleBuffer(body), buffers]
 
 
 def pick_tasks(picks: Iterable[Sequence[int]], blocks: Sequence[list[Any]]) -> Iterator[Plain]:
-    """Yield the packed tasks that `pack_batch` has picked; no other page is read."""
+    """Yield the packed tasks that `pack_batch` has picked, reading only their pages."""
     pages: dict[tuple[int, int], list[Plain]] = {}
     for number, position, *_ in picks:
         block = blocks[number]
@@ -193,10 +195,10 @@ def _is_paged(block: list[Any]) -> bool:
 
 
 def pack_batch(batch: Iterable[Slot]) -> tuple[list[list[int]], list[Any]]:
-    """Return where each task of a batch is among the blocks, and these.
+    """Return the position of each task of a batch among the blocks, and the blocks.
 
-    A block that is shared is once. Behind the two numbers of a task that has handed on slots of its
-    answer stands how many.
+    A shared block is listed once. A position has two numbers; a third number counts the slots
+    already handed on, if there are any.
     """
     own: list[Any] = []
     blocks: list[Any] = [own]
@@ -204,7 +206,7 @@ def pack_batch(batch: Iterable[Slot]) -> tuple[list[list[int]], list[Any]]:
     picks = []
     for slot in batch:
         before = [slot.handed] if slot.handed else []
-        if isinstance(slot.block, list):  # a root task, which the driver holds itself
+        if isinstance(slot.block, list):  # a root task, whose data the driver holds itself
             picks.append([0, len(own), *before])
             own.append(slot.block[slot.position])
             continue
@@ -233,9 +235,9 @@ def pack_receipt(receipt: Receipt) -> Plain:
 
 
 def unpack_receipt(packed: Plain) -> Receipt:
-    """Return the inverse of `pack_receipt`; what was put behind it is not looked at.
+    """Return the inverse of `pack_receipt`; further items of the list are ignored.
 
-    Its events are read when they are asked for.
+    Events are unpacked on first access.
     """
     events, failures, emitted, counts, efforts, links, gone, *_ = packed
     return Receipt(
@@ -253,7 +255,7 @@ def unpack_receipt(packed: Plain) -> Receipt:
 
 
 class PackedEvents(Sequence[Event]):
-    """Events as they came. The driver passes on most of them, and reads none of these.
+    """Events in packed form. The driver passes most of them on without reading any.
 
     Attributes:
         packed: see `pack_events`.
@@ -297,7 +299,7 @@ def pack_events(events: Sequence[Event]) -> bytes:
 
 def unpack_events(packed: bytes) -> list[Event]:
     """Return the inverse of `pack_events`."""
-    # Tuples of their own accord, so of most events nothing is left to be made.
+    # The unpacker returns tuples, so most events need no further conversion.
     return [
         _unpack_event(event) if event[3] or event[4] else _new_tuple(Event, event)
         for event in msgpack.unpackb(packed, use_list=False)
@@ -325,5 +327,5 @@ def _unpack_left(packed: Sequence[Any]) -> Left:
 
 
 _NO_EVENTS = pack_events(())
-# The constructor of a class takes twice as long.
+# The constructor of the class takes twice as long.
 _new_tuple = tuple.__new__

@@ -1,4 +1,4 @@
-"""What every engine shares: what waits where, how much is admitted, which worker is next.
+"""Parts that all engines share: queue bounds, admission, and the choice of the next worker.
 
-It must not know Ray, nor how a call is made.
+The package must not depend on Ray or on the way a call is made.
 """

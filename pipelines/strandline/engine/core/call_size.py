@@ -1,9 +1,9 @@
-"""How many tasks one call carries: several batches where tasks are quick and small. Pure.
+"""Size of a call in tasks: several batches per call if tasks are quick and small. Pure.
 
-To send a call costs the driver about a millisecond, whatever is in it; where a batch takes far less
-than that, the driver and not the stage would set the pace. But no more than the stages below keep
-up with: what was begun and waits for them is lost with the driver. It must not know what sends
-calls.
+Sending a call costs the driver about a millisecond, regardless of its size. If a batch takes far
+less than that, the driver and not the stage would set the pace. But calls must not outrun the
+stages below: tasks that were started and are queued there are lost if the driver dies. The module
+must not depend on the way calls are sent.
 """
 
 from __future__ import annotations
@@ -14,30 +14,31 @@ from typing import NamedTuple
 
 from strandline.plan.receipt import Output, Receipt, StageCounts
 
+# Target duration of a call: long compared with the millisecond that sending a call costs.
 CALL_SECONDS = 0.02
-# A disk is waited for as long for many outputs as for one.
+# A sync to disk takes as long for many outputs as for a single output.
 SINK_SECONDS = 0.25
-# Share of a core from which on a driver is short of time, and how long that is watched.
+# Share of a core above which a driver counts as busy, and the interval of the measurement.
 BUSY = 0.6
 LOAD_SECONDS = 0.5
 MOST_STRETCH = 64.0
-CALL_SECONDS_OF_BUSY = 1.0  # as much is lost with each worker
+CALL_SECONDS_OF_BUSY = 1.0  # also the work that a lost worker can cost
 CALL_BYTES = 1_000_000
 CALL_TASKS = 256
 ROUNDS = 2
 _WEIGHT = 0.25  # weight of the last call
-# Tasks that wait to fill a file are not finished, and may be lost: so long, and so many at most.
+# Limits for tasks that wait to fill a file: unfinished tasks are lost if the driver dies.
 MOST_SECONDS = 300.0
 MOST_TASKS = 10_000
 
 
 class TaskCost:
-    """What a task of one stage costs, as its last calls tell.
+    """Cost of a task of one stage, averaged over recent calls.
 
     Attributes:
-        seconds: that the stage works on one; None before the first.
-        bytes_made: that come of one.
-        bytes_out: of one that comes out.
+        seconds: time that the stage works on a task; None before the first call.
+        bytes_made: bytes produced per input task.
+        bytes_out: bytes per output task.
     """
 
     def __init__(self) -> None:
@@ -47,10 +48,10 @@ class TaskCost:
         self._has_made = False
 
     def note(self, counts: StageCounts, size: int) -> None:
-        """Take a call into account that has ended.
+        """Record a finished call.
 
         Args:
-            size: bytes of all that came of it.
+            size: bytes of everything the call produced.
         """
         if not counts.tasks_in:
             return
@@ -60,7 +61,7 @@ class TaskCost:
         self.bytes_made += weight * (size / counts.tasks_in - self.bytes_made)
 
     def note_part(self, tasks_out: int, size: int) -> None:
-        """Take into account what came out of a call, which may go on.
+        """Record the output of a call that may still be running.
 
         Args:
             size: bytes of these tasks.
@@ -72,13 +73,14 @@ class TaskCost:
 
 
 class DriverLoad:
-    """How busy a driver is with calls, and how much more each is to carry for that.
+    """Load of the driver, and the factor by which calls grow because of the load.
 
-    Where many workers take short calls, the driver sets the pace. Calls that carry more then let it
-    keep up; what a lost worker has begun is more, too, so they do so only there.
+    If many workers take short calls, the driver sets the pace, and larger calls let the driver keep
+    up. Larger calls also lose more work when a worker dies, so calls grow only if the driver is
+    busy.
 
     Attributes:
-        stretch: 1: calls are as short as they may be.
+        stretch: growth factor; 1 if calls have their minimum length.
     """
 
     def __init__(self) -> None:
@@ -87,11 +89,11 @@ class DriverLoad:
         self._driven = 0.0
 
     def look(self, now: float, driven: float) -> None:
-        """Look at what the driver took since the last look, if that is long enough ago.
+        """Update the factor from the driver's CPU time, at most once per `LOAD_SECONDS`.
 
         Args:
             now: seconds from any fixed point.
-            driven: seconds of a core that the driver has taken so far.
+            driven: core seconds that the driver has used so far.
         """
         if self._since is None:
             self._since, self._driven = now, driven
@@ -101,24 +103,24 @@ class DriverLoad:
         busy = (driven - self._driven) / elapsed
         if busy > BUSY:
             self.stretch = min(MOST_STRETCH, self.stretch * 2)
-        elif busy < BUSY / 3:  # twice as many calls would not be too many soon
+        elif busy < BUSY / 3:  # twice as many calls would stay below the limit
             self.stretch = max(1.0, self.stretch / 2)
         self._since, self._driven = now, driven
 
     def bound_seconds(self, seconds: float) -> float:
-        """Return what a call may take that is to take so long where the driver is idle."""
+        """Return the time limit of a call, from the limit that applies to an idle driver."""
         return max(seconds, min(CALL_SECONDS_OF_BUSY, seconds * self.stretch))
 
 
 class StageLoad(NamedTuple):
-    """What bounds the calls of one stage.
+    """Limits on the calls of one stage.
 
     Attributes:
-        call: tasks of a call at most, by what they cost; see `bound_call`.
+        call: maximum tasks per call by cost; see `bound_call`.
         batch: tasks of the stage's own batch or group.
-        workers: that take calls.
-        ratio: tasks that come out for one that goes in.
-        pace: tasks that it works on in `CALL_SECONDS`, where its calls may take longer; 0: `call`.
+        workers: number of workers that take calls.
+        ratio: output tasks per input task.
+        pace: tasks processed in `CALL_SECONDS`, for a stage with longer calls; 0 means `call`.
     """
 
     call: int
@@ -129,50 +131,51 @@ class StageLoad(NamedTuple):
 
 
 def level_calls(stages: Sequence[StageLoad]) -> list[int]:
-    """Return each stage's most tasks of a call: no more than those below work on soon.
+    """Return each stage's maximum tasks per call: no more than the stages below process soon.
 
-    A round is one call in each worker of a stage. One of any stage makes as many tasks as the
-    slowest stage below it takes in `ROUNDS`, so what is begun ahead of that one is a few of its
-    calls, however quick and small the tasks are for those above it.
+    A round is one call in every worker of a stage. A round of any stage makes as many tasks as the
+    slowest stage below takes in `ROUNDS` rounds. The work queued for the slowest stage is therefore
+    a few of its calls, however quick and small the tasks of earlier stages are.
 
     Returns:
-        For each a whole number of its batches, one at least, and no more than its `call`.
+        For each stage a whole number of its batches: at least one, and otherwise at most `call`.
     """
     sizes = []
-    room = math.inf  # tasks that all below take in one round, as tasks that come out here
+    room = math.inf  # tasks that all stages below take in one round, as output tasks of this stage
     for call, batch, workers, ratio, pace in reversed(stages):
         room = room / ratio if ratio else math.inf
         most = max(batch, min(call, int(min(ROUNDS * room / workers, CALL_TASKS))))
         sizes.append(max(batch, most // batch * batch))
-        # A sink's long calls are made up of what waits: those above need not send as much at once.
+        # A sink's long calls gather waiting tasks, so earlier stages need not send that many at
+        # once.
         room = min(room, float(max(pace or call, batch) * workers))
     return sizes[::-1]
 
 
 def size_call(most: int, batch: int, waiting: int, workers: int, stretch: float = 1.0) -> int:
-    """Return tasks of the next call: a batch, or a whole number of them.
+    """Return the number of tasks of the next call: a whole number of batches.
 
-    No more than one worker's share of what waits, so that none has much to do while others have
-    nothing.
+    A call gets no more than one worker's share of the waiting tasks, so that no worker is
+    overloaded while others are idle.
 
     Args:
-        most: that a call may have; see `level_calls`.
-        batch: tasks of the stage's own.
-        waiting: tasks.
-        workers: that take calls.
-        stretch: shares of a call, where the driver can't give each worker its own.
+        most: maximum tasks of the call; see `level_calls`.
+        batch: tasks of the stage's own batch.
+        waiting: waiting tasks.
+        workers: number of workers that take calls.
+        stretch: shares per call, if the driver is too busy to give each worker its own.
     """
     share = math.ceil(waiting / max(1, workers) * stretch)
     return max(batch, min(most, share // batch * batch))
 
 
 def bound_call(cost: TaskCost, bytes_in: float, batch: int, seconds: float = CALL_SECONDS) -> int:
-    """Return the most tasks of a call by their cost: `CALL_BYTES`, so many seconds, or one batch.
+    """Return the maximum tasks of a call: limited by `CALL_BYTES` and `seconds`, at least a batch.
 
     Args:
-        bytes_in: of one task that comes in.
-        batch: tasks of the stage's own.
-        seconds: that a call may take.
+        bytes_in: size of an input task.
+        batch: tasks of the stage's own batch.
+        seconds: time that the call may take.
     """
     if cost.seconds is None or batch >= CALL_TASKS:
         return batch
@@ -184,7 +187,7 @@ def bound_call(cost: TaskCost, bytes_in: float, batch: int, seconds: float = CAL
 
 
 class FileFilling:
-    """What fills one file, by what calls before have written.
+    """Estimate of the tasks that fill a file, based on earlier calls of the sink.
 
     Args:
         target: bytes of a file.
@@ -192,13 +195,13 @@ class FileFilling:
 
     def __init__(self, target: int) -> None:
         self._target = target
-        self._written: float | None = None  # bytes of a file for each task
+        self._written: float | None = None  # written bytes per task
         self._since: float | None = None
 
     def note(self, receipt: Receipt) -> None:
-        """Take a call of the sink into account."""
+        """Record a call of the sink."""
         left = [left for event in receipt.events for left in event.outputs]
-        # Companions of a shared file are no part of its target.
+        # Companions of a shared file do not count toward the target size.
         outputs = [each for each in left if isinstance(each, Output)]
         sizes = [output.size for output in outputs if not output.is_companion]
         if any(sizes):
@@ -207,21 +210,22 @@ class FileFilling:
             self._written = known + _WEIGHT * (size - known)
 
     def count_tasks(self, bytes_in: float) -> int:
-        """Return the tasks that fill a file.
+        """Return the number of tasks that fill a file.
 
         Args:
-            bytes_in: of a task in memory; asked for while none has been written.
+            bytes_in: size of a task in memory; used until a file has been written.
         """
         size = bytes_in if self._written is None else self._written
         return max(1, min(MOST_TASKS, math.ceil(self._target / max(1.0, size))))
 
     def must_wait(self, waiting: int, bytes_in: float, now: float, *, may_grow: bool) -> bool:
-        """Return whether what waits is to wait for more.
+        """Return whether the waiting tasks should wait for more tasks.
 
         Args:
-            waiting: tasks.
+            waiting: number of waiting tasks.
+            bytes_in: size of a task in memory; see `count_tasks`.
             now: seconds from any fixed point.
-            may_grow: more may come.
+            may_grow: whether more tasks may arrive.
         """
         if not waiting:
             self._since = None
@@ -231,5 +235,5 @@ class FileFilling:
         return may_grow and not is_full and now - since < MOST_SECONDS
 
     def begin(self) -> None:
-        """Note that what waited was handed out."""
+        """Record that the waiting tasks were handed out."""
         self._since = None

@@ -1,6 +1,6 @@
-"""A listing drawn on a thread of its own, a little ahead, so that a slow one holds nothing up.
+"""Draws a listing on a separate thread, slightly ahead, so that a slow listing blocks nothing.
 
-It must not know what becomes of a source.
+The module must not depend on what happens to a source later.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _WAIT = 2.0
 
 
 class ListingThread:
-    """Hands over what was drawn, in whole batches where the listing is fast.
+    """Hands over drawn sources, in full batches if the listing is fast.
 
     Args:
-        now: seconds from any fixed point.
+        now: returns seconds from any fixed point.
 
     Attributes:
-        listed, passed: sources that were handed over, and such as were passed over.
-        is_ended: all were.
+        listed, passed: sources handed over or skipped, and the skipped sources alone.
+        is_ended: whether all sources were handed over.
     """
 
     def __init__(self, listing: Listing, now: Callable[[], float]) -> None:
@@ -53,16 +53,16 @@ class ListingThread:
         return self._listing.gaps
 
     def take(self, limit: float = 0.0, most: int = ADMIT_BATCH) -> Admitted | None:
-        """Return the next batch, None where there is none yet.
+        """Return the next batch, or None if no batch is due yet.
 
-        An empty one ends the listing, or others were passed over.
+        An empty batch means that the listing ended or that sources were skipped.
 
         Args:
-            limit: seconds to wait for one.
-            most: sources of it.
+            limit: seconds to wait for a batch.
+            most: target size; the last group of sources may exceed the target.
 
         Raises:
-            StrandlineError: what the listing has raised.
+            StrandlineError: the error that the listing raised.
         """
         if self.is_ended:
             return None
@@ -75,7 +75,7 @@ class ListingThread:
             return self._hand_over(most) if self._is_due() else None
 
     def close(self) -> None:
-        """Draw no more. A listing that hangs is left to itself."""
+        """Stop drawing. Abandon a listing that hangs."""
         with self._change:
             self._is_closed = True
             self._change.notify_all()
@@ -110,7 +110,7 @@ class ListingThread:
         except BaseException as raised:  # noqa: BLE001 - whoever takes the next batch raises it
             error = raised
         finally:
-            self._listing.close()  # on this thread: what a listing has open may belong to it
+            self._listing.close()  # on this thread, which may own its open resources
             with self._change:
                 self._error = error
                 self._is_over = True

@@ -1,6 +1,6 @@
 """Causes of consecutive losses in a pool, without a success between them. Pure.
 
-The module must not know workers, or the consequences of many losses.
+The module must not depend on workers or on the consequences of many losses.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from strandline.engine.call.slots import Entry
 
 
 class Loss(NamedTuple):
-    """A worker that was lost, since the last success of its stage.
+    """A worker that was lost since the last success of its stage.
 
     Attributes:
-        sources: of which one may be to blame; none where the worker had nothing to do, or where it
-            can't be told.
-        turns: of one out of reach, how often what it had was lost so; 0 of any other.
-        node: the one that it was on.
-        sure_at: when it is certain that it was not lost with its node, by the driver's clock.
+        sources: sources of which one may be to blame; empty if the worker was idle or its sources
+            are unknown.
+        turns: for a worker out of reach, how often its work was lost this way; otherwise 0.
+        node: the worker's node.
+        sure_at: driver time from which the loss is certainly not due to a lost node.
     """
 
     sources: frozenset[bytes] = frozenset()
@@ -29,10 +29,10 @@ class Loss(NamedTuple):
 
 
 class ChainStreak:
-    """The losses of one pool since its last success, for each stage of its chain.
+    """Losses of one pool since its last success, for each stage of its chain.
 
-    A worker that dies over several stages may have died of any of them; one that was given a
-    single one has died of that. So may a success be of all stages or of one.
+    A worker that dies in a call through several stages may have died in any of these stages. A call
+    limited to one stage blames that stage alone. Successes work the same way.
     """
 
     def __init__(self, stages: int = 1) -> None:
@@ -41,43 +41,44 @@ class ChainStreak:
 
     @property
     def causes(self) -> int:
-        """Causes of losses, of the stage that has most; losses over one source have one cause."""
+        """Causes of losses in the stage with most; losses over one source share a cause."""
         return max(self._causes)
 
     @property
     def culprit(self) -> int | None:
-        """The number of that stage; None where several have as many."""
+        """The number of the stage with the most causes, or None if several stages tie."""
         return self._causes.index(self.causes) if self._causes.count(self.causes) == 1 else None
 
     def count_sure(self, now: float) -> int:
-        """Return causes, as `causes`, of losses that are certain not to be of a node."""
+        """Count causes like `causes`, without losses that a lost node may explain."""
         sure = ([loss for loss in losses if loss.sure_at <= now] for losses in self._losses)
         return max(map(_count_causes, sure))
 
     def note(
         self, entry: Entry, sources: Collection[bytes] = (), node: str = "", sure_at: float = 0.0
     ) -> None:
-        """Count a worker that was lost; see `Loss`."""
+        """Record a lost worker; see `Loss`."""
         self._add(entry, Loss(frozenset(sources), 0, node, sure_at))
 
     def note_again(self, entry: Entry, times: int, node: str = "", sure_at: float = 0.0) -> None:
-        """Count a worker that went out of reach, most likely with its node.
+        """Record a worker that became unreachable, probably together with its node.
 
         Args:
-            times: that what it had was lost so. Once is a lost node and no cause; whatever is lost
-                with a node was lost about as often, and is one.
+            times: how often the same work was lost this way. The first loss is attributed to the
+                node and is no cause. Workers lost with the same node have similar counts, so equal
+                counts share one cause.
         """
         if times > 1:
             self._add(entry, Loss(frozenset(), times, node, sure_at))
 
     def forgive(self, nodes: Collection[str]) -> None:
-        """Take back the losses of workers on nodes that turned out to have gone."""
+        """Remove the losses of workers whose nodes turned out to be gone."""
         for link, losses in enumerate(self._losses):
             self._losses[link] = [loss for loss in losses if loss.node not in nodes]
             self._causes[link] = _count_causes(self._losses[link])
 
     def end(self, entry: Entry) -> None:
-        """End the streak, since there was a success."""
+        """End the streak after a success."""
         for link in self._list_touched(entry):
             self._losses[link].clear()
             self._causes[link] = 0
@@ -93,7 +94,7 @@ class ChainStreak:
 
 
 def _count_causes(losses: Iterable[Loss]) -> int:
-    """Return what workers were lost to in a row; several over one source are one."""
+    """Return the number of causes in a row; several losses over one source share a cause."""
     culprits: set[bytes] = set()
     exposed: list[frozenset[bytes]] = []
     turns: set[int] = set()
@@ -106,7 +107,7 @@ def _count_causes(losses: Iterable[Loss]) -> int:
             causes += 1
             exposed += [loss.sources] if loss.sources else []
         elif not loss.sources <= culprits:
-            # Groups that were lost in its company were lost to it, most likely.
+            # A group lost together with this source was most likely lost because of this source.
             unexplained = [group for group in exposed if not loss.sources <= group]
             causes += 1 - (len(exposed) - len(unexplained))
             exposed = unexplained

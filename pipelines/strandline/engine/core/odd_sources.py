@@ -1,6 +1,7 @@
-"""What a source stage lists and no ledger can hold: it gets a name, and fails under it. Pure.
+"""Names for listed sources that no ledger can store, so that they fail individually. Pure.
 
-So one odd source takes no other along. It must not know which stage has listed it.
+One odd source must not stop the others. The module must not depend on the stage that listed the
+source.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from strandline_api.texts import is_unicode, repair
 
 
 def identify(source: Source, ordinal: int) -> ListedSource:
-    """Return a source as the ledger sees it; what it could not keep is escaped."""
-    # A stage of the user's may have put anything there.
+    """Return the source as the ledger records it, with characters that it cannot store escaped."""
+    # A user's stage may have set any object here.
     key: object = source.key
     version: object = source.version
-    if type(key) is str and key.isascii() and type(version) is str:  # as most are; no more is asked
+    if type(key) is str and key.isascii() and type(version) is str:  # the usual case
         return ListedSource(digest_key(key), digest_version(version), key, ordinal)
     name = key if isinstance(key, str) and is_unicode(key) else _format(key)
     state = version if isinstance(version, str) else _format(version)
@@ -24,7 +25,7 @@ def identify(source: Source, ordinal: int) -> ListedSource:
 
 
 def explain_odd(source: Source) -> str | None:
-    """Explain why a source can't be worked on; None where it can."""
+    """Explain why a source can't be processed. Return None if it can."""
     known: dict[str, object] = {"key": source.key, "version": source.version}
     for name, value in known.items():
         if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""How many workers each stage gets, what each reserves, and which one a call goes to. Pure."""
+"""Limits on queues and calls per worker, and the choice of the worker for a call. Pure."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from strandline.plan.receipt import StageCounts
 QUEUE_FACTOR = 2
 CALLS_PER_WORKER = 2
 FIRST_CALL = 1  # setting up is number 0
-TELLING_SECONDS = 1.0  # of work; less says nothing of what is slow
-DEATHS_PER_TASK = 3  # workers, before its source fails
-DEATHS_PER_POOL = 4  # in a row, before the attempt ends
-HEAVY = 0.4  # the part of all work from which a stage stands out
+TELLING_SECONDS = 1.0  # seconds of work; less does not show which stage is slow
+DEATHS_PER_TASK = 3  # workers lost over a task before its source fails
+DEATHS_PER_POOL = 4  # workers lost in a row before the attempt ends
+HEAVY = 0.4  # share of all work above which a stage stands out
 
 
 class PoolBrokenError(StrandlineError):
-    """A stage's workers died again and again without a success between."""
+    """A stage's workers died repeatedly, without a success in between."""
 
 
 class PoolState(NamedTuple):
     """One stage's workers at one moment.
 
     Attributes:
-        workers: those there are, being set up or not.
-        ready: those that are set up, and take calls.
-        draining: those that take no new calls, and end when theirs are done.
-        started, lost, recycled: since the attempt began; a recycled one had reached a limit of its
-            age or memory and was replaced between two calls.
-        deaths: what workers were lost to in a row, without a success between; several over one
-            source are one. So many as the engine bears end the attempt.
-        seconds: sum of what each worker has been ready for, those that are gone too.
-        under_way: seconds that calls have taken which are not done yet.
-        oldest: seconds that the one of these takes that was begun first; 0 where there is none.
-        over: the sources that this one is over, in words, where it takes long.
+        workers: all workers, including those in setup.
+        ready: workers that are set up and take calls.
+        draining: workers that take no new calls and end after their current calls.
+        started, lost, recycled: workers since the attempt began; a recycled worker reached a limit
+            of age or memory and was replaced between two calls.
+        deaths: causes of losses in a row, without a success in between; several losses over one
+            source share a cause. The attempt ends at a limit set by the engine.
+        seconds: total time that workers have been ready, including workers that are gone.
+        under_way: total seconds so far of unfinished calls.
+        oldest: seconds so far of the oldest unfinished call; 0 if there is no call.
+        over: names of the sources in the oldest call, if the call is slow; otherwise empty.
     """
 
     workers: int = 0
@@ -57,39 +57,41 @@ Chosen = TypeVar("Chosen", bound=Hashable)
 
 
 class FreeWorkers(Generic[Chosen]):
-    """The workers of a stage that can take a call, looked through once for many calls.
+    """Workers of a stage that can take a call, indexed once for many calls.
 
-    With hundreds of workers it would cost more to look at each for every call than to send it.
+    With hundreds of workers, a scan per call would cost more than sending the call.
 
     Args:
-        workers: the node, the calls and the worker itself, of each that takes calls.
+        workers: the node, the number of calls, and the worker itself, of each worker that takes
+            calls.
     """
 
     def __init__(self, workers: Iterable[tuple[str, int, Chosen]]) -> None:
-        # By their calls and then their node, in order; a dict, since one is taken from anywhere.
+        # By calls, then by node, in order. A dict as the set of workers keeps order and deletes
+        # quickly.
         self._levels: list[dict[str, dict[Chosen, None]]] = [{} for _ in range(CALLS_PER_WORKER)]
         for node, calls, worker in workers:
             if calls < CALLS_PER_WORKER:
                 self._levels[calls].setdefault(node, {})[worker] = None
 
     def has(self, most: int) -> bool:
-        """Return whether a worker has fewer calls than `most`."""
+        """Return whether a worker has fewer than `most` calls."""
         return any(self._levels[:most])
 
     @property
     def is_spread(self) -> bool:
-        """Return whether they are on several nodes."""
+        """Return whether the free workers are on several nodes."""
         return len({node for level in self._levels for node in level}) > 1
 
     def take(self, most: int, near: Mapping[str, int]) -> Chosen:
-        """Return the worker for a call: an idle one, else the one nearest to most of its input.
+        """Return the worker for a call: an idle worker if possible, near most of its input.
 
-        There must be one.
+        There must be a free worker; see `has`.
 
         Args:
-            most: it has fewer calls.
-            near: bytes of the input by node; of two that are alike in this, the one with fewer
-                calls.
+            most: only workers with fewer calls qualify.
+            near: bytes of the input by node; if several workers are equally near, the worker with
+                fewer calls wins.
         """
         levels = range(1, most) if not self._levels[0] else range(1)
         ranked = (
@@ -107,35 +109,37 @@ class FreeWorkers(Generic[Chosen]):
 
 
 def bound_queue(call: int, workers: int) -> int:
-    """Return slots that may wait for a stage before the one above it is held back.
+    """Return the number of slots that may wait for a stage before the stage above is held back.
 
     Args:
-        call: slots of one call at most.
+        call: maximum slots of one call.
+        workers: number of workers of the stage.
     """
     return call * (QUEUE_FACTOR * workers + 1)
 
 
 def bound_calls(stage: StagePlan, waiting: int, starting: int, taken: int = 0) -> int:
-    """Return the calls that a worker may have: one while little waits.
+    """Return the number of calls that a worker may have: one while little is waiting.
 
     Args:
-        waiting: slots.
+        waiting: waiting slots.
         starting: workers that are not ready yet.
-        taken: slots that all workers take with a call each, where nothing follows what waits.
+        taken: slots that all workers together take with one call, if nothing follows the waiting
+            slots.
     """
     batch = stage.group or stage.batch_size
-    # With more calls a worker, the first one that is ready would take what another could begin at
-    # once, and the last calls would wait behind a long one while others are done.
+    # With more calls per worker, the first ready worker would take work that another could start at
+    # once, and the last calls would wait behind a slow call while other workers are idle.
     return 1 if waiting <= max(starting * batch, taken) else CALLS_PER_WORKER
 
 
 def find_heaviest(counts: Mapping[str, StageCounts]) -> str | None:
-    """Return the stage that most of the work is in; None where none stands out.
+    """Return the stage with most of the work, or None if no stage stands out.
 
-    Where one process does everything, that stage sets the pace.
+    If one process does everything, that stage sets the pace.
 
     Args:
-        counts: of each stage, by its name.
+        counts: counts of each stage, by name.
     """
     seconds = {name: each.seconds for name, each in counts.items()}
     total = sum(seconds.values())

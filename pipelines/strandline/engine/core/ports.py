@@ -1,6 +1,6 @@
-"""The port of an engine, and what it is given: a listing to draw from, a control to ask and tell.
+"""The engine port and its inputs: the listing to draw from and the control of a run.
 
-Protocols and plain data only, so that an engine can be run with anything in their place.
+Protocols and plain data only, so that tests can replace every part.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class WorkCost(NamedTuple):
 
     Attributes:
         worked: seconds of all calls.
-        lost: those of them that are done again.
+        lost: work that has to be repeated.
     """
 
     worked: float = 0.0
@@ -45,18 +45,18 @@ NO_WORK = WorkCost()
 
 
 class Ending(NamedTuple):
-    """What is left when an engine has stopped.
+    """Results of an engine that has stopped.
 
     Attributes:
-        standing: how the sources stand, confirmed by the ledger.
-        counts: what went through each stage, by name, in order.
-        listed: sources listed; the whole listing where `is_listed`.
-        is_listed: the listing came to its end.
-        incidents: workers that were lost and replaced, a sentence each.
+        standing: counts of sources by state, confirmed by the ledger.
+        counts: counts of each stage, by name, in order.
+        listed: sources listed; the whole listing if `is_listed`.
+        is_listed: whether the listing reached its end.
+        incidents: one sentence for each worker that was lost and replaced.
         pools: the workers of each stage, by name, in order.
-        failures: why sources failed, the first ones.
-        memory_failures: stages in which a source failed since its workers were killed for memory.
-        work: what it took, as far as the engine knows.
+        failures: the first failures of sources.
+        memory_failures: stages in which a source failed because its workers were killed for memory.
+        work: the work done, as far as the engine can measure it.
         redone: finished sources of an older recipe that were to be replaced.
     """
 
@@ -74,10 +74,10 @@ class Ending(NamedTuple):
 
 @dataclass(slots=True)
 class Incidents:
-    """What befell the workers of a run.
+    """Incidents among the workers of a run.
 
     Attributes:
-        sentences: of those that were lost and replaced.
+        sentences: one for each worker that was lost and replaced.
         memory_failures: see `Ending`.
     """
 
@@ -86,19 +86,20 @@ class Incidents:
 
 
 class RunProgress(NamedTuple):
-    """What an engine shows while it runs.
+    """Progress that an engine reports while running.
 
     Attributes:
-        list_pools: the workers of each stage, in order; counted when asked.
-        bottleneck: the stage that sets the pace, where that is known.
-        notes: what is worth a line in the log, a sentence each; it grows.
-        dashboard: host and port of Ray's own; None where there is none.
+        list_pools: returns the workers of each stage, in order, counted at the time of the call.
+        bottleneck: the stage that sets the pace, or None if unknown.
+        notes: sentences for the log; the sequence only grows.
+        dashboard: host and port of Ray's own dashboard; None if there is no dashboard.
         quarantined: listed sources that are not tried any more.
-        leaving: what of this run nodes still have that are going: calls that will end in time, and
-            data that has not left; by the name in the notice.
-        measure_work: what it has taken so far; reckoned when asked.
+        leaving: work that remains on departing nodes, by the node's name in the notice: calls that
+            will end in time, and data that has not been copied.
+        measure_work: returns the work so far, computed at the time of the call.
         redone: see `Ending`.
-        redo_reason: from where those go on, and since what has changed; empty: there are none.
+        redo_reason: where redone sources start again and what has changed; empty if nothing is
+            redone.
         failed_before: sources that failed in earlier phases of the attempt.
     """
 
@@ -126,12 +127,12 @@ class RunProgress(NamedTuple):
 
 
 class DepartureNotice(NamedTuple):
-    """Word that a node is going.
+    """Notice that a node is about to leave.
 
     Attributes:
-        node: its address, or its id in Ray.
-        goes_at: when, by the driver's clock.
-        why: a few words for people; may be empty.
+        node: the node's address, or its id in Ray.
+        goes_at: time of the departure, by the driver's clock.
+        why: a short reason for people; may be empty.
     """
 
     node: str
@@ -140,11 +141,11 @@ class DepartureNotice(NamedTuple):
 
 
 class Leave(NamedTuple):
-    """Until when calls are waited for that are under way as somebody leaves, by the driver's clock.
+    """Deadlines for calls in progress on a departing node or driver, by the driver's clock.
 
     Attributes:
-        prompt_at: those of which it is not known how long they take.
-        latest_at: those that are known to end by then.
+        prompt_at: deadline of calls without a duration estimate.
+        latest_at: deadline of calls that are estimated to end in time.
     """
 
     prompt_at: float = math.inf
@@ -153,22 +154,21 @@ class Leave(NamedTuple):
 
 @dataclass(slots=True)
 class Control:
-    """How the outside steers an engine and watches it.
+    """The caller's side of a run: steers an engine and observes it.
 
     Attributes:
-        must_stop: asked often; True ends the listing and drops what waits.
-        report: told often; must be quick.
-        now: seconds from any fixed point.
-        must_leave: asked often once `must_stop` is True; True gives up what is with workers too.
-        find_leave: asked then, for calls that are not worth a wait before.
-        inflight: is shown what is with the workers of this machine.
-        read_notices: asked often: what was said of nodes that are going, each node once.
-        take_memory_kills: processes that were killed for memory on this machine since it was
-            asked last.
-        note: is told, in a sentence, of a change that is worth a line in the log.
-        overrun: is told that a call in this process takes longer than it may, and why; it ends the
+        must_stop: polled often; True ends the listing and drops waiting work.
+        report: called often; must be quick.
+        now: returns seconds from any fixed point.
+        must_leave: polled once `must_stop` is True; True also abandons the calls of workers.
+        find_leave: called at that point for the deadlines after which calls are not awaited.
+        inflight: table of the work in progress on this machine's workers; None disables it.
+        read_notices: polled often; returns new notices of departing nodes, each node once.
+        take_memory_kills: returns processes killed for memory on this machine since the last call.
+        note: receives a sentence for the log about a notable change.
+        overrun: receives the reason when a call in this process exceeds its time limit; ends the
             process.
-        heartbeat: is told of each turn of an engine's loop, and renews the lease.
+        heartbeat: notified of each turn of an engine's loop; renews the lease.
     """
 
     must_stop: Callable[[], bool]
@@ -185,27 +185,27 @@ class Control:
 
 
 class ListingState(Protocol):
-    """A listing as far as it was drawn."""
+    """State of a partly drawn listing."""
 
     @property
     def listed(self) -> int:
-        """Sources so far."""
+        """Number of sources so far."""
 
     @property
     def passed(self) -> int:
-        """Sources that were passed over, since they were found finished."""
+        """Number of sources skipped because they were already finished."""
 
     @property
     def is_ended(self) -> bool:
-        """Return whether there are no more."""
+        """Return whether the listing has no more sources."""
 
     @property
     def is_whole(self) -> bool:
-        """Return whether what an ended listing has not named is not there; False says nothing."""
+        """Return True if the ended listing named all existing sources; False is inconclusive."""
 
     @property
     def gaps(self) -> Sequence[str]:
-        """Files and folders, as keys begin, that an ended listing has not looked at."""
+        """Key prefixes of files and folders that an ended listing did not look at."""
 
 
 def conclude(
@@ -216,7 +216,7 @@ def conclude(
     incidents: Incidents | None = None,
     work: WorkCost = NO_WORK,
 ) -> Ending:
-    """Return what is left of a run, whoever carried it out."""
+    """Assemble the results of a run, for any engine."""
     counts, incidents = flow.counts, incidents or Incidents()
     return Ending(
         standing,
@@ -232,7 +232,7 @@ def conclude(
 
 
 class Engine(Protocol):
-    """What carries a plan out; how it is set up is each one's own."""
+    """Executes a plan. Each engine has its own setup."""
 
     def run(
         self,
@@ -241,29 +241,29 @@ class Engine(Protocol):
         ledger: LedgerLocation | None,
         control: Control,
     ) -> Ending:
-        """Run every source that the ledger releases, to the end or until told to stop.
+        """Run every source that the ledger releases, until the end or until stopped.
 
         Args:
-            ledger: None: nothing is tracked.
+            ledger: the ledger's location; None tracks nothing.
 
         Raises:
-            StageSetupError, ShapeError, StageBrokenError, VolumeError, what the ledger raises, and
-            of those on Ray PoolBrokenError, LedgerLostError, ClusterLostError.
+            StageSetupError, ShapeError, StageBrokenError, VolumeError, and the errors of the
+                ledger; on Ray also PoolBrokenError, LedgerLostError, ClusterLostError.
         """
 
 
 class Listing:
-    """Sources as a stream of batches, with their digests and places.
+    """Sources as a stream of batches, with their digests and positions.
 
     Args:
-        sources: what the source stage lists; drawn no faster than asked for.
-        is_whole: asked at the end: whether all that is there was listed.
-        find_gaps: asked at the end: what was not looked at, see `ListingState`.
+        sources: the output of the source stage, drawn only on demand.
+        is_whole: called at the end; returns whether every existing source was listed.
+        find_gaps: called at the end; returns what was not looked at, see `ListingState`.
 
     Attributes:
-        listed: sources so far.
-        passed: those of them that are in no batch, since they were found finished.
-        is_ended: there are no more.
+        listed: number of sources so far.
+        passed: sources among them that are in no batch, because they were already finished.
+        is_ended: whether there are no more sources.
     """
 
     def __init__(
@@ -289,23 +289,23 @@ class Listing:
         return self._find_gaps()
 
     def draw(self, size: int = ADMIT_BATCH) -> Admitted:
-        """Return the next batch, an empty one where all were passed over or there are no more."""
+        """Return the next batch. An empty batch means that all were skipped or none are left."""
         start = self.listed + 1
         sources = self.draw_sources(size)
         return [(identify(source, each), source) for each, source in enumerate(sources, start)]
 
     def draw_sources(self, size: int) -> list[Source]:
-        """Return the next sources as they are listed; fewer where there are no more."""
+        """Return the next sources in listing order; fewer than `size` at the end."""
         drawn = list(islice(self._sources, size))
         self.listed += len(drawn)
         self.is_ended = len(drawn) < size
         return drawn
 
     def draw_ready(self) -> Admitted:
-        """Return what can be had without a wait for more than one source; as `draw` else."""
+        """Return a batch like `draw`, without waiting for more than one source."""
         return self.draw(1)
 
     def close(self) -> None:
-        """List no more; what the listing has open is closed."""
+        """Stop listing and close the listing's open resources."""
         if isinstance(self._sources, Generator):
             self._sources.close()

@@ -1,6 +1,6 @@
-"""The workers of one chain, as data: how many stand how, and which calls take long.
+"""The workers of one chain, as data: counts by state, and slow calls.
 
-It must not know what starts and ends a worker.
+The module must not depend on the code that starts and ends a worker.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from strandline.engine.flow.chains import Chain
 from strandline.engine.worker.limits import explain_overdue
 from strandline.plan.pipeline import StagePlan
 
-# Counts that are reported once for all stages of a chain: under the first one.
+# Fields that count once for a whole chain are reported under its first stage; zero elsewhere.
 _OF_FIRST: dict[str, Any] = dict.fromkeys(("started", "lost", "recycled", "deaths"), 0)
 
 
 class _CallTimes(NamedTuple):
-    """Seconds of calls under way: of all, of the longest, and over what that one is."""
+    """Seconds of unfinished calls: the total, the longest, and the sources of the longest call."""
 
     total: float = 0.0
     oldest: float = 0.0
@@ -35,12 +35,12 @@ class Pool:
     """The workers of one chain of stages.
 
     Attributes:
-        workers: ready, starting and draining ones.
+        workers: ready, starting, and draining workers.
         streak: workers lost in a row.
-        costs: of a task, by the stage of the chain that it goes to.
-        call: tasks that a call may carry; one batch until that was looked at.
-        started, lost, recycled: workers, since the attempt began.
-        past: seconds that workers which are gone were ready for.
+        costs: cost of a task, by the stage of the chain that receives it.
+        call: tasks that a call may carry; one batch until measured.
+        started, lost, recycled: workers since the attempt began.
+        past: seconds that departed workers had been ready.
     """
 
     chain: Chain
@@ -55,22 +55,22 @@ class Pool:
 
     @property
     def plan(self) -> StagePlan:
-        """The requests of its workers, as if the chain were one stage."""
+        """The resource requests of the pool's workers, as if the chain were one stage."""
         return self.chain.plan
 
     @property
     def cost(self) -> TaskCost:
-        """The cost of a task that goes to the first stage."""
+        """The cost of a task that enters at the first stage."""
         return self.costs[0]
 
     @property
     def starting(self) -> int:
-        """Workers that will take calls once they are ready."""
+        """Number of workers that will take calls once ready."""
         return sum(not worker.is_ready and not worker.is_draining for worker in self.workers)
 
     @property
     def staying(self) -> int:
-        """Workers that take calls, or will."""
+        """Number of workers that take calls now or will later."""
         return sum(not worker.is_draining for worker in self.workers)
 
     def __post_init__(self) -> None:
@@ -78,11 +78,11 @@ class Pool:
         self.call = self.call or self.plan.batch_size
 
     def list_overdue(self, now: float) -> Iterator[tuple[Worker, str]]:
-        """Yield workers that take longer for a call than it may, and a sentence for each."""
+        """Yield workers whose call exceeds its time limit, with an explanation for each."""
         if self.plan.timeout is None:
             return
         for worker in self.workers:
-            # A call that waits to be asked for is no fault, however long it does.
+            # A paused call is not overdue, however long it waits for the next request.
             tasks = len(worker.current.batch) if worker.current and worker.is_working else 0
             limit = self.plan.limit_call(tasks)
             if tasks and limit is not None and now - worker.busy_since > limit:
@@ -90,11 +90,11 @@ class Pool:
 
     @property
     def takers(self) -> int:
-        """Workers that queues are sized for; as many as it has at least, before they are there."""
+        """Number of workers for which queues are sized; at least the pool's minimum."""
         return max(self.staying, self.plan.min_workers)
 
     def look_apart(self, now: float) -> list[PoolState]:
-        """Return how it stands by the stages of its chain, each with the calls that are in it."""
+        """Return the state of each stage of the chain, with the calls in that stage."""
         whole = self.look(now)
         rest = whole._replace(**_OF_FIRST)
         return [
@@ -103,7 +103,7 @@ class Pool:
         ]
 
     def _time_calls(self, now: float) -> list[_CallTimes]:
-        """Return how long calls take that are in each stage."""
+        """Return the times of unfinished calls for each stage."""
         times = [_CallTimes()] * len(self.chain.stages)
         for worker in self.workers:
             call = worker.current
@@ -117,17 +117,17 @@ class Pool:
         return times
 
     def list_late(self, now: float) -> Iterator[Call]:
-        """Yield calls of several tasks that take long, now and then."""
+        """Yield slow calls of several tasks, unless they were split within `LONG_SECONDS`."""
         for worker in self.workers:
             call = worker.current
             if call and len(call.batch) > 1 and worker.is_late(now):
                 yield from [call] if now - call.split_at >= LONG_SECONDS else []
 
     def list_stuck(self, now: float) -> Iterator[Call]:
-        """Yield calls that wait behind one that takes long, while another worker has none."""
+        """Yield calls queued behind a slow call, at most one for each idle worker."""
         idle = sum(worker.is_open and not worker.calls for worker in self.workers)
         late = (worker for worker in self.workers if worker.is_late(now))
-        # A paused call is begun: it can't be given back.
+        # A paused call has begun, so its worker can't give it back.
         waiting = (call for worker in late for call in [*worker.calls.values()][1:])
         for call in waiting:
             if idle > 0 and not call.is_paused and not call.is_asked_back:
@@ -135,7 +135,7 @@ class Pool:
                 yield call
 
     def look(self, now: float) -> PoolState:
-        """Return how it stands."""
+        """Return the state of the pool."""
         ready = [worker for worker in self.workers if worker.is_ready]
         times = self._time_calls(now)
         return PoolState(

@@ -1,7 +1,7 @@
-"""A worker and the calls that are with it, as data.
+"""A worker and its calls, as data.
 
-Actors and references are opaque here: it knows neither Ray nor what starts, loads and ends a
-worker.
+Actors and references are opaque here. The module depends neither on Ray nor on the code that
+starts, loads, and ends a worker.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from strandline.engine.core.pools import FIRST_CALL
 from strandline.engine.worker.worker_page import Located, WorkerAddress, WorkerPage
 from strandline.plan.receipt import StageCounts
 
-LONG_SECONDS = 5.0  # a call that takes longer is shown with its stage of a chain
+LONG_SECONDS = 5.0  # for a longer call, the current stage of the chain is shown
 _NOT_ASKED = Located()
 
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """One actor and its calls, oldest first, by the reference of their receipt.
+    """One actor and its calls, oldest first, keyed by the reference of their receipt.
 
     Attributes:
-        cpu: cores that it reserves.
-        node: id of the one it is on; before it is placed, of the one that it is meant to be on.
-        is_placed: it has found room, and its process has begun.
-        is_ready: it is set up, and takes calls.
-        is_here: it is on the driver's node.
-        is_draining: it takes no new calls, and ends when it has none.
-        is_leaving: it was asked to leave its calls.
-        next_number: of its next call.
-        begun, ready_since, busy_since, call_since: by the clock; the last ones of the part that it
-            works on, and of the call.
-        located: what it last answered where it takes long.
+        cpu: cores that the worker reserves.
+        node: id of the worker's node; before placement, of the intended node.
+        is_placed: whether the worker was placed and its process has begun.
+        is_ready: whether the worker is set up and takes calls.
+        is_here: whether the worker is on the driver's node.
+        is_draining: whether the worker takes no new calls and ends after its current calls.
+        is_leaving: whether the worker was requested to abandon its calls.
+        next_number: number of the worker's next call.
+        begun, ready_since, busy_since, call_since: clock times; `busy_since` is the start of the
+            current part of a call, `call_since` of the whole call.
+        located: the last reported position in a slow call.
         log: see `WorkerAddress`.
-        page: that it shares with this process; None: it shares none.
+        page: memory page shared with this process; None if none is shared.
     """
 
     stage: int
@@ -60,26 +60,26 @@ class Worker:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it takes calls."""
+        """Return whether the worker takes calls."""
         return self.is_ready and not self.is_draining
 
     @property
     def link(self) -> int | None:
-        """The number of the stage of its chain that its call is in; None where it is not known."""
+        """The number of the chain's stage that the current call is in; None if unknown."""
         if self.current is not None and self.page is not None:
             return self.page.read(self.current.number)
         return self.located.link if self._is_located else None
 
     @property
     def over(self) -> str:
-        """The sources that it works on, in words; empty where it works on nothing."""
+        """The sources of the current call, in words; empty if there is no call."""
         if self.current is None:
             return ""
         known = self.located.sources if self._is_located else ""
         return known or describe_keys([slot.key for slot in self.current.batch])
 
     def measure_work(self, now: float) -> float:
-        """Return the seconds of work on its current call, without waits for services."""
+        """Return the seconds of work on the current call, without waits for services."""
         if self.current is None or not self.is_working:
             return 0.0
         known = self.located.waited if self._is_located else 0.0
@@ -91,65 +91,65 @@ class Worker:
         return self.current is not None and self.located.number == self.current.number
 
     def settle(self, address: WorkerAddress, here: str) -> None:
-        """Note where it has begun; `here` is the driver's node."""
+        """Record where the worker has started; `here` is the driver's node."""
         self.node, self.log = address.node, address.log
         self.is_placed, self.is_here = True, self.node == here
         if self.is_here and self.page is None and address.page:
             self.page = WorkerPage.find(address.page)
 
     def ask_stacks(self, sleep: Callable[[float], object]) -> str:
-        """Return the stacks of its threads; empty where it can't be asked."""
+        """Return the stacks of the worker's threads; empty if no page is shared."""
         return "" if self.page is None else self.page.ask_stacks(sleep)
 
     def let_go(self) -> None:
-        """Close what it shares with this process."""
+        """Close the page shared with this process."""
         if self.page is not None:
             self.page.close()
             self.page = None
 
     def is_long(self, now: float) -> bool:
-        """Return whether what it works on takes long already."""
+        """Return whether the current part of the call is slow."""
         return self.is_working and now - self.busy_since >= LONG_SECONDS
 
     def is_late(self, now: float) -> bool:
-        """Return whether the call that it works on takes long, in however many parts."""
+        """Return whether the current call is slow, counting all of its parts."""
         return self.is_working and now - self.call_since >= LONG_SECONDS
 
     @property
     def has_suspects(self) -> bool:
-        """Return whether it has a call of suspects, which is to be its only one."""
+        """Return whether the worker has a call of suspects, which must be its only call."""
         return any(call.batch[0].is_suspect for call in self.calls.values())
 
     @property
     def current(self) -> Call | None:
-        """The call that it works on; None where it has none."""
+        """The current call, or None."""
         return next(iter(self.calls.values()), None)
 
     @property
     def is_working(self) -> bool:
-        """Return whether its current work is waited for."""
+        """Return whether the current call is running rather than paused."""
         return self.current is not None and not self.current.is_paused
 
     @property
     def sources(self) -> set[bytes]:
-        """Those that are with it."""
+        """The sources of all calls of the worker."""
         return {source for call in self.calls.values() for source in call.sources}
 
 
 @dataclass(slots=True)
 class Call:
-    """A batch that is with a worker, and the reference of the data it will give.
+    """A batch at a worker, and the reference of its future output.
 
     Attributes:
-        number: in the order in which the worker was given its calls.
-        is_shown: the table of work in flight says that it is worked on.
-        opened: where its answer goes on, the task that the next part begins with.
-        is_paused: the next part was not asked for yet.
-        counts, size: what its parts have counted so far, and bytes of all that came of it.
-        size_in: tasks that it began with.
-        entry: where in the chain it begins and ends.
-        is_asked_back: its worker was asked to give it back, if it is not begun.
-        split_at: when its worker was last asked for what the task at work does not need.
+        number: position in the order in which the worker received its calls.
+        is_shown: whether the table of work in flight lists the call as in progress.
+        opened: for a result that continues, the task with which the next part begins.
+        is_paused: whether the next part was not requested yet.
+        counts, size: counts of the parts so far, and bytes of everything they produced.
+        size_in: number of tasks with which the call began.
+        entry: stages of the chain at which the call begins and ends.
+        is_asked_back: whether the worker was requested to return the call if unstarted.
+        split_at: when the worker was last requested to return the tasks that it is not working on.
     """
 
     stage: int

@@ -1,4 +1,4 @@
-"""What waits where: queues, groups, and suspects of a run, as data.
+"""Queues, groups, and suspects of a run, as data.
 
-It must not know what runs a stage.
+The package must not depend on the code that runs a stage.
 """

@@ -1,7 +1,8 @@
-"""Which neighbouring stages run in one worker, one after the other. Pure.
+"""Chains of adjacent stages that run in one worker, one after the other. Pure.
 
-Tokens, events and outputs are those of stages that run apart; what is saved is the way between
-them. It must not know what runs a chain, nor what a stage does.
+Tokens, events, and outputs equal those of stages in separate workers; a chain only saves the
+transport between stages. The module must not depend on the work of a stage, or on the code that
+runs a chain.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from strandline.plan.stages.stage import Shape
 
 @dataclass(frozen=True)
 class Chain:
-    """Neighbouring stages that run in one worker; often a single one.
+    """Adjacent stages that run in one worker; often a single stage.
 
     Attributes:
-        first: the number of its first stage.
-        stages: in order.
+        first: the number of the chain's first stage.
+        stages: the stages, in order.
     """
 
     first: int
@@ -29,27 +30,27 @@ class Chain:
 
     @cached_property
     def plan(self) -> StagePlan:
-        """The requests of its workers, as if it were one stage."""
+        """The resource requests of the chain's workers, as if the chain were one stage."""
         least = max(stage.min_workers for stage in self.stages)
         return replace(self.stages[0], name=self.name, min_workers=least)
 
     @property
     def name(self) -> str:
-        """The name of its stage, or those of the first and the last one."""
+        """The name of the only stage, or of the first and the last stage."""
         first, last = self.stages[0].name, self.stages[-1].name
         return first if len(self.stages) == 1 else f"{first} to {last}"
 
     @property
     def writes(self) -> bool:
-        """Return whether its last stage is the sink."""
+        """Return whether the last stage is the sink."""
         return self.stages[-1].shape is Shape.SINK
 
 
 def cut_chains(stages: Sequence[StagePlan], *, is_sink_apart: bool = False) -> list[Chain]:
-    """Return the longest chains that stages in order can form.
+    """Return the longest chains that the stages can form, in order.
 
     Args:
-        is_sink_apart: what writes must run where not all others can.
+        is_sink_apart: whether sinks need workers of their own, for example to stay on one node.
     """
     chains: list[list[StagePlan]] = []
     for stage in stages:
@@ -63,7 +64,7 @@ def cut_chains(stages: Sequence[StagePlan], *, is_sink_apart: bool = False) -> l
 
 
 def list_apart(stages: Sequence[StagePlan]) -> list[Chain]:
-    """Return each stage by itself."""
+    """Return a chain for each single stage."""
     return list(_number([[stage] for stage in stages]))
 
 
@@ -75,10 +76,10 @@ def _number(chains: Sequence[Sequence[StagePlan]]) -> Iterator[Chain]:
 
 
 def explain_cut(chain: Sequence[StagePlan], stage: StagePlan) -> str | None:
-    """Return why a stage does not run in the worker of those before it; None: it does.
+    """Return the reason a stage can't share its predecessors' worker, or None if it can.
 
     Args:
-        chain: the stages before it that run in one worker.
+        chain: the preceding stages that share a worker.
     """
     return next((why for is_met, why in _CUTS if is_met(chain, stage)), None)
 
@@ -95,27 +96,28 @@ def _list_bounds(stage: StagePlan) -> tuple[object, ...]:
     return stage.max_workers, stage.max_age, stage.max_memory
 
 
-# The first one that is met is told.
+# In order of precedence: the first rule that applies is reported.
 _CUTS: tuple[tuple[Callable[[Sequence[StagePlan], StagePlan], bool], str], ...] = (
-    # The author knows a reason to isolate, such as that a model fits into memory only a few times.
+    # The author may have a reason to isolate, such as a model that fits into memory only a few
+    # times.
     (lambda chain, stage: stage.isolate or chain[-1].isolate, "isolate"),
     # A group's members come from several workers.
     (lambda _, stage: stage.group is not None, "group"),
-    # A worker that has what the largest one wants would hold it while the others run.
+    # A worker sized for the largest request would hold idle resources while other stages run.
     (lambda chain, stage: not _asks_alike(chain, stage), "resources"),
-    # A stage fills what it asks for; in one worker several would have to share what one asked for.
+    # A stage may fill its whole request. Several stages in one worker would have to share it.
     (lambda _, stage: bool(stage.memory or stage.max_memory), "memory"),
     (lambda _, stage: bool(stage.gpu), "gpu"),
     (lambda chain, stage: stage.runtime_env != chain[0].runtime_env, "runtimeEnv"),
-    # A bound of one stage would bound all. A floor bounds none: the chain has the highest.
+    # A maximum of one stage would bind the whole chain. Minimums may differ: the highest applies.
     (lambda chain, stage: _list_bounds(stage) != _list_bounds(chain[0]), "workers"),
-    # Tasks for one file must come together first, from all workers.
+    # Tasks for one file must be gathered from all workers first.
     (lambda _, stage: stage.target_bytes is not None, "targetBytes"),
-    # A call's time is looked at as a whole, and would say nothing of one stage.
+    # The timeout is checked for the whole call, so a single stage could not be timed.
     (lambda chain, stage: stage.timeout is not None or chain[-1].timeout is not None, "timeout"),
-    # Filters above would leave it smaller batches than it asks for.
+    # Filters in earlier stages would leave smaller batches than the stage requests.
     (lambda chain, stage: stage.batch_size not in {1, chain[0].batch_size}, "batchSize"),
-    # A stage's yields can travel on from the first stage of a worker only; see `ChainCall`.
+    # Only the first stage of a worker can stream its output; see `ChainCall`.
     (
         lambda _, stage: stage.streams and inspect.isgeneratorfunction(type(stage.stage).process),
         "streams",

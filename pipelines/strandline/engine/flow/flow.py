@@ -1,7 +1,7 @@
-"""What waits where: the queues between stages, as data.
+"""The queues between stages, as data.
 
-A flow hands out batches and takes receipts; it neither runs a stage nor knows where one runs. The
-item of a slot is opaque here: a task in one engine, a reference in the other.
+A flow hands out batches and accepts receipts, but runs no stage. The place where a stage runs is
+unknown here, and the item of a slot is opaque: a task in some engines, a reference in others.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, Receipt, StageCounts
 
 BROKEN_AFTER = 50
-FAILURES_KEPT = 1000  # with their messages; the ledger, where there is one, has all
+FAILURES_KEPT = 1000  # with their messages; the ledger, if used, has all failures
 
 
 class Flow:
     """All queues of one attempt.
 
     Args:
-        chains: its stages as they run in workers; each by itself where none are given.
+        chains: the stages as they share workers; by default each stage by itself.
 
     Attributes:
-        source: the name of the stage that lists.
-        queues: of the chains.
+        source: the name of the source stage.
+        queues: the queues of the chains.
         failed: sources that have failed in this attempt.
-        failures: why the first of them did.
-        known_bad: sources that failed in an attempt before.
-        fills_files: what waits for the sink waits to fill a file, and is written where all else
-            stops: the work of minutes is in it.
+        failures: explanations of the first failures.
+        known_bad: sources that failed in an earlier attempt.
+        fills_files: whether tasks wait at the sink to fill a file. These tasks carry minutes of
+            work, so they are still written when the run stops.
     """
 
     def __init__(self, plan: PipelinePlan, chains: Sequence[Chain] = ()) -> None:
@@ -53,7 +53,7 @@ class Flow:
         self._is_retrial = getattr(plan.stages[0].stage, "retries_rows", False)
 
     def enter(self, slots: Iterable[Slot], exposed: int = 0) -> None:
-        """Queue root tasks of released sources; suspected ones (see `Suspects`) are held back."""
+        """Queue root tasks of released sources. Hold back suspected sources (see `Suspects`)."""
         for slot in slots:
             if exposed:
                 self._hold(SuspectBatch(0, [slot], exposed))
@@ -61,20 +61,19 @@ class Flow:
                 self._push(0, slot)
 
     def release_suspects(self) -> None:
-        """Queue the next suspects; only to be called while nothing else waits or runs."""
+        """Queue the next suspects. Call only while nothing else waits or runs."""
         for stage, batch, _ in reversed(self.suspects.release(self.failed)):
             self._put_first(stage, batch)
 
     def next_batch(self, stage: int, most: int = 0, least: int = 0) -> list[Slot]:
-        """Return the next batch of a stage; empty where none is due.
+        """Return the next batch of a stage, or an empty list if no batch is due.
 
-        A batch smaller than the stage's size is handed out only while nothing upstream could fill
-        it.
+        A batch smaller than the stage's size is handed out only while earlier stages can add
+        nothing.
 
         Args:
-            most: slots that are handed out at once; where it is more than the stage's size, several
-                batches are.
-            least: slots that must wait, or none is handed out but suspects.
+            most: maximum slots per call; a number above the stage's size joins several batches.
+            least: minimum of waiting slots; below the minimum, only suspects are handed out.
         """
         queue = self.queues[stage]
         self._drop_failed(queue)
@@ -98,7 +97,7 @@ class Flow:
         return batch
 
     def has_suspects(self, stage: int) -> bool:
-        """Return whether the next batch is of suspects, which go to an idle worker."""
+        """Return whether the next batch consists of suspects, which require an idle worker."""
         queue = self.queues[stage]
         self._drop_failed(queue)
         if queue.groups:
@@ -106,15 +105,15 @@ class Flow:
         return bool(queue.waiting) and queue.waiting[0].is_suspect
 
     def look_ahead(self, stage: int) -> tuple[int, int]:
-        """Return how many slots wait, and which stage of the chain the next of them waits for."""
+        """Return the number of waiting slots, and the chain's stage that the next slot enters."""
         queue = self.queues[stage]
         return len(queue), queue.waiting[0].link if queue.waiting else 0
 
     def refuse_uniform(self, stage: int, receipt: Receipt, *, fails_source: bool = False) -> None:
-        """Refuse the rows of a first task, all dead for one reason, before the ledger has them.
+        """Reject a first task whose rows all died for one reason, before the ledger records them.
 
         Raises:
-            StageBrokenError: no row has passed before.
+            StageBrokenError: if no row has passed before.
         """
         for link, counts in () if self._is_retrial else receipt.links or ((0, receipt.counts),):
             tally, uniform = self.queues[stage].stages[link], counts.uniform
@@ -129,16 +128,16 @@ class Flow:
         block: Any,  # noqa: ANN401
         opened: Slot | None = None,
     ) -> None:
-        """Take a call's receipt: queue what it emitted, forget what it settled.
+        """Accept a call's receipt: queue the emitted tasks and forget the settled ones.
 
         Args:
-            opened: the task of the call with an answer that goes on, where one does; it stays with
-                its worker, and so does what comes after it.
+            opened: the call's task whose result continues, if there is one. This task and the tasks
+                after it stay with the worker.
 
         Raises:
-            StageBrokenError: the stage has failed all of its first tasks. Those of sources that
-                failed in an attempt before are not counted: they say nothing new of it, and would
-                hide what is listed behind them for ever.
+            StageBrokenError: if the stage failed all of its first tasks. Sources that failed in an
+                earlier attempt do not count: they prove nothing new about the stage, and would
+                block the sources listed after them in every attempt.
         """
         queue = self.queues[stage]
         queue.running -= len(batch)
@@ -152,31 +151,31 @@ class Flow:
             _check_broken(tally, receipt.failures, self.known_bad)
 
     def _queue_emitted(self, stage: int, parents: list[Slot], receipt: Receipt, block: Any) -> None:  # noqa: ANN401
-        """Queue what came of a call: for the next chain, or for a later stage of this one."""
+        """Queue emitted tasks for the next chain, or for a later stage of this chain."""
         by_source, given_back = {slot.source: slot for slot in parents}, []
         for position, source, token, origin, link in receipt.emitted:
             parent = by_source[source]
             root = parent.root or parent
             slot = Slot(source, parent.key, token, origin, block, position, root=root, link=link)
             if link:
-                # Whether its worker died of this stage or of a later one is not known yet.
+                # Keep the suspicion: this stage or a later one may have ended the worker.
                 given_back.append(slot._replace(is_suspect=parent.is_suspect, deaths=parent.deaths))
             elif stage + 1 < len(self.queues):
                 self._push(stage + 1, slot)
-        # First in line, or what is begun would wait for all that is not.
+        # Put started work first; otherwise it would wait for all unstarted work.
         if not self.is_stopped:
             self.queues[stage].waiting.extendleft(reversed(given_back))
 
     def requeue(
         self, stage: int, batch: list[Slot], exposed: int, *, holds: bool, most_deaths: int
     ) -> list[Slot]:
-        """Queue a lost call's work again.
+        """Requeue the work of a lost call.
 
         Args:
-            exposed: sources of which one may have ended the worker; 0: none of them has, 1: it was
-                the one that this batch is of.
-            holds: try the work when nothing else is left, instead of first and by itself.
-            most_deaths: slots that have seen so many are returned instead of queued.
+            exposed: number of sources that may have ended the worker; 0: no source did, 1: this
+                batch's source did.
+            holds: if True, retry when nothing else is left; otherwise retry first and alone.
+            most_deaths: slots with this many deaths are returned instead of queued.
         """
         self.queues[stage].running -= len(batch)
         if exposed:
@@ -184,7 +183,7 @@ class Flow:
                 slot._replace(deaths=slot.deaths + (exposed == 1), is_suspect=True)
                 for slot in batch
             ]
-        # Tried on and on, such a task would end workers for ever: the caller fails its source.
+        # The caller fails the source; otherwise the task would keep ending workers.
         if any(slot.deaths >= most_deaths for slot in batch):
             return batch
         if self.is_stopped:
@@ -198,26 +197,26 @@ class Flow:
         return []
 
     def put_back(self, stage: int, batch: list[Slot]) -> None:
-        """Queue work again that no worker has, first in line."""
+        """Requeue work that no worker has at the front."""
         if batch and not self.is_stopped:
             self._put_first(stage, batch)
 
     def change(self, change: Change) -> None:
-        """Change every slot that no worker has."""
+        """Apply a change to every slot that no worker has."""
         for queue in self.queues:
             queue.change(change)
         self.suspects.change(change)
 
     def take_apart(self, stage: int, batch: list[Slot]) -> None:
-        """Queue a call's work again, task by task, since one of them can't be worked on."""
+        """Requeue a call's work task by task, because one of the tasks can't be processed."""
         self.queues[stage].running -= len(batch)
         if not self.is_stopped:
             self._put_first(stage, [slot._replace(is_suspect=True) for slot in batch])
 
     def withdraw(self, sources: Collection[bytes]) -> None:
-        """Drop whatever waits of sources; what is with workers goes on.
+        """Drop the waiting work of sources; calls with workers continue.
 
-        All that waits is looked through, so those that are lost together are to come together.
+        Each call scans all queues, so pass sources that are lost together in one call.
         """
         for queue in self.queues:
             queue.withdraw(sources)
@@ -242,7 +241,7 @@ class Flow:
             self.meter.forget(failure.source)
 
     def stop(self) -> None:
-        """Drop what waits, but to fill a file; what is with workers may finish."""
+        """Drop waiting work, except work that fills a file. Calls with workers may finish."""
         self.is_stopped = True
         for queue in self.queues[:-1] if self.fills_files else self.queues:
             queue.clear()
@@ -274,16 +273,16 @@ class Flow:
             queue.waiting.extendleft(reversed(batch))
 
     def _is_group(self, stage: int, batch: list[Slot]) -> bool:
-        """Return whether a batch is joined; what waits for a later stage of the chain is not."""
+        """Return whether a batch is a joined group; work for a later stage of the chain is not."""
         is_joined = self.queues[stage].grouping is not None
         return is_joined and bool(batch) and not batch[0].link
 
     def _settle_origins(self, stage: int, batch: list[Slot], receipt: Receipt) -> None:
-        """Tell the groups downstream which slots will never reach them.
+        """Notify the groups of later stages about slots that will never arrive.
 
-        The groups of failed sources are forgotten, and must not be begun anew.
+        The groups of failed sources are forgotten and must not be started again.
         """
-        # Tasks that came and went within a chain are known by its worker alone.
+        # Tasks that were created and settled within a chain are visible only to its worker.
         gone = receipt.gone if receipt.links else find_gone(batch, receipt.emitted)
         gone = [slot for slot in gone if slot[1] not in self.failed]
         for queue in self.queues[stage + 1 :]:
@@ -296,7 +295,7 @@ class Flow:
             queue.add_group(group)
 
     def is_busy_above(self, stage: int) -> bool:
-        """Return whether more may come to a stage from those above it."""
+        """Return whether earlier stages may still emit tasks for a stage."""
         above = self.queues[:stage]
         return any(queue.running or queue.waiting or queue.groups for queue in above)
 
@@ -309,7 +308,7 @@ class Flow:
             queue.take_group()
 
     def list_stages(self) -> Iterator[StageStanding]:
-        """Yield how each stage stands, in order."""
+        """Yield the state of each stage, in order."""
         for queue in self.queues:
             waiting = Counter(slot.link for slot in queue.waiting)
             for link, tally in enumerate(queue.stages):
@@ -322,13 +321,13 @@ class Flow:
         return {tally.name: tally.counts for queue in self.queues for tally in queue.stages}
 
     def find_slowest(self, chain: str) -> str:
-        """Return the stage of a chain that takes most of its time."""
+        """Return the stage of a chain that takes the most time."""
         stages = next(queue.stages for queue in self.queues if queue.name == chain)
         return max(stages, key=lambda tally: tally.counts.seconds).name
 
 
 def _may_follow(slot: Slot, link: int) -> bool:
-    """Return whether a slot may be in the batch of one that waits for that stage of the chain."""
+    """Return whether a slot may join a batch for this stage of the chain."""
     return slot.link == link and not slot.is_suspect
 
 
@@ -337,7 +336,7 @@ def _check_broken(
 ) -> None:
     counts = tally.counts
     is_silent = not counts.tasks_out + counts.filtered and counts.tasks_in >= BROKEN_AFTER
-    if is_silent and counts.dead + counts.dropped:  # or the corpus would become dead letters
+    if is_silent and counts.dead + counts.dropped:  # else the corpus becomes dead letters
         raise StageBrokenError(f"stage {tally.name!r} failed all rows of {counts.tasks_in} tasks")
     own = [failure for failure in failures if failure.stage == tally.name]
     if not own:

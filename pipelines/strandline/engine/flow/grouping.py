@@ -1,7 +1,7 @@
-"""Which children of a fan-out go together into a stage that joins groups.
+"""Groups of a fan-out's children for a stage that joins groups.
 
-A group is a range of slots of one fan-out: [0, n), [n, 2n), ... It is released when each of its
-slots has arrived or will never arrive, so its members do not depend on which worker was fast.
+A group is a range of slots of one fan-out: [0, n), [n, 2n), ... A group is released when each of
+its slots has arrived or will never arrive, so its members do not depend on the speed of workers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Grouping(Generic[Item]):
     """The unfinished groups of one stage.
 
     Args:
-        size: slots of a group; the last one of a fan-out may be smaller.
+        size: slots of a group; the last group of a fan-out may be smaller.
     """
 
     def __init__(self, size: int) -> None:
@@ -32,10 +32,10 @@ class Grouping(Generic[Item]):
         return len(self._missing)
 
     def arrive(self, origin: Origin | None, item: Item, owner: bytes) -> list[Item] | None:
-        """Take an item; return the group it completes, in slot order.
+        """Add an item. Return the group that the item completes, in slot order, or None.
 
         Args:
-            owner: the owner of the fan-out; see `drop`.
+            owner: the source of the fan-out; see `drop`.
         """
         if origin is None:
             return [item]
@@ -45,19 +45,19 @@ class Grouping(Generic[Item]):
         return self._fill(group, origin, owner)
 
     def vanish(self, origin: Origin, owner: bytes) -> list[Item] | None:
-        """Give up a slot that will never arrive; return the group it completes."""
+        """Give up a slot that will never arrive. Return the group that this completes, or None."""
         group = self._group_of(origin)
         self._missing_of(group, origin.of, owner)
         return self._fill(group, origin, owner)
 
     def change(self, change: Callable[[Item], Item]) -> None:
-        """Change every item of the groups that are not whole yet."""
+        """Apply a change to every item of the incomplete groups."""
         for arrived in self._arrived.values():
             for slot, item in arrived.items():
                 arrived[slot] = change(item)
 
     def drop(self, owner: bytes) -> None:
-        """Forget an owner's groups; all of them arrive anew, or never."""
+        """Forget an owner's groups. Their items arrive again from the start, or never."""
         for group in self._owned.pop(owner, ()):
             del self._missing[group]
             self._arrived.pop(group, None)

@@ -1,6 +1,6 @@
 """The waiting work of one chain of stages, as data.
 
-The item of a slot is opaque here: a task in one engine, a reference in the other.
+The item of a slot is opaque here: a task in some engines, a reference in others.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ Change = Callable[[Slot], Slot]
 
 
 class StageStanding(NamedTuple):
-    """One stage as it is shown.
+    """State of one stage, for display.
 
     Attributes:
-        waiting, running: tasks; those that are with a worker, under the stage that they went to.
+        waiting, running: number of tasks; tasks with a worker count under the stage that they
+            entered at.
     """
 
     name: str
@@ -34,16 +35,16 @@ class StageStanding(NamedTuple):
 
 @dataclass(slots=True)
 class StageQueue:
-    """The waiting work of one chain of stages; often it is a single one.
+    """The waiting work of one chain of stages, often of a single stage.
 
     Attributes:
-        name: the chain's.
-        batch_size: slots of a batch at most.
-        waiting: slots; for a stage that joins groups, whole groups wait in `groups`.
-        running: slots that are with a worker.
-        counts: of the chain as a whole, as if it were one stage.
-        grouped: slots in `groups`, which change by the methods here alone.
-        stages: of the chain, in order; itself, where it is one stage.
+        name: the name of the chain.
+        batch_size: maximum slots of a batch.
+        waiting: waiting slots; for a stage that joins groups, complete groups wait in `groups`.
+        running: number of slots with a worker.
+        counts: counts of the chain as a whole, as if it were one stage.
+        grouped: number of slots in `groups`; change `groups` only through the methods here.
+        stages: the stages of the chain, in order.
     """
 
     name: str
@@ -62,49 +63,49 @@ class StageQueue:
             self.stages[0].counts = self.counts
 
     def add_counts(self, receipt: Receipt) -> None:
-        """Count a call, and each stage of it by itself."""
+        """Add the counts of a call, for the chain and for each of its stages."""
         self.counts.add(receipt.counts)
         for link, counts in receipt.links:
             self.stages[link].counts.add(counts)
         for tally in self.stages:
-            tally.counts.uniform = None  # judged with its call
+            tally.counts.uniform = None  # checked once per call
 
     def __len__(self) -> int:
         return len(self.waiting) + self.grouped
 
     def add_group(self, group: list[Slot], *, is_next: bool = False) -> None:
-        """Queue a whole group, as the last one or as the next."""
+        """Queue a complete group, at the end or at the front."""
         (self.groups.appendleft if is_next else self.groups.append)(group)
         self.grouped += len(group)
 
     def take_group(self) -> list[Slot]:
-        """Return the next group, which waits no more."""
+        """Remove and return the next group."""
         group = self.groups.popleft()
         self.grouped -= len(group)
         return group
 
     def withdraw(self, sources: Collection[bytes]) -> None:
-        """Drop what waits of sources."""
+        """Drop the waiting work of sources."""
         self.waiting = deque(slot for slot in self.waiting if slot.source not in sources)
         self.groups = deque(group for group in self.groups if group[0].source not in sources)
         self.grouped = sum(map(len, self.groups))
 
     def change(self, change: Change) -> None:
-        """Change every slot that waits."""
+        """Apply a change to every waiting slot."""
         self.waiting = deque(map(change, self.waiting))
         self.groups = deque([list(map(change, group)) for group in self.groups])
         if self.grouping is not None:
             self.grouping.change(change)
 
     def clear(self) -> None:
-        """Drop all that waits."""
+        """Drop all waiting work."""
         self.waiting.clear()
         self.groups.clear()
         self.grouped = 0
 
 
 def create_queue(chain: Chain) -> StageQueue:
-    """Return the empty queue of a chain."""
+    """Create the empty queue of a chain."""
     first = chain.stages[0]
     stages = [StageTally(stage.name, tolerates=stage.tolerates) for stage in chain.stages]
     grouping: Grouping[Slot] | None = Grouping(first.group) if first.group else None

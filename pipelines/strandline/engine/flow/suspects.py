@@ -1,8 +1,8 @@
-"""Work that a worker may have died over: held back until nothing else is left, then tried apart.
+"""Suspects: work that a worker may have died over, held back until nothing else is left. Pure.
 
-Pure. A crowd is the number of sources that were with workers when a process died; among the next
-ones only half as many are tried at a time, and in the end each alone, so that the one to blame is
-found and its neighbours finish.
+A crowd is the number of sources that were with workers when a process died. A retry runs half as
+many sources at a time, and finally each source alone, so that the culprit is found and the other
+sources finish.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class SuspectBatch(NamedTuple):
 
 
 class Suspects:
-    """What is held back."""
+    """The batches that are held back."""
 
     def __init__(self) -> None:
-        self._held: dict[int, deque[SuspectBatch]] = {}  # by crowd, oldest first; none is empty
+        self._held: dict[int, deque[SuspectBatch]] = {}  # by crowd, oldest first; no queue is empty
 
     def __len__(self) -> int:
         return sum(map(len, self._held.values()))
@@ -39,10 +39,10 @@ class Suspects:
         self._held.setdefault(held.exposed, deque()).append(held)
 
     def release(self, failed: Collection[bytes]) -> list[SuspectBatch]:
-        """Return those to be tried next, alone; of the largest group of exposed sources first.
+        """Return the batches to try next, on their own, starting with the largest crowd.
 
         Args:
-            failed: sources that need not be tried any more.
+            failed: failed sources, which need no retry.
         """
         group: list[SuspectBatch] = []
         while self._held and not group:
@@ -57,7 +57,7 @@ class Suspects:
         return group
 
     def drop(self, sources: Collection[bytes]) -> None:
-        """Hold nothing back of sources."""
+        """Drop the held batches of sources."""
         kept = {
             exposed: deque(peer for peer in peers if peer.batch[0].source not in sources)
             for exposed, peers in self._held.items()
@@ -65,11 +65,11 @@ class Suspects:
         self._held = {exposed: peers for exposed, peers in kept.items() if peers}
 
     def change(self, change: Callable[[Slot], Slot]) -> None:
-        """Change every slot that is held back."""
+        """Apply a change to every slot that is held back."""
         for peers in self._held.values():
             for position, peer in enumerate(peers):
                 peers[position] = peer._replace(batch=list(map(change, peer.batch)))
 
     def clear(self) -> None:
-        """Drop all."""
+        """Drop all batches."""
         self._held.clear()

@@ -1,6 +1,6 @@
-"""From the listing into the flow: which sources the ledger releases, batch by batch.
+"""Admits listed sources into the flow, batch by batch, if the ledger releases them.
 
-It must not know where the ledger is.
+The module must not depend on the location of the ledger.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ class LedgerPort(Protocol):
         """Record events and failures, in this order."""
 
     def count_finished(self) -> int:
-        """Return the finished sources, as far as they are known."""
+        """Return the number of finished sources, as far as known."""
 
     def conclude(self, listing: ListingState, failed: int, *, anything_died: bool) -> Standing:
-        """Make all events durable; return the standing of the sources.
+        """Make all events durable. Return the counts of sources by state.
 
         Args:
-            failed: sources that failed, as far as the run knows.
-            anything_died: events may be missing.
+            listing: the state of the listing.
+            failed: number of failed sources, as far as the run can count them.
+            anything_died: whether events may be missing.
         """
 
 
@@ -42,10 +43,11 @@ class Admission:
     """Queues listed sources that the ledger releases.
 
     Args:
-        pack: raises where the first task of a source can't be packed.
+        pack: packs the first task of a source; raises if the task can't be packed.
 
     Attributes:
-        skipped, quarantined: sources that were finished before, or are not tried any more.
+        skipped, quarantined: sources that were already finished, and sources that are not tried any
+            more.
     """
 
     def __init__(self, listing: ListingState, ledger: LedgerPort, flow: Flow, pack: Pack) -> None:
@@ -58,16 +60,16 @@ class Admission:
 
     @property
     def sources_left(self) -> int | None:
-        """Sources that are listed and not released yet; None while there may be more."""
+        """Number of listed but unreleased sources, or None while more may be listed."""
         return 0 if self._listing.is_ended else None
 
     def enter(self, batch: Admitted) -> None:
-        """Queue what the ledger releases of sources that were drawn from the listing."""
+        """Queue the released sources of a batch from the listing."""
         passed = self._skip_passed()
         self._release(batch, self._ledger.admit([listed for listed, _ in batch], passed))
 
     def _skip_passed(self) -> int:
-        """Count sources that the listing has passed over since the last batch."""
+        """Count the sources that the listing has skipped since the last batch."""
         passed = self._listing.passed - self._passed
         self._passed += passed
         self.skipped += passed
@@ -83,7 +85,7 @@ class Admission:
 
 
 class ThreadAdmission(Admission):
-    """Draws from a listing thread, as long as the first stage has room."""
+    """Draws from a listing thread as long as the first stage has room."""
 
     def __init__(self, listing: ListingThread, ledger: LedgerPort, flow: Flow, pack: Pack) -> None:
         super().__init__(listing, ledger, flow, pack)
@@ -94,8 +96,8 @@ class ThreadAdmission(Admission):
 
         Args:
             limit: seconds to wait for the listing.
-            room: sources that can be taken; where it is large, so is the batch, since the ledger
-                waits for the disk once a batch.
+            room: number of sources that fit. A large room allows a large batch, because the ledger
+                waits for the disk once per batch.
 
         Returns:
             True if the listing has no source yet.
@@ -109,5 +111,5 @@ class ThreadAdmission(Admission):
         return False
 
     def close(self) -> None:
-        """Draw no more."""
+        """Stop drawing."""
         self._thread.close()

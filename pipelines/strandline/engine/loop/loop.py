@@ -1,6 +1,6 @@
 """The loop of a run: turns of the transport, reports, and the end. All engines use this loop.
 
-It must not know in which process a stage works.
+The module must not depend on the process in which a stage works.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class EngineLoop:
         if self._transport.has_calls():
             return False
         if self._flow.is_stopped:
-            # Results of a call that goes on are queued no more, but to fill a file.
+            # Further results of a stopped run are not queued, except to fill a file.
             return not (self._flow.fills_files and self._transport.can_write())
         is_over = self._state.listing.is_ended and self._flow.is_idle()
         return is_over and not self._flow.suspects and not self._transport.holds_work()

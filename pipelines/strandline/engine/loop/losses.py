@@ -1,7 +1,7 @@
 """Consequences of a lost worker: queue its work again, and record the sources under suspicion.
 
 A task that ends three workers fails its source, and a chain whose workers keep dying ends the
-attempt. It must not know how a worker starts or how its death is noticed.
+attempt. The module must not depend on the start of workers or on the detection of their death.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ class Fate(NamedTuple):
 
     Attributes:
         why: reason, for people.
+        cause: cause of the loss.
         exposed: number of sources, one of which may have ended the worker; 0 if none did.
         suspects: the exposed sources that count for the pool's losses in a row.
         innocent: numbers of calls that cannot have ended the worker.
-        is_of_node: the node may be to blame.
+        is_of_node: whether the node may be to blame.
     """
 
     why: str
@@ -52,7 +53,7 @@ class WorkerLosses:
         incidents: receives a sentence for each lost worker.
 
     Attributes:
-        anything_died: a worker or data was lost in this attempt.
+        anything_died: whether a worker or data was lost in this attempt.
         work: seconds of work, and the lost part of it.
     """
 
@@ -74,13 +75,13 @@ class WorkerLosses:
         self.work = WorkMeter()
 
     def fail_setup(self, worker: Worker, error: Exception) -> None:
-        """Remove a worker whose setup failed; another one may try, once for a chain.
+        """Remove a worker whose setup failed; another worker may try, once per chain.
 
         Raises:
-            Exception: the second failure of the chain, permanent if both were the same, or an error
-                that every worker would have.
+            Exception: on the second failure of the chain, marked as permanent if both were the
+                same, or on an error that every worker would have.
         """
-        if self._control.must_stop():  # a program that it started may have been ended as well
+        if self._control.must_stop():  # a stop may have ended a program that the setup started
             self._pools.remove(worker)
             return
         if not may_be_of_node(error):
@@ -96,18 +97,18 @@ class WorkerLosses:
         self._incidents.sentences.append(f"{text}; another worker is tried")
 
     def take_current(self, call: Call, receipt: Receipt) -> tuple[list[Slot], Receipt]:
-        """Return the tasks of an answer that still count, and its receipt."""
+        """Return the tasks of a result that still count, and the receipt for these tasks."""
         return call.batch, receipt
 
     def keep_current(self, call: Call) -> list[Slot]:
-        """Return the slots of a lost call that are queued again."""
+        """Return the slots of a lost call to requeue."""
         return call.batch
 
     def _remove(self, worker: Worker, fate: Fate, where: str) -> list[Call]:
-        """Remove a lost worker, and describe its loss; return its calls, newest first.
+        """Remove a lost worker and describe its loss. Return its calls, newest first.
 
         Args:
-            where: the name of its stage.
+            where: the name of the stage.
         """
         seconds, over = worker.measure_work(self._control.now()), worker.over
         name = name_loss(fate.cause, is_of_node=fate.is_of_node)
@@ -117,10 +118,10 @@ class WorkerLosses:
         queued = sum(len(call.batch) for call in calls)
         sentence = describe_loss(where, fate.cause, over, queued, seconds, fate.why)
         self._incidents.sentences.append(sentence)
-        return calls[::-1]  # so that the oldest ends up first in line
+        return calls[::-1]  # so that the oldest ends up first in the queue
 
     def _requeue(self, call: Call, batch: list[Slot], fate: Fate) -> None:
-        """Queue a lost call's work again; accuse tasks that ended too many workers."""
+        """Requeue a lost call's work. Accuse tasks that ended too many workers."""
         exposed = 0 if call.number in fate.innocent else fate.exposed
         is_memory = fate.cause is Cause.OOM_KILLED
         poisoned = self._flow.requeue(
@@ -135,7 +136,7 @@ class WorkerLosses:
 
     def _fail(self, stage: int, slots: list[Slot], message: str, cause: Cause) -> None:
         name = self._name(stage, slots[0].link) if slots else ""
-        if slots and cause is Cause.OOM_KILLED:  # the next attempt gets more for that stage
+        if slots and cause is Cause.OOM_KILLED:  # the next attempt gets more memory for the stage
             self._incidents.memory_failures.append(name)
         failures = [
             Failure(slot.source, slot.key, slot.token, name, message, cause.value) for slot in slots

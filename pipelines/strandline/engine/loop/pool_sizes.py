@@ -1,6 +1,6 @@
-"""What calls to the pools of a run carry, and how much may wait for each: by what tasks have cost.
+"""Sizes of calls and queues for the pools of a run, derived from the cost of earlier tasks.
 
-It must not know what a worker is, nor how a call gets to one.
+The module must not depend on the kind of worker, or on the transport of calls.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SizedPools:
     """All pools of a run.
 
     Args:
-        chains: of its stages, each with a pool.
+        chains: the chains of the run; each gets a pool.
     """
 
     def __init__(self, chains: Sequence[Chain]) -> None:
@@ -58,21 +58,21 @@ class SizedPools:
         return len(self._pools)
 
     def bound_calls(self, stage: int, waiting: int, link: int = 0, *, is_all: bool = False) -> int:
-        """Return how many calls one of its workers may have now; see `pools.bound_calls`.
+        """Return how many calls a worker of a stage may have now; see `pools.bound_calls`.
 
         Args:
-            waiting: slots.
-            link: in a chain, the number of the stage that the next of them waits for.
-            is_all: nothing will follow them.
+            waiting: waiting slots.
+            link: in a chain, the number of the stage that the next waiting slot enters.
+            is_all: whether no slots will follow the waiting slots.
         """
         pool, workers = self[stage], self._count(stage)
         taken = self._bound_call(pool, link) * workers.staying if is_all else 0
         return bound_calls(pool.plan, waiting, workers.starting, taken)
 
     def level(self, counts: Sequence[StageCounts]) -> None:
-        """Set what a call of each stage may carry, by what tasks cost and what became of them.
+        """Set the call size of each stage from the cost and the outcome of earlier tasks.
 
-        It is called before the calls of a turn; what is looked up once a turn is forgotten.
+        Runs before the calls of a turn, and discards the counts that are cached per turn.
         """
         for stage in range(len(self)):
             self.forget(stage)
@@ -92,40 +92,40 @@ class SizedPools:
         return StageLoad(most, pool.plan.group or batch, pool.takers, ratio, pace)
 
     def size_call(self, stage: int, waiting: int, link: int = 0) -> int:
-        """Return slots that its next call may carry.
+        """Return the number of slots of a stage's next call.
 
         Args:
-            waiting: slots.
-            link: in a chain, the number of the stage that the next of them waits for.
+            waiting: waiting slots.
+            link: in a chain, the number of the stage that the next waiting slot enters.
         """
         pool = self[stage]
         batch = pool.plan.batch_size
         if pool.plan.timeout is not None:
-            return batch  # the rest of a long call would have to wait for it
+            return batch  # all tasks of a call share its time limit
         workers = self._count(stage).staying
         most = self._bound_call(pool, link)
         return size_call(most, batch, waiting, workers, self._load.stretch)
 
     def _bound_call(self, pool: Pool, link: int) -> int:
-        """Return slots that a call of it may carry, by what they cost."""
+        """Return the maximum slots of a call, by their cost."""
         if not link:
             return pool.call
-        # A worker has given them back, since it had more to do than a call's worth.
+        # A worker returned these slots because there were more than a call's worth.
         seconds = SPILL_SECONDS_OF_SINKS if pool.chain.writes else SPILL_SECONDS
         return bound_call(pool.costs[link], pool.cost.bytes_out, pool.plan.batch_size, seconds)
 
     def make_room(self, stage: int, tasks: int) -> int:
-        """Have a stage's queue hold so many tasks for a call, which are returned."""
+        """Enlarge a stage's queue to hold at least `tasks` tasks for a call. Return `tasks`."""
         self[stage].call = max(self[stage].call, tasks)
         return tasks
 
     def bound_queue(self, stage: int) -> int:
-        """Return slots that may wait for a stage."""
+        """Return the number of slots that may wait for a stage."""
         pool = self[stage]
         return bound_queue(pool.call, self._count(stage).takers)
 
     def forget(self, stage: int) -> None:
-        """Forget what was looked up of the workers of a stage, since one has changed."""
+        """Discard the cached worker counts of a stage, because a worker has changed."""
         self._counts.pop(stage, None)
 
     def _count(self, stage: int) -> WorkerCount:
@@ -135,23 +135,23 @@ class SizedPools:
         return self._counts[stage]
 
     def find_bytes_in(self, stage: int) -> float:
-        """Return bytes of a task that comes to a stage; 0 where that is not known."""
+        """Return the bytes of a task that enters a stage; 0 if unknown."""
         return self[stage - 1].cost.bytes_out if stage else 0.0
 
     def has_room_below(self, stage: int, queues: Sequence[StageQueue]) -> bool:
-        """Return whether what comes of a stage can wait for the next one."""
+        """Return whether the next stage has room for the output of a stage."""
         below = stage + 1
         return below == len(self) or len(queues[below]) < self.bound_queue(below)
 
     def fill(
         self, filling: FileFilling, waiting: int, now: float, *, may_grow: bool
     ) -> tuple[int, int]:
-        """Return slots that fill a file of the sink, and how many must wait before any goes there.
+        """Return the slots that fill a file of the sink, and the minimum that must be waiting.
 
         Args:
             waiting: slots that wait for the sink.
             now: seconds from any fixed point.
-            may_grow: more may come.
+            may_grow: whether more slots may arrive.
         """
         sink = len(self) - 1
         size = self.find_bytes_in(sink)

@@ -1,6 +1,6 @@
-"""A transport with pools of workers in other processes: when to dispatch which call to a worker.
+"""A transport with pools of workers in other processes: decides when a worker gets which call.
 
-It must not know how a worker starts, communicates, or dies.
+The module must not depend on the way a worker starts, communicates, or dies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LISTING_SECONDS = 0.05
 
 
 class PooledTransport(Transport):
-    """Sends calls to pools of workers, the deepest stage first, and collects the answers."""
+    """Sends calls to pools of workers, the deepest stage first, and collects the results."""
 
     def __init__(
         self, state: RunState, admission: ThreadAdmission, pools: PooledCalls, losses: WorkerLosses
@@ -70,7 +70,7 @@ class PooledTransport(Transport):
 
     def has_losses(self) -> bool:
         """See `Transport.has_losses`."""
-        # A call that is left before its end may have reported its children and not itself.
+        # An abandoned call may have reported its children but not itself.
         return self._losses.anything_died or bool(self._pools.calls or self._pools.paused)
 
     def list_pools(self) -> Sequence[PoolState]:
@@ -87,10 +87,10 @@ class PooledTransport(Transport):
 
     @abstractmethod
     def _collect(self, limit: float) -> None:
-        """Take answers of workers, waiting at most `limit` seconds for the first one."""
+        """Take results of workers, waiting at most `limit` seconds for the first result."""
 
     def _scale(self) -> None:
-        """Start and end workers, if a planner decides about them."""
+        """Start and end workers, in engines with a planner."""
 
     def _awaits_calls(self) -> bool:
         """Return whether a pending call may end in time."""
@@ -100,7 +100,7 @@ class PooledTransport(Transport):
         return not is_hopeless(self._pools.list_workers(), self._pools.find_cost, leave, now)
 
     def _admit(self) -> bool:
-        """Admit sources as long as there is room; return True if the listing has no source yet."""
+        """Admit sources while there is room. Return True if the listing has no source yet."""
         room = self._pools.bound_queue(0) - len(self._flow.queues[0])
         limit = LISTING_SECONDS if self._flow.is_idle() else 0.0
         return self._admission.ask(is_full=room <= 0, limit=limit, room=room)
@@ -109,20 +109,20 @@ class PooledTransport(Transport):
         queues = self._flow.queues
         for stage in reversed(range(len(self._pools))):
             while self._proceed(stage):
-                pass  # begun calls go on before more begin
+                pass  # resume started calls before starting more
             if len(queues[stage]):
                 self._pools.start_wanted(stage, len(queues[stage]))
             while self._pools.has_room_below(stage, queues) and self._submit(stage):
                 pass
 
     def _proceed(self, stage: int) -> bool:
-        """Resume a paused call; return False if there is none, or no room below."""
+        """Resume a paused call. Return False if there is none, or if the next stage has no room."""
         has_room = self._pools.has_room_below(stage, self._flow.queues)
         may_proceed = has_room and not self._flow.is_stopped
         return may_proceed and self._pools.proceed(stage, self._flow.failed)
 
     def _submit(self, stage: int) -> bool:
-        """Send one call of a stage; return False if none is due, or no worker is free."""
+        """Send one call of a stage. Return False if no call is due or no worker is free."""
         waiting, link = self._flow.look_ahead(stage)
         most = self._bound_calls(stage, waiting, link)
         if not self._pools.has_room(stage, most):
@@ -145,7 +145,7 @@ class PooledTransport(Transport):
 
     def _bound_calls(self, stage: int, waiting: int, link: int) -> int:
         if self._flow.has_suspects(stage):
-            return 1  # a suspect goes to a worker that has nothing else
+            return 1  # a suspect must be its worker's only call
         return self._pools.bound_calls(stage, waiting, link, is_all=self._is_last(stage))
 
     def _is_last(self, stage: int) -> bool:
@@ -153,12 +153,12 @@ class PooledTransport(Transport):
         return self._admission.sources_left == 0 and not self._flow.is_busy_above(stage)
 
     def _complete(self, call: Call, receipt: Receipt, block: object) -> None:
-        """Record a part of a call's answer."""
+        """Record a part of a call's result."""
         batch, receipt = self._losses.take_current(call, receipt)
         self._losses.work.note(batch, len(call.batch) - len(batch), receipt, call.opened)
         self._state.complete(call.stage, batch, receipt, block, call.opened)
 
     def _requeue(self, call: Call) -> None:
-        """Queue a call's work again, without suspicion."""
+        """Requeue a call's work, without suspicion."""
         batch = self._losses.keep_current(call)
         self._flow.requeue(call.stage, batch, 0, holds=False, most_deaths=DEATHS_PER_TASK)

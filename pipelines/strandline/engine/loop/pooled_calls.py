@@ -1,7 +1,7 @@
-"""Calls that are with the workers of a run: which worker has which, and which wait to go on.
+"""Calls that are with the workers of a run: the worker of each call, and the paused calls.
 
-How a worker is started, asked and killed is each engine's own; what its loss means is the driver's
-to say. It must not know how an answer travels.
+Each engine starts, queries, and kills workers in its own way; the driver decides what a loss means.
+The module must not depend on the transport of results.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ _NOWHERE: Mapping[str, int] = MappingProxyType({})
 
 
 class PooledCalls(SizedPools, ABC):
-    """All pools of a run, and the calls that are with them.
+    """All pools of a run, and the calls that are with their workers.
 
     Args:
-        chains: of its stages, each with a pool.
-        inflight: is shown what is with the workers of this node.
-        now: seconds from any fixed point.
+        chains: the chains of the run; each gets a pool.
+        inflight: table of the work in progress on this node's workers.
+        now: returns seconds from any fixed point.
 
     Attributes:
-        report: takes what stages have reported in their workers.
-        calls: that are with workers and waited for, by any key that is theirs alone.
-        paused: that are with workers and have more to tell when it is asked for, by any key.
-        has_gone: a worker has ended or was lost; the scaler sets it back after its look.
+        report: receives the reports of stages in the workers.
+        calls: running calls, each under a unique key.
+        paused: paused calls, which continue on request, each under a unique key.
+        has_gone: whether a worker has ended or was lost; the scaler resets the flag after its
+            check.
     """
 
     def __init__(
@@ -66,48 +67,48 @@ class PooledCalls(SizedPools, ABC):
         super().level(counts)
 
     def read_driven(self) -> float:
-        """Return seconds of a core that the driver's loop has taken."""
+        """Return the seconds of a core that the driver's loop has used."""
         return time.thread_time()
 
     def add(self, worker: Worker) -> None:
-        """Add a worker that is started."""
+        """Add a worker that was started."""
         pool = self._pools[worker.stage]
         pool.workers.append(worker)
         pool.started += 1
         self.forget(worker.stage)
 
     def settle(self, worker: Worker) -> None:
-        """Note that a worker is set up, and takes calls."""
+        """Record that a worker is set up and takes calls."""
         worker.is_ready, worker.ready_since = True, self._now()
         self.forget(worker.stage)
 
     def enter(self, key: Any, call: Call) -> None:  # noqa: ANN401 - any key
-        """Note that a worker was handed a call."""
+        """Record that a worker was handed a call."""
         worker = call.worker
         if not worker.calls:
             worker.busy_since = worker.call_since = self._now()
         self.calls[key] = worker.calls[key] = call
         if worker.has_suspects:
-            self.forget(call.stage)  # a suspect is the only call of its worker
+            self.forget(call.stage)  # a suspect must be its worker's only call
         self._show(call)
 
     def make_call(self, worker: Worker, batch: list[Slot]) -> Call:
-        """Return the next call of a worker, which has no key yet."""
+        """Create the next call of a worker, still without a key."""
         number, worker.next_number = worker.next_number, worker.next_number + 1
-        # A suspect goes stage by stage, so that it is known which one its worker dies of.
+        # Run a suspect stage by stage, so that a death shows which stage is to blame.
         entry = batch[0].link, batch[0].is_suspect
         return Call(worker.stage, worker, batch, None, number, size_in=len(batch), entry=entry)
 
     def take_part(self, key: Any, packed: Plain, size: int) -> tuple[Call, Receipt]:  # noqa: ANN401
-        """Return the call that has ended, and its receipt.
+        """Accept a finished call or part. Return the call and its receipt.
 
-        Of a call with an answer that goes on it is the part that has ended; the rest is paused. A
-        worker that should be replaced is drained.
+        If the call continues, return the finished part and pause the rest. A worker that should be
+        replaced is drained.
 
         Args:
-            packed: the receipt; behind it the task that the next part begins with, why the worker
-                should be replaced, and what its stages have reported.
-            size: bytes of what came of it.
+            packed: the receipt, followed by the task with which the next part begins, the reason to
+                replace the worker, and the reports of its stages.
+            size: bytes of the output.
         """
         call = self.calls[key]
         *_, opened, word, sentences = packed
@@ -120,7 +121,7 @@ class PooledCalls(SizedPools, ABC):
         receipt = unpack_receipt(packed)
         call.counts.add(receipt.counts)
         call.size += size
-        # Known before the call has ended, or the stage below would be sent as many as are quick.
+        # Update before the call ends, or the next stage would get calls sized for small tasks.
         self[call.stage].cost.note_part(receipt.counts.tasks_out, size)
         if opened is not None:
             return self._pause(key, OpenTask(*opened)), receipt
@@ -130,10 +131,10 @@ class PooledCalls(SizedPools, ABC):
         return call, receipt
 
     def proceed(self, stage: int, failed: Collection[bytes] = ()) -> bool:
-        """Ask for the next part of a paused call of a stage; False where there is none.
+        """Request the next part of a stage's paused call. Return False if no call is paused.
 
         Args:
-            failed: sources of which nothing more is made.
+            failed: failed sources, for which no further output is made.
         """
         key = next((key for key, call in self.paused.items() if call.stage == stage), None)
         if key is None:
@@ -155,12 +156,13 @@ class PooledCalls(SizedPools, ABC):
         kept_tokens: Collection[bytes],
         idle_tokens: Collection[bytes] | None,
     ) -> tuple[Call, Receipt, list[Slot]]:
-        """Return the part of a call at work that is over, its receipt, and slots to queue again.
+        """Split a running call. Return the finished part, its receipt, and slots to requeue.
 
         Args:
             packed, size: see `take_part`.
-            kept_tokens: of the tasks that the call goes on with.
-            idle_tokens: of tasks that were not begun; None: of all that do not stay.
+            kept_tokens: tokens of the tasks that the call keeps.
+            idle_tokens: tokens of unstarted tasks; None if all tasks that are not kept are
+                unstarted.
         """
         call, receipt = self.calls[key], unpack_receipt(packed)
         away = [slot for slot in call.batch if slot.token not in kept_tokens]
@@ -175,52 +177,52 @@ class PooledCalls(SizedPools, ABC):
         return part, receipt, back
 
     def relieve(self, queues: Sequence[StageQueue]) -> None:
-        """Ask for what waits for a task that takes long.
+        """Reclaim work that waits behind a slow task.
 
-        That is what waits in the same call, and behind the call where another worker has nothing to
-        do.
+        Reclaims the waiting tasks of the same call, and later calls of the same worker if another
+        worker is idle.
         """
         for pool, queue in zip(self._pools, queues, strict=True):
             for call in pool.list_late(self._now()):
                 call.split_at = self._now()
                 self._ask_split(call)
-            if not len(queue):  # tasks in the queue are for the idle worker
+            if not len(queue):  # queued tasks are for the idle worker
                 for call in pool.list_stuck(self._now()):
                     call.is_asked_back = True
                     self._ask_back(call)
 
     def leave_late(self, leave: Leave) -> None:
-        """Have stages that can do so leave calls that do not end in time.
+        """Abandon calls that do not end in time, in stages that support it.
 
         Args:
-            leave: until when calls are waited for.
+            leave: deadlines of calls.
         """
         for worker in self.list_workers():
             self.leave_if_late(worker, leave)
 
     def leave_if_late(self, worker: Worker, leave: Leave) -> None:
-        """Have a worker leave a call that does not end in time, if its stages can do so."""
+        """Abandon a worker's calls if the current call is late and its stages support it."""
         can_leave = any(stage.stage.stops_early for stage in self[worker.stage].chain.stages)
         if can_leave and is_late(worker, self.find_cost, leave, self._now()):
             worker.is_leaving = True
             self._ask_leave(worker)
 
     def has_room(self, stage: int, most: int) -> bool:
-        """Return whether a worker has fewer calls than `most`, and can take one."""
+        """Return whether a free worker has fewer calls than `most`."""
         return self._find_free(stage).has(most)
 
     def can_write(self, queue: StageQueue) -> bool:
-        """Return whether something waits for the sink, and a worker can take it."""
+        """Return whether work waits for the sink and a worker can take it."""
         return len(queue) > 0 and self.has_room(len(self) - 1, 1)
 
     def drain(self, worker: Worker) -> None:
-        """Give a worker no new calls, and end it when its calls are done."""
+        """Give a worker no new calls, and end the worker once its calls are done."""
         worker.is_draining = True
         self.forget(worker.stage)
         self._end_drained(worker)
 
     def remove(self, worker: Worker) -> list[Call]:
-        """Take a lost worker out; returns its calls, oldest first."""
+        """Remove a lost worker. Return its calls, oldest first."""
         self._pools[worker.stage].lost += 1
         self._end(worker)
         calls = list(worker.calls.values())
@@ -232,7 +234,7 @@ class PooledCalls(SizedPools, ABC):
         """Forget a call that has ended."""
         call = (self.paused if reference in self.paused else self.calls).pop(reference)
         worker = call.worker
-        if worker.current is call:  # any other current call goes on
+        if worker.current is call:  # another current call keeps its times
             worker.busy_since = worker.call_since = self._now()
         del worker.calls[reference]
         self.forget(call.stage)
@@ -241,50 +243,50 @@ class PooledCalls(SizedPools, ABC):
         self._end_drained(worker)
 
     def find_cost(self, worker: Worker, link: int) -> float | None:
-        """Return seconds of a task that goes to a stage of its chain; None before one has."""
+        """Return the seconds per task that enters at a stage of the chain, or None if unknown."""
         return self[worker.stage].costs[link].seconds
 
     def list_calls(self) -> list[Call]:
-        """Return all that are with workers."""
+        """Return all calls that are with workers."""
         return [*self.calls.values(), *self.paused.values()]
 
     def list_sources(self) -> set[bytes]:
-        """Return sources that are with workers."""
+        """Return the sources that are with workers."""
         return {source for call in self.list_calls() for source in call.sources}
 
     def list_overdue(self) -> list[tuple[Worker, str]]:
-        """Return workers that take longer for a call than it may, and why.
+        """Return workers whose call exceeds its time limit, with reasons.
 
-        It may be answered by now.
+        The result of such a call may have arrived in the meantime.
         """
         now = self._now()
         return [overdue for pool in self._pools for overdue in pool.list_overdue(now)]
 
     def has(self, worker: Worker) -> bool:
-        """Return False where the worker was taken out."""
+        """Return False if the worker was removed."""
         return worker in self._pools[worker.stage].workers
 
     def list_workers(self) -> Iterator[Worker]:
-        """Return all workers, stage by stage."""
+        """Yield all workers, stage by stage."""
         return (worker for pool in self._pools for worker in pool.workers)
 
     def look_apart(self) -> list[PoolState]:
-        """Return how each stage stands, in order; see `Pool.look_apart`."""
+        """Return the state of each stage, in order; see `Pool.look_apart`."""
         now = self._now()
         return [state for pool in self._pools for state in pool.look_apart(now)]
 
     def sum_busy(self) -> float:
-        """Return seconds of work on calls under way."""
+        """Return the seconds of work on running calls."""
         now = self._now()
         return sum(each.measure_work(now) for each in self.list_workers())
 
     def look(self) -> list[PoolState]:
-        """Return how each pool stands."""
+        """Return the state of each pool."""
         now = self._now()
         return [pool.look(now) for pool in self._pools]
 
     def _pause(self, reference: Any, opened: OpenTask) -> Call:  # noqa: ANN401 - a reference
-        """Keep a call for its next part; return this part, with the tasks that are over."""
+        """Pause a call until its next part. Return the finished part, with its finished tasks."""
         call, key = self.calls.pop(reference), object()
         over, rest = split_opened(call.batch, *opened)
         part = replace(call, batch=over, opened=rest[0])
@@ -301,7 +303,7 @@ class PooledCalls(SizedPools, ABC):
         self._free.pop(stage, None)
 
     def _find_free(self, stage: int) -> FreeWorkers[Worker]:
-        """Return the workers that can take a call; whatever changes one of them forgets it."""
+        """Return the workers that can take a call. `forget` clears this cache on every change."""
         if stage not in self._free:
             self._free[stage] = FreeWorkers(
                 (worker.node, len(worker.calls), worker)
@@ -329,58 +331,59 @@ class PooledCalls(SizedPools, ABC):
             self._end(worker)
 
     def start_wanted(self, stage: int, waiting: int) -> None:
-        """Start workers for what waits, if pools do so by themselves.
+        """Start workers for waiting slots, in pools that size themselves.
 
         Args:
-            waiting: slots.
+            stage: number of the stage.
+            waiting: waiting slots.
         """
 
     def submit(self, stage: int, batch: list[Slot], most: int) -> None:
-        """Hand a batch to the worker that suits it, of those with fewer calls than `most`.
+        """Hand a batch to the most suitable worker with fewer than `most` calls.
 
-        There must be room.
+        There must be a free worker; see `has_room`.
         """
         free = self._find_free(stage)
         call = self.make_call(free.take(most, self._locate(free, batch)), batch)
         self.enter(self._send(call), call)
 
     def _locate(self, free: FreeWorkers[Worker], batch: list[Slot]) -> Mapping[str, int]:  # noqa: ARG002
-        """Return bytes of a batch's input by node, if that matters."""
+        """Return the bytes of a batch's input by node, if locality matters."""
         return _NOWHERE
 
     @abstractmethod
     def _send(self, call: Call) -> Any:  # noqa: ANN401 - any key
-        """Send a call to its worker; return its key."""
+        """Send a call to its worker. Return the key of the call."""
 
     @abstractmethod
     def _ask_on(self, call: Call, left: bytes | None) -> Any:  # noqa: ANN401 - any key
-        """Ask for the next part of a call; return its key from then on.
+        """Request the next part of a call. Return the call's new key.
 
         Args:
-            left: the token of the task that it goes on with, where no more of it is wanted.
+            left: the token of the current task if its output is no longer wanted; otherwise None.
         """
 
     @abstractmethod
     def _ask_back(self, call: Call) -> None:
-        """Ask the worker of a call to give it back, unless it is begun."""
+        """Request an unstarted call back from its worker."""
 
     @abstractmethod
     def _ask_split(self, call: Call) -> None:
-        """Ask the worker of a call at work for all of it that the task at work does not need."""
+        """Request all tasks of a running call that the current task does not need."""
 
     @abstractmethod
     def _ask_leave(self, worker: Worker) -> None:
-        """Ask a worker to leave its calls, which then come back."""
+        """Request that a worker abandon its calls, which are then returned."""
 
     @abstractmethod
     def _kill(self, worker: Worker) -> None:
-        """End a worker at once, and forget that it is waited for."""
+        """End a worker at once and stop waiting for it."""
 
     def _show(self, call: Call) -> None:
-        """Keep the table of work in flight true.
+        """Keep the table of work in flight up to date.
 
-        Whatever is with a worker may be what it works on: it goes on to its next call while the
-        answer of the one before is on its way.
+        Every call with a worker counts as being processed: the worker continues with its next call
+        before the result of the previous call has arrived.
         """
         if call.worker.is_here and self._inflight:
             self._inflight.queue(call.sources)
@@ -389,7 +392,7 @@ class PooledCalls(SizedPools, ABC):
 
 
 def _rename(calls: dict[Any, Call], key: Any, new: Any) -> None:  # noqa: ANN401 - any keys
-    """Give a call another key, in its old place: the one that is worked on stays the first."""
+    """Give a call another key in the same position, so that the current call stays first."""
     renamed = {new if known is key else known: call for known, call in calls.items()}
     calls.clear()
     calls.update(renamed)

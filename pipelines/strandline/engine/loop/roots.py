@@ -1,6 +1,6 @@
-"""Released sources on their way into the flow: each with its first task, or with why it has none.
+"""Creates the first task of each released source, or the failure that prevents it.
 
-The same in every engine. It must not know what released them.
+All engines share this module, with any kind of ledger.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from strandline.plan.token import derive_root
 
 
 def enter_roots(flow: Flow, verdicts: Iterable[int], batch: Admitted, pack: Pack) -> list[Failure]:
-    """Queue the first task of each source that is released; failures of those that can have none.
+    """Queue the first task of each released source. Return failures of sources without a task.
 
     Args:
         verdicts: see `LedgerWriter.admit`.
-        pack: raises where a task can't be packed.
+        pack: packs a task; raises if the task can't be packed.
     """
     failures = []
     for verdict, (listed, source) in zip(verdicts, batch, strict=True):
@@ -44,7 +44,7 @@ def enter_roots(flow: Flow, verdicts: Iterable[int], batch: Admitted, pack: Pack
 
 
 def make_root(listed: ListedSource, source: Source) -> Task:
-    """Return the task that a released source begins with."""
+    """Create the first task of a released source."""
     token = derive_root(listed.source, listed.version)
     return Task(source.data, source.meta, Lineage(listed.source, token, listed.key))
 

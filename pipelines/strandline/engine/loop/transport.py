@@ -1,7 +1,7 @@
 """The port between a run's loop and the processes in which stages work.
 
-A transport sends calls and receives answers. It must not decide when a run ends. `RunState` applies
-an answer to the flow and the ledger in the same way for all transports.
+A transport sends calls and receives results. It must not decide when a run ends. `RunState` applies
+a result to the flow and the ledger in the same way for all transports.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class RunState:
         block: Any,  # noqa: ANN401 - see `Flow.complete`
         opened: Slot | None = None,
     ) -> None:
-        """Record a part of an answer in the ledger, and queue its tasks; see `Flow.complete`."""
+        """Record a part of a result in the ledger, and queue its tasks; see `Flow.complete`."""
         receipt = self.flow.meter.attach(receipt, self.flow.failed)
         filling = self.find_filling(stage)
         if filling is not None:
@@ -73,7 +73,7 @@ class RunState:
 
 
 class Transport(ABC):
-    """Carries calls to stages and their answers back.
+    """Carries calls to stages and returns their results.
 
     Attributes:
         dashboard: see `RunProgress`.
@@ -88,7 +88,7 @@ class Transport(ABC):
 
     @abstractmethod
     def turn(self) -> None:
-        """Admit sources, hand over calls, and take answers, once."""
+        """Admit sources, hand over calls, and take results, once."""
 
     @abstractmethod
     def close(self) -> None:
@@ -104,10 +104,10 @@ class Transport(ABC):
 
     @abstractmethod
     def has_losses(self) -> bool:
-        """Return whether a call was lost or left before its end, so that events may be missing."""
+        """Return whether a call was lost or abandoned, so that events may be missing."""
 
     def has_calls(self) -> bool:
-        """Return whether an answer of a worker or of the ledger is pending."""
+        """Return whether a result of a worker or a response of the ledger is pending."""
         return False
 
     def holds_work(self) -> bool:

@@ -1,4 +1,4 @@
-"""What nodes that go mean for work: what a death is blamed on, and what begins anew. Pure.
+"""Consequences of departing nodes: what a death is blamed on, and which sources start again. Pure.
 
-It must not know Ray, nor how a node's death or its notice is learnt of.
+The package must not depend on Ray, or on the detection of deaths and notices.
 """

@@ -1,6 +1,6 @@
-"""Workers that tasks are blamed for, as long as it may turn out that it was their nodes. Pure.
+"""Worker deaths blamed on tasks, until their nodes turn out to be the cause. Pure.
 
-It must not know what a task is, nor what becomes of one that is blamed too often.
+Tasks are opaque tokens here. The caller decides what happens to a task with too many deaths.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 
 class WorkerDeath(NamedTuple):
-    """A worker that died over a task: its node, and when it is certain that it was not of that."""
+    """A worker's death over a task: its node, and when a lost node is ruled out as the cause."""
 
     node: str
     sure_at: float
 
 
 class Blame:
-    """Deaths by task, those of nodes that went taken back."""
+    """Worker deaths by task. Deaths due to lost nodes are removed."""
 
     def __init__(self) -> None:
         self._deaths: dict[bytes, list[WorkerDeath]] = {}
@@ -30,28 +30,28 @@ class Blame:
             self._deaths.setdefault(task, []).append(death)
 
     def inherit(self, task: bytes, parent: bytes) -> None:
-        """Blame a task for what the one that it was made of is blamed for."""
+        """Blame a task for the deaths that its parent is blamed for."""
         if task != parent and parent in self._deaths:
             self._deaths[task] = list(self._deaths[parent])
 
     def count(self, task: bytes) -> int:
-        """Return workers that a task is blamed for."""
+        """Return the number of workers that a task is blamed for."""
         return len(self._deaths.get(task, ()))
 
     def find_sure_at(self, tasks: Iterable[bytes]) -> float:
-        """Return when all that tasks are blamed for is certain."""
+        """Return the time from which all deaths blamed on the tasks are certain."""
         deaths = (death for task in tasks for death in self._deaths.get(task, ()))
         return max((death.sure_at for death in deaths), default=0.0)
 
     def note_out_of_reach(self, tasks: Iterable[bytes], node: str) -> int:
-        """Note tasks that went out of reach with a worker; return how often one of them has."""
+        """Record tasks that went out of reach with a worker. Return the highest count of a task."""
         listed = list(tasks)
         self._out_of_reach.setdefault(node, Counter()).update(listed)
         seen = self._out_of_reach.values()
         return max((sum(counts[task] for counts in seen) for task in listed), default=0)
 
     def forgive(self, nodes: Iterable[str]) -> None:
-        """Take back what was of nodes that turned out to have gone."""
+        """Remove the records of nodes that turned out to be gone."""
         gone = set(nodes)
         for node in gone:
             self._out_of_reach.pop(node, None)

@@ -1,7 +1,7 @@
-"""Nodes that were told to go, and what must leave them before they do. Pure.
+"""Nodes with a notice to leave, and the data that must be moved off them first. Pure.
 
-Data that lies on such nodes alone, and is still needed, is copied to another one; what waits is
-then given the copy. It must not know how data is found or copied.
+Needed data that exists only on departing nodes is copied to another node, and waiting tasks are
+switched to the copy. `DataPort` hides how data is found and copied.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from strandline.engine.flow.flow import Flow
 from strandline.engine.preemption.nodes import LostNodes
 
 SETTLE_SECONDS = 1.0
-COPIES = 64  # copies that are made at a time
+COPIES = 64  # maximum number of simultaneous copies
 
 
 class DataPort(Protocol):
-    """How data of calls is found and copied; blocks are opaque, and can be keys."""
+    """Finds and copies the data of calls; blocks are opaque, and can be keys."""
 
     def find_homes(self, blocks: Sequence[Any]) -> Mapping[Any, Collection[str]]:
-        """Return the nodes on which each block lies; none of one that is in its reference."""
+        """Return the nodes that hold each block; no node if the data is inside the reference."""
 
     def copy(self, block: Any, avoid: Collection[str]) -> Any | None:  # noqa: ANN401 - a reference
-        """Begin a copy on another node; None where there is none."""
+        """Begin a copy on another node. Return None if there is no other node."""
 
     def is_made(self, copy: Any) -> bool | None:  # noqa: ANN401 - a reference
-        """Return whether a copy is there; None where it can't be made."""
+        """Return whether a copy is complete, or None if it can't be made."""
 
 
 class Departures:
-    """Notices that were taken in, by the name of the node in each."""
+    """Accepted notices, by the node's name in each."""
 
     def __init__(self, marks: LostNodes) -> None:
         self._marks = marks
@@ -49,17 +49,17 @@ class Departures:
         find_nodes: Callable[[str], Collection[str]],
         now: float,
     ) -> list[str]:
-        """Mark the nodes of new notices; return a sentence for each node that was not marked.
+        """Mark the nodes of new notices. Return a sentence for each newly marked node.
 
         Args:
-            find_nodes: the ids of nodes that are alive, by a name.
+            find_nodes: returns the ids of live nodes with a name.
         """
         sentences = []
         for notice in notices:
             if self._taken.get(notice.node) == notice:
                 continue
             self._taken[notice.node] = notice
-            # Once: a node that comes later may be given the same address.
+            # Look up the nodes only once: a later node may get the same address.
             nodes = frozenset(find_nodes(notice.node)) - {self._marks.here} - self._marks.gone
             self._nodes[notice.node] = nodes
             for node in nodes:
@@ -72,9 +72,9 @@ class Departures:
         return sentences
 
     def settle(self, pending: Mapping[str, int], now: float) -> dict[str, int]:
-        """Return what nodes still have, by their ids: nothing only once that has been so a moment.
+        """Return the work left on nodes, by node id; a node is clear only after a short delay.
 
-        Where an answer lies is known a moment after it is there.
+        The location of a result becomes known a moment after the result exists.
         """
         settled = dict(pending)
         for node in self._marks.leaving:
@@ -85,10 +85,10 @@ class Departures:
         return settled
 
     def sum_up(self, pending: Mapping[str, int]) -> dict[str, int]:
-        """Return what nodes still have, by the names in the notices.
+        """Return the work left on nodes, by the names in the notices.
 
         Args:
-            pending: the same by the nodes' ids.
+            pending: the same counts, by node id.
         """
         return {
             name: sum(pending.get(node, 0) for node in nodes if node not in self._marks.gone)
@@ -97,10 +97,10 @@ class Departures:
 
 
 class Evacuation:
-    """Moves data away from nodes that are going.
+    """Moves data away from departing nodes.
 
     Args:
-        list_calls: all that are with workers.
+        list_calls: returns all calls that are with workers.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Evacuation:
         self._copies: dict[Any, Any] = {}
 
     def look(self, going: Collection[str]) -> Counter[str]:
-        """Copy what lies on these nodes alone and is still needed; return what is left there."""
+        """Copy needed data that only these nodes hold. Return the number of blocks left there."""
         homes = self._port.find_homes(self._list_blocks())
         stuck = {
             block: set(nodes)
@@ -121,7 +121,7 @@ class Evacuation:
         }
         made = {block: self._port.is_made(copy) for block, copy in self._copies.items()}
         moved = {block: copy for block, copy in self._copies.items() if made[block]}
-        # A copy that can't be made went with another node, and is tried again.
+        # A failed copy was lost with another node; try again.
         self._copies = {
             block: copy
             for block, copy in self._copies.items()
@@ -138,12 +138,12 @@ class Evacuation:
         blocks: dict[Any, None] = {}
 
         def note(slot: Slot) -> Slot:
-            if isinstance(slot.block, Hashable):  # any other block is with the driver
+            if isinstance(slot.block, Hashable):  # any other block is held by the driver
                 blocks[slot.block] = None
             return slot
 
         self._flow.change(note)
-        # Blocks of a call that is lost with its node are needed too.
+        # A call that is lost with its node is repeated, so its blocks are needed too.
         for call in self._list_calls():
             for slot in call.batch:
                 note(slot)

@@ -1,7 +1,7 @@
-"""What a worker's process died of, by what Ray says of it and by the end of its log. Pure.
+"""Explains the death of a worker's process from Ray's message and the end of its log. Pure.
 
-Ray knows an exit code where a process exits by itself, and nothing of signals: which one came, and
-in which line, stands in the log alone. What is to blame is not known here.
+Ray reports the exit code of a process that exits by itself. Only the log shows the signal that
+killed a process and the current line. The module does not decide what is to blame.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from signal import Signals
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import read_exit
 
-LINES = 3  # most lines of a log that are shown
-WIDTH = 160  # most letters of each
+LINES = 3  # maximum log lines shown
+WIDTH = 160  # maximum characters per line
 _EXIT = re.compile(r"exits with an exit code (\d+)\.(.*SIGTERM)?")
 _SIGNAL = re.compile(r"\*\*\* (SIG[A-Z0-9]+) received")
 _FATAL = re.compile(r"^Fatal Python error: (.+)$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "([^"]+)", line (\d+) in (\S+)$', re.MULTILINE)
-# Where the dump of a crash begins, and what Ray itself writes into each log.
+# The start of a crash dump, or lines that Ray itself writes into each log.
 _DUMP = re.compile(r"^(\[[^\]]*\] logging\.cc|\*\*\* SIG|PC: @|Fatal Python error)", re.MULTILINE)
-# How the dump of several threads begins each of them, and the file of ours that calls a stage.
+# The start of each thread in a dump, and the folder of our code that calls a stage.
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x.*\(most recent call first\):$", re.MULTILINE)
 _CALLER = "/strandline/engine/call/stage/"
-FRAMES = 4  # most lines of a stack that are shown
+FRAMES = 4  # maximum stack lines shown
 _MARK = re.compile(r"^:(job_id|actor_name|task_name):")
 
 
 def explain_death(sentence: str, log: str | None) -> str:
-    """Return in words what a process died of, and what it said last.
+    """Explain in words what a process died of, with its last output.
 
     Args:
-        sentence: all that Ray says of it.
-        log: the end of its log; None: it can't be read from here.
+        sentence: Ray's whole message.
+        log: the end of the log; None if it can't be read from here.
     """
     words = _find_cause(sentence, log or "")
     if log is None:
@@ -43,7 +43,7 @@ def explain_death(sentence: str, log: str | None) -> str:
 
 
 def find_death_cause(sentence: str, log: str) -> Cause:
-    """Return the cause of a death: a crash and an exit are the program's, a kill is not.
+    """Return the cause of a death. Crashes and exits are the program's fault, a kill is not.
 
     Args:
         sentence, log: see `explain_death`.
@@ -57,9 +57,10 @@ def find_death_cause(sentence: str, log: str) -> Cause:
 
 
 def judge_end(code: int | None) -> Cause:
-    """Return the cause of a worker's end, by its exit code, or a signal below zero; None: unknown.
+    """Return the cause of a worker's end from its exit code.
 
-    What a worker exits with is a stage's own number, not one of the contract.
+    A negative code is a signal; None means unknown. Positive codes are a stage's own numbers,
+    unrelated to the contract's exit codes.
     """
     if code is None:
         return Cause.KILLED
@@ -68,17 +69,17 @@ def judge_end(code: int | None) -> Cause:
 
 
 def explain_hang(words: str, stacks: str) -> str:
-    """Return why a worker is taken out that takes too long, and where its stage is.
+    """Explain why a hanging worker is removed, and where its stage hangs.
 
     Args:
-        stacks: of its threads, as the interpreter writes them; empty where they are not known.
+        stacks: the stacks of its threads, as the interpreter writes them; empty if unknown.
     """
     lines = next(filter(None, map(_list_lines, _THREAD.split(stacks)[1:])), ())
     return f"{words}, in {', called from '.join(lines)}" if lines else words
 
 
 def _list_lines(stack: str) -> list[str]:
-    """Return the lines of a stage in a thread's stack, the innermost first."""
+    """Return the lines of a stage in a thread's stack, innermost first."""
     frames = _FRAME.findall(stack)
     ours = [number for number, (path, _, _) in enumerate(frames) if _CALLER in path]
     return [_name_line(*frame) for frame in frames[: ours[0]][:FRAMES]] if ours else []
@@ -96,12 +97,12 @@ def _find_cause(sentence: str, log: str) -> str:
     code = _EXIT.search(sentence)
     if code:
         return "its process was ended by SIGTERM" if code[2] else f"its process exited: {code[1]}"
-    # A SIGKILL, and a stage that leaves by `os._exit`, leave no words anywhere.
+    # SIGKILL and `os._exit` leave no message.
     return "its process was killed (SIGKILL), or left by os._exit"
 
 
 def _find_line(log: str) -> str:
-    """Return the innermost line of Python in the dump of a crash."""
+    """Return the innermost Python line of a crash dump."""
     frame = _FRAME.search(log)
     if frame is None:
         return ""
@@ -109,7 +110,7 @@ def _find_line(log: str) -> str:
 
 
 def _pick_lines(log: str) -> list[str]:
-    """Return the last lines that the process has printed before it died."""
+    """Return the last lines that the process printed before it died."""
     dump = _DUMP.search(log)
     text = log[: dump.start()] if dump else log
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _MARK.match(line)]

@@ -1,7 +1,7 @@
-"""Seconds of work, and how many of them are done again since a worker or data was lost. Pure.
+"""Seconds of work, and the share that is repeated because a worker or data was lost. Pure.
 
-What a task has taken is kept with its source as long as that has tasks left: where it begins anew,
-all of that is done again. It must not know why anything is lost.
+The time of tasks is recorded per source as long as the source has open tasks. A source that starts
+again repeats all of this time. The module must not depend on the reason of a loss.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAMES = {Cause.OOM_KILLED: "memory", Cause.TIMEOUT: "timeout", Cause.KILLED: "k
 
 
 def name_loss(cause: Cause, *, is_of_node: bool) -> str:
-    """Return under which name the loss of a worker is counted."""
+    """Return the name under which the loss of a worker is counted."""
     return NODE if is_of_node else _NAMES.get(cause, "kill")
 
 
@@ -28,13 +28,13 @@ _FATES = {Cause.OOM_KILLED: "was killed for memory", Cause.TIMEOUT: "was replace
 
 
 def describe_loss(stage: str, cause: Cause, over: str, tasks: int, seconds: float, why: str) -> str:
-    """Return a sentence about a worker that was lost.
+    """Describe the loss of a worker.
 
     Args:
-        over: the sources that it worked on, in words; empty: none.
-        tasks: that are queued again.
-        seconds: of work that are lost.
-        why: what it was lost to, in words.
+        over: the sources that the worker was processing, in words; empty if none.
+        tasks: number of requeued tasks.
+        seconds: lost seconds of work.
+        why: the reason of the loss, in words.
     """
     again = f" ({seconds:.0f} s of work)" if seconds >= 1 else ""
     during = f" while it worked on {over}" if over else ""
@@ -43,10 +43,10 @@ def describe_loss(stage: str, cause: Cause, over: str, tasks: int, seconds: floa
 
 
 def make_broken(stage: str, deaths: int, why: str, cause: Cause) -> PoolBrokenError:
-    """Return the error of a stage that loses workers again and again.
+    """Create the error of a stage that keeps losing workers.
 
     Args:
-        why, cause: of the last death.
+        why, cause: reason and cause of the last death.
     """
     broken = PoolBrokenError(f"stage {stage!r} lost {deaths} workers in a row; the last: {why}")
     if cause is not Cause.KILLED:  # the cause decides whether the next attempt gets more memory
@@ -55,28 +55,29 @@ def make_broken(stage: str, deaths: int, why: str, cause: Cause) -> PoolBrokenEr
 
 
 class WorkMeter:
-    """Counts work of one attempt.
+    """Counts the work of one attempt.
 
     Attributes:
-        worked: seconds of all calls, those that are lost too. Waits for services are not work.
+        worked: seconds of all calls, including lost calls. Waits for services are not work.
     """
 
     def __init__(self) -> None:
         self.worked = 0.0
         self._lost: defaultdict[str, float] = defaultdict(float)
         self._spent: dict[bytes, float] = {}
-        self._left: dict[bytes, int] = {}  # tasks of a source; one that is not here has its root
+        self._left: dict[bytes, int] = {}  # open tasks of a source; by default only its root
         self._recent: list[tuple[str, str, float]] = []
 
     def note(
         self, batch: Collection[Slot], dropped: int, receipt: Receipt, opened: Slot | None = None
     ) -> None:
-        """Count a call that has answered, or a part of one.
+        """Record a finished call or a finished part of a call.
 
         Args:
-            batch: tasks that are over with it.
-            dropped: tasks that were, of sources that wait to begin anew.
-            opened: the task that the answer goes on with.
+            batch: tasks that the call or part has finished.
+            dropped: number of its tasks that no longer count, because their sources start again.
+            receipt: the receipt of the call or part.
+            opened: the task whose result continues.
         """
         seconds = max(0.0, receipt.counts.seconds - receipt.counts.waited)
         self.worked += seconds
@@ -95,10 +96,10 @@ class WorkMeter:
         self._forget(failure.source for failure in receipt.failures)
 
     def lose_call(self, name: str, seconds: float, node: str = "") -> None:
-        """Count a call that was under way for so long as its worker was lost.
+        """Record a call that was in progress for `seconds` when its worker was lost.
 
         Args:
-            node: that the worker was on.
+            node: the worker's node.
         """
         self.worked += seconds
         self._lost[name] += seconds
@@ -106,17 +107,17 @@ class WorkMeter:
             self._recent.append((node, name, seconds))
 
     def lose_sources(self, sources: Collection[bytes], name: str = NODE) -> None:
-        """Count what was done for sources that begin anew."""
+        """Count the work of sources that start again as lost."""
         self._lost[name] += sum(self._spent.get(source, 0.0) for source in sources)
         self._forget(sources)
 
     def lose_rest(self, under_way: float) -> None:
-        """Count what is left at the end of an attempt that does not finish it."""
+        """Count the unfinished work at the end of an attempt as lost."""
         self.lose_call(STOP, under_way)
         self.lose_sources(list(self._spent), STOP)
 
     def forgive(self, nodes: Collection[str]) -> None:
-        """Count losses to nodes of which it turned out that they had gone."""
+        """Attribute recent losses to nodes that turned out to be gone."""
         for node, name, seconds in self._recent:
             if node in nodes:
                 self._lost[name] -= seconds
@@ -125,7 +126,7 @@ class WorkMeter:
 
     @property
     def lost(self) -> WorkLost:
-        """Return what is done again."""
+        """The lost work by reason."""
         return WorkLost(**{name: max(0.0, seconds) for name, seconds in self._lost.items()})
 
     def _forget(self, sources: Iterable[bytes]) -> None:

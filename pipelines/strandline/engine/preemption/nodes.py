@@ -1,7 +1,7 @@
-"""Which nodes are gone, which are going, and when it is certain that one has stayed. Pure.
+"""Which nodes are gone or leaving, and when a node is certain to have stayed. Pure.
 
-A worker that dies with its node is often missed before its node is: by the time at which a death is
-sure, it is known whether the node went too. It must not know how a node is asked.
+The death of a worker is often noticed before the death of its node. By the time a death counts as
+certain, the fate of the node is known too. The module must not depend on the way nodes are queried.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-# A Ray that is told to go takes itself off the list at once; one that is ended just so is missed
-# after five checks that are refused.
+# A Ray node that is shut down deregisters at once. After a kill, five refused health checks must
+# pass before Ray declares the node dead.
 DEATH_SECONDS = 20.0
-# On a silent machine each of the five checks is waited for.
+# On a silent machine, each of the five checks waits for its timeout.
 SILENCE_SECONDS = 90.0
-# A node that is there so long after its time was not taken away after all.
+# A node that exists this long after its announced departure was not taken away after all.
 STAY_SECONDS = 120.0
 
 
 @dataclass(slots=True)
 class LostNodes:
-    """What is known of nodes, by their ids.
+    """Known facts about nodes, by node id.
 
     Attributes:
-        here: the driver's own, which is there as long as this runs.
-        gone: those that have died.
-        leaving: when each goes that is going, by the driver's clock.
+        here: the driver's own node, which exists as long as the driver runs.
+        gone: dead nodes.
+        leaving: the departure times of leaving nodes, by the driver's clock.
     """
 
     here: str = ""
@@ -33,13 +33,13 @@ class LostNodes:
     leaving: dict[str, float] = field(default_factory=dict)
 
     def learn(self, dead: Collection[str]) -> set[str]:
-        """Take in which nodes are dead; return those that were not known."""
+        """Record dead nodes. Return the newly dead nodes."""
         fresh = set(dead) - self.gone
         self.gone |= fresh
         return fresh
 
     def expire(self, now: float) -> None:
-        """Trust nodes again that were to be gone long ago and are there."""
+        """Trust nodes again that exist long after their announced departure."""
         self.leaving = {
             node: goes_at
             for node, goes_at in self.leaving.items()
@@ -47,13 +47,13 @@ class LostNodes:
         }
 
     def is_going(self, node: str) -> bool:
-        """Return whether what dies on a node dies of the node."""
+        """Return whether deaths on a node are attributed to the node."""
         return node in self.gone or node in self.leaving
 
     def find_sure_at(self, node: str, now: float, seconds: float) -> float:
-        """Return when it is certain that a worker that died did not die of its node.
+        """Return the time from which a lost node is ruled out as the cause of a worker's death.
 
         Args:
-            seconds: by then a node's death is known.
+            seconds: time after which a node's death is known.
         """
         return now if node in ("", self.here) else now + seconds

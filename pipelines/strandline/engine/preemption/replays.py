@@ -1,6 +1,6 @@
-"""Sources that begin anew, since data of theirs was lost: from the root, and not for ever. Pure.
+"""Sources that restart from the root because their data was lost, up to a limit. Pure.
 
-It must not know why data is lost, nor what works on what is queued.
+The module must not depend on the reason of a loss, or on the code that processes the queued work.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.flow.flow import Flow
 from strandline.plan.receipt import Event, Receipt
 
-REPLAYS_PER_SOURCE = 3  # while no node is lost
+REPLAYS_PER_SOURCE = 3  # reset when a node is lost
 
 
 class Replays:
-    """Sources that wait to begin anew."""
+    """Sources waiting for a restart."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
@@ -27,15 +27,15 @@ class Replays:
         return bool(self._roots)
 
     def begin(self, slots: Collection[Slot]) -> tuple[list[Event], list[Slot]]:
-        """Take back what was done for the sources of slots, one of each.
+        """Undo the work for the sources of the slots; each source has one slot here.
 
         Returns:
-            What the ledger is told, and the slots of sources that have begun anew too often.
+            The events for the ledger, and the slots of sources that have restarted too often.
         """
-        # Data that is lost while all nodes are there would have it begin for ever.
+        # If data is lost without the loss of a node, the source might otherwise restart forever.
         spent = [slot for slot in slots if self._counts[slot.source] >= REPLAYS_PER_SOURCE]
         over = {slot.source for slot in spent}
-        # Tasks that the pass before had handed on are gone with their children: all are made again.
+        # Tasks handed on by the previous pass are gone with their children, and are all made again.
         roots = {
             slot.source: (slot.root or slot)._replace(handed=0)
             for slot in slots
@@ -44,22 +44,22 @@ class Replays:
         self._counts.update(roots.keys())
         self._roots |= roots
         if roots:
-            # Tasks of the pass before would be worked on beside those of the new one.
+            # Otherwise tasks of the previous pass would run beside tasks of the new pass.
             self._flow.withdraw(roots.keys())
         return [
             Event(source, (root.token,), (root.token,)) for source, root in roots.items()
         ], spent
 
     def forgive(self) -> None:
-        """Count no replay from before: a node was lost with data, which is no source's fault."""
+        """Reset the counts: a node was lost together with data, which is no source's fault."""
         self._counts.clear()
 
     def keep_current(self, batch: Iterable[Slot]) -> list[Slot]:
-        """Return those of a batch from sources that do not wait to begin anew."""
+        """Return the slots of a batch whose sources are not waiting for a restart."""
         return [slot for slot in batch if slot.source not in self._roots]
 
     def filter(self, receipt: Receipt) -> Receipt:
-        """Return a receipt without the sources that wait to begin anew."""
+        """Return a receipt without the sources waiting for a restart."""
         gone = self._roots.keys()
         return receipt._replace(
             events=tuple(event for event in receipt.events if event.source not in gone),
@@ -70,11 +70,11 @@ class Replays:
         )
 
     def release(self, busy: Collection[bytes]) -> None:
-        """Queue the roots of which nothing is with workers any more.
+        """Queue the roots of restarting sources that no worker has any more.
 
         Args:
             busy: sources that are with workers.
         """
-        # An answer to a task of the pass before would be taken for one of the new pass.
+        # A late result of the previous pass would be mistaken for a result of the new pass.
         for source in [root for root in self._roots if root not in busy]:
             self._flow.enter([self._roots.pop(source)])

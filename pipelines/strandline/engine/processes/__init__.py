@@ -1,1 +1,1 @@
-"""The engine of one machine: workers that are forked, and no cluster beside them."""
+"""The engine for one machine: forked workers, without a cluster."""

@@ -1,4 +1,4 @@
-"""What a worker may ask for that is not to be had without Ray. Pure, and quick to load."""
+"""Resource requests of workers that only Ray can serve. Pure, and quick to load."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Mapping
 def find_beyond(
     cpu: float, gpu: float, memory: object, custom: Mapping[str, float], environment: object
 ) -> list[str]:
-    """Return in words what a worker asks for and can't have here; empty where it is all there.
+    """Return the names of requests that this engine can't serve; empty if there are none.
 
     Args:
-        memory: that it reserves; None or 0: none.
-        custom: resources of a kind of the user's own.
-        environment: of Ray's, for itself; empty: none.
+        cpu: cores that a worker requests.
+        gpu: GPUs that a worker requests.
+        memory: bytes that a worker reserves; None or 0 if it reserves none.
+        custom: custom resources.
+        environment: the worker's Ray runtime environment; empty if there is none.
     """
     asked = {
         "GPU": gpu,

@@ -1,6 +1,7 @@
-"""The engine of one machine: the same flow as on Ray, with workers that are forked here.
+"""The engine for one machine: the same flow as on Ray, with forked workers.
 
-Ray keeps what needs more than a core: nodes, GPUs, memory that is reserved, environments.
+Ray remains necessary for GPUs, reserved memory, environments, more than one core per worker, and
+more than one node.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ class ProcessEngine:
     """The engine with forked workers.
 
     Attributes:
-        outputs: where the sinks write.
-        workers: of each chain at most; None: as many as this process may use cores.
-        dumps: pickles stages and what they hand on, so that another process can read it.
-        session: the ledger, which this process opens; None: nothing is tracked.
+        outputs: location of the sinks' outputs.
+        workers: maximum workers of each chain; None means as many as this process may use cores.
+        dumps: pickles stages and their data for another process.
+        session: the ledger session of this process; None tracks nothing.
     """
 
     outputs: OutputLocation
@@ -81,7 +82,7 @@ class ProcessEngine:
     def start_pools(
         self, plan: PipelinePlan, chains: Sequence[Chain], control: Control
     ) -> ForkedPools:
-        """Return the pools of a run, which have no workers yet."""
+        """Create the pools of a run, without workers."""
         site = WorkerSite(
             f"{plan.namespace}.{plan.name}", f"{self.outputs.writer}-{uuid4().hex[:12]}"
         )
@@ -93,7 +94,7 @@ class ProcessEngine:
 
 
 def list_refused(plan: PipelinePlan) -> Iterator[Problem]:
-    """Yield what a plan asks for that is not to be had without Ray."""
+    """Yield a problem for each request of a plan that only Ray can serve."""
     last = len(plan.stages) - 1
     for index, stage in enumerate(plan.stages):
         at = "spec.sink" if index == last else f"spec.stages[{index}]"
@@ -104,7 +105,7 @@ def list_refused(plan: PipelinePlan) -> Iterator[Problem]:
 
 
 class ForkedTransport(PooledTransport):
-    """Forked workers, whose words come over a socket each."""
+    """Forked workers, each with a socket for messages."""
 
     _pools: ForkedPools
     _losses: ForkLosses
@@ -118,7 +119,7 @@ class ForkedTransport(PooledTransport):
         """See `Transport.turn`."""
         try:
             super().turn()
-        except ForkServerLostError:  # a signal to all may have come before it could react
+        except ForkServerLostError:  # a signal sent to all processes may have arrived first
             if not self._control.must_stop():
                 raise
             self._flow.stop()
@@ -130,7 +131,7 @@ class ForkedTransport(PooledTransport):
 
     def can_write(self) -> bool:
         """See `Transport.can_write`."""
-        return len(self._flow.queues[-1]) > 0 and not self._is_lost  # a worker is started for it
+        return len(self._flow.queues[-1]) > 0 and not self._is_lost  # a worker would be started
 
     def _collect(self, limit: float) -> None:
         for word in self._pools.listen(limit):
@@ -164,7 +165,7 @@ class ForkedTransport(PooledTransport):
             self._complete(call, receipt, packed)
 
     def _take_split(self, worker: Worker, content: Plain, size: int) -> None:
-        """Take what a call has done without the task that takes long, and queue the rest of it."""
+        """Accept the finished part of a split call, and queue the rest again."""
         number, packed, answer, *tokens = content
         call, receipt, back = self._pools.take_split((worker, number), answer, size, *tokens)
         self._complete(call, receipt, packed)

@@ -1,6 +1,6 @@
-"""A driver's hold on the process that forks its workers: asks for them, hears how they ended.
+"""The driver's side of the fork server: requests workers, and learns how they ended.
 
-It must not know what a worker is told, nor what its end means.
+Messages to a worker are opaque here, and the caller decides about the consequences of its end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _END_SECONDS = 10.0
 
 
 class ForkServerLostError(StrandlineError):
-    """The process that starts workers died under the run; what was committed is kept."""
+    """The process that starts workers died during the run; committed work is kept."""
 
     cause = Cause.KILLED
 
@@ -37,15 +37,15 @@ class ForkServerLostError(StrandlineError):
 class Fork:
     """A worker's process.
 
-    What it is sent goes by a thread: a worker whose stage keeps the interpreter reads nothing, and
-    the driver must not wait for it. Nor does the driver wait for a worker that was stopped while it
-    wrote.
+    A thread sends the messages, because the driver must not wait for a worker that reads nothing
+    while its stage holds the interpreter. Reads do not block either: a worker may be stopped in the
+    middle of a message.
 
     Attributes:
-        line: leads to it.
-        page: that it shares with this process.
-        pid: None until it is known.
-        exit_code: how it ended, a signal below zero; None: it has not, as far as is known.
+        line: socket to the worker.
+        page: memory page shared with this process.
+        pid: process id; None until known.
+        exit_code: exit code, or a negative signal number; None if no end was reported.
     """
 
     def __init__(self, line: socket.socket, page: WorkerPage) -> None:
@@ -58,22 +58,22 @@ class Fork:
         threading.Thread(target=self._send_all, name="sender", daemon=True).start()
 
     def send(self, content: Any) -> None:  # noqa: ANN401 - plain lists and bytes
-        """Send a message, when the ones before it are sent."""
+        """Send a message after all previous messages."""
         self._waiting.put(content)
 
     def read(self) -> Message | None:
-        """Return its next message; None: the whole message has not arrived.
+        """Return the next message, or None if the whole message has not arrived.
 
         Raises:
-            EOFError, OSError: no message comes any more.
+            EOFError, OSError: if no further message can arrive.
         """
         message = self._reader.read(socket.MSG_DONTWAIT)
         if message is None and self.exit_code is not None:
-            raise EOFError  # a child of it may keep the other side open
+            raise EOFError  # its children may keep the other side open
         return message
 
     def kill(self) -> None:
-        """End it at once; where its number is not known yet, by the end of its connection."""
+        """End the worker at once. Without a process id, closing the connection ends it."""
         with suppress(OSError):
             self.line.shutdown(socket.SHUT_RDWR)
         if self.pid is not None and self.exit_code is None:
@@ -84,12 +84,12 @@ class Fork:
     def _send_all(self) -> None:
         with self.line:
             while (content := self._waiting.get()) is not None:
-                with suppress(OSError):  # a worker that has died is heard of elsewhere
+                with suppress(OSError):  # a dead worker is detected elsewhere
                     send(self.line, content)
 
 
 class ForkServer:
-    """The process, from its start to its end."""
+    """The process that forks workers, from its start to its end."""
 
     def __init__(self, terms: WorkerTerms) -> None:
         self._program = take_program()
@@ -98,18 +98,18 @@ class ForkServer:
         self._forks: dict[int, Fork] = {}
         self._words = bytearray()
         with suppress(OSError):  # the program has died, which the next read shows
-            send(self._control, sys.path)  # where stages are, which a driver may learn late
+            send(self._control, sys.path)  # the path of stages, which a driver may learn late
             send(self._control, terms)
 
     def fileno(self) -> int:
-        """Return the descriptor that can be read when there is news."""
+        """Return the descriptor that becomes readable when there is news."""
         return self._control.fileno()
 
     def fork(self, chain: int) -> Fork:
-        """Return a new worker of a chain, by its number; it is not waited for.
+        """Request a new worker of a chain, by the number of the chain, without waiting for it.
 
         Raises:
-            ForkServerLostError: the process has died.
+            ForkServerLostError: if the process has died.
         """
         page = WorkerPage.make()
         keep_own(page.handle)
@@ -125,15 +125,15 @@ class ForkServer:
         return fork
 
     def read_words(self) -> None:
-        """Hear which processes have begun and which have ended, as far as there is news.
+        """Read which workers have begun and which have ended, as far as there is news.
 
         Raises:
-            ForkServerLostError: the process has died.
+            ForkServerLostError: if the process has died.
         """
         try:
             part = self._control.recv(65536, socket.MSG_DONTWAIT)
         except BlockingIOError:
-            return  # what was there was read while the end of a worker was waited for
+            return  # a wait for the end of a worker has read the news
         if not part:
             raise _explain_loss()
         self._words += part
@@ -143,7 +143,7 @@ class ForkServer:
         del self._words[:whole]
 
     def await_end(self, fork: Fork) -> int | None:
-        """Return how a worker has ended that can't be reached; None: that is not known."""
+        """Return how an unreachable worker ended, or None if unknown."""
         while fork.exit_code is None:
             ready, _, _ = select.select([self._control], [], [], _END_SECONDS)
             if not ready:
@@ -157,7 +157,7 @@ class ForkServer:
 
     def _note(self, pid: int, code: int) -> None:
         if code == BEGUN:
-            fork = self._begun.popleft()  # in the order in which they were asked for
+            fork = self._begun.popleft()  # in the order of the requests
             fork.pid = fork.page.process = pid
             self._forks[pid] = fork
         else:
@@ -169,7 +169,7 @@ def _explain_loss() -> ForkServerLostError:
 
 
 def explain_end(code: int | None) -> str:
-    """Return in words what a worker's process has died of."""
+    """Explain in words what a worker's process died of."""
     if code is None:
         return "its process can't be reached"
     if code >= 0:

@@ -1,7 +1,8 @@
-"""The process that forks workers, as it is started: also before a driver knows what they will do.
+"""Starts the process that forks workers, possibly before the driver has planned their work.
 
-What it loads takes as long as all that a driver does before its work, so a driver that will want
-one starts it first of all. This room must load nothing, and must not know what a worker is told.
+The process needs as long to load its modules as the driver for all other preparations, so a driver
+that may fork starts it first. For the same reason this module loads nothing expensive. Messages to
+a worker are opaque here.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from contextvars import ContextVar
 
 from strandline.storage.outputs.disk.own_handles import keep_own
 
-# Modules are looked for where this process looks for them, whatever has changed that. Loading takes
-# seconds on a busy machine; until it is over, a signal of the kernel ends an unwanted program.
+# Search for modules in the paths of this process, even if a program changed them. Loading takes
+# seconds on a busy machine; meanwhile a signal from the kernel ends an unwanted program.
 _PROGRAM = """
 import fcntl, json, os, signal, socket, sys
 control = socket.socket(fileno=os.dup(int(sys.argv[1])))
@@ -45,11 +46,11 @@ _END_SECONDS = 10.0
 
 
 class ForkProgram:
-    """A process that waits to be told what it is to fork, and ends with this one.
+    """A process that waits for instructions to fork workers, and ends with this process.
 
     Attributes:
-        control: leads to it.
-        process: of it.
+        control: socket to the process.
+        process: the process itself.
     """
 
     def __init__(self) -> None:
@@ -62,18 +63,18 @@ class ForkProgram:
                 [sys.executable, "-c", _PROGRAM, *words],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # a terminal's interrupt is the driver's
+                start_new_session=True,  # only the driver handles a terminal's interrupt
             )
 
     def is_as_new(self) -> bool:
-        """Return whether one that is started now would be the same."""
-        # A user's code may set variables as it is loaded, which workers are to have.
+        """Return whether a program started now would be the same."""
+        # The user's code may set variables while loading, and workers must get these variables.
         return self.process.poll() is None and self._environment == dict(os.environ)
 
     def end(self) -> None:
-        """End it, and all workers with it."""
+        """End the process, and all workers with it."""
         with suppress(OSError):  # the program has died
-            self.control.shutdown(socket.SHUT_RDWR)  # a child of this one may keep it open
+            self.control.shutdown(socket.SHUT_RDWR)  # a child of this process may keep it open
         self.control.close()
         try:
             self.process.wait(_END_SECONDS)
@@ -86,13 +87,13 @@ _AHEAD: ContextVar[ForkProgram | None] = ContextVar("ahead", default=None)
 
 
 def start_ahead() -> None:
-    """Start what the next run takes, if it forks."""
+    """Start the program for the next run, in case the run forks."""
     _end_ahead()
     _AHEAD.set(ForkProgram())
 
 
 def take_program() -> ForkProgram:
-    """Return the one that was started ahead, or a new one."""
+    """Return the program that was started ahead, or a new one."""
     ahead = _AHEAD.get()
     if ahead is not None and ahead.is_as_new():
         _AHEAD.set(None)
@@ -103,7 +104,7 @@ def take_program() -> ForkProgram:
 
 @contextmanager
 def ending_ahead() -> Iterator[None]:
-    """End what was started ahead and not taken, after the block."""
+    """End an unused program that was started ahead, after the block."""
     try:
         yield
     finally:

@@ -1,8 +1,8 @@
-"""A program that has loaded what stages need, and forks workers that need not load it again.
+"""A program that loads the stages' modules once, and forks workers that have them loaded.
 
-No thread runs in it and nothing of the driver's is open, so that a fork is safe. It ends with its
-driver, and with it all workers and what their stages have started. It must not know what a worker
-is asked.
+The program runs no thread and holds no resource of the driver, so forks are safe. It ends with its
+driver, and ends all workers and the processes that their stages started. Messages to a worker are
+opaque here.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from strandline.engine.worker.worker_page import WorkerPage
 from strandline.plan.errors import StrandlineError
 from strandline.storage.outputs.disk.own_handles import keep_own
 
-# A process, and how it ended: its exit code, or the number of a signal below zero.
+# A process, and how it ended: its exit code, or a negative signal number.
 WORD = struct.Struct("!ii")
-BEGUN = 1 << 16  # in the place of an exit code: it was forked
+BEGUN = 1 << 16  # instead of an exit code: the process was forked
 LOOK_SECONDS = 5.0
 
 
 def main(control: int, parent: int) -> None:
-    """Serve a driver to its end.
+    """Serve a driver until its end.
 
     Args:
-        control: the descriptor of a socket, on which come where modules are and the terms, then one
-            byte for each worker, the number of its chain, with the descriptors of its own socket
-            and of its page.
-        parent: the driver's process.
+        control: the descriptor of a socket. The driver first sends the module search path and the
+            terms. For each worker, the driver then sends one byte, the number of the chain, with
+            the descriptors of the worker's socket and page.
+        parent: id of the driver's process.
     """
     termination = WorkerTermination()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's interrupt is the driver's
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the driver handles a terminal's interrupt
     signal.signal(signal.SIGTERM, termination.note)
     adopt_orphans()
     with suppress(OSError):  # the driver may have none
-        os.dup2(2, 1)  # stages print, and standard output is for what the command has to say
-    pa.array([])  # Arrow looks for pandas with its first array, which takes as long as all else
+        os.dup2(2, 1)  # stages may print, but standard output is reserved for the command
+    pa.array([])  # Arrow imports pandas with its first array, which is slow
     with socket.socket(fileno=keep_own(control)) as driver, suppress(OSError, EOFError):
         sys.path[:] = receive(driver).content
         terms: WorkerTerms = receive(driver).content
@@ -63,13 +63,13 @@ def main(control: int, parent: int) -> None:
 
 
 def _watch_end(parent: int) -> list[int]:
-    """Return a descriptor that can be read once the driver is dead.
+    """Return a descriptor that becomes readable once the driver is dead.
 
-    The driver's socket does not show that while a child of the driver has a copy of it. The list is
-    empty on a kernel without such descriptors.
+    The driver's socket does not show its death while a child of the driver has a copy of the
+    socket. The list is empty on a kernel without such descriptors.
 
     Raises:
-        EOFError: the driver is dead.
+        EOFError: if the driver is dead.
     """
     end = []
     with suppress(OSError):
@@ -93,14 +93,15 @@ class _Forker:
         self._end = end
         self._loaded = [_load(chain) for chain in terms.chains]
         self._children: set[int] = set()
-        self._daemons: set[int] = set()  # left by workers that may still use them
+        self._daemons: set[int] = set()  # left by workers, and possibly still in use
         self._pid = os.getpid()
-        # Written to by the interpreter as a child ends, so that one wait is for both.
+        # The interpreter writes to this socket when a child ends, so that a single wait covers
+        # both.
         self._endings, self._bell = socket.socketpair()
         self._bell.settimeout(0)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
-        # A search for garbage would copy all that is loaded by now into each worker.
+        # Garbage collection in a worker would otherwise copy all loaded memory.
         gc.collect()
         gc.freeze()
 
@@ -119,11 +120,11 @@ class _Forker:
                 if self._driver in ready and not self._take():
                     return
         finally:
-            signal.set_wakeup_fd(-1)  # a child may end when its other side is closed already
+            signal.set_wakeup_fd(-1)  # a child may still end after the socket is closed
             end_children(list_children)
 
     def _take(self) -> bool:
-        """Fork the worker that is asked for; False where the driver has gone."""
+        """Fork the requested worker. Return False if the driver has gone."""
         word, descriptors, _, _ = socket.recv_fds(self._driver, 1, 2)
         if not word:
             return False
@@ -148,7 +149,7 @@ class _Forker:
                     self._driver.sendall(WORD.pack(child, os.waitstatus_to_exitcode(status)))
 
     def _find_left(self, worker: int) -> set[int]:
-        """Return what a dead worker has left: all of its session, and its children in others."""
+        """Return the leftovers of a dead worker: its session, and orphans that are not daemons."""
         orphans = self._find_orphans()
         return {
             child
@@ -157,14 +158,14 @@ class _Forker:
         }
 
     def _find_daemons(self) -> set[int]:
-        """Return processes that have left their session and their parent while that lives.
+        """Return daemons: orphans that left the session of a worker while the worker was alive.
 
-        They may be for all workers of this machine, so they end with the run.
+        Daemons may serve all workers of this machine, so they end with the run.
         """
         return set(self._find_orphans())
 
     def _find_orphans(self) -> dict[int, int]:
-        """Return the sessions of children that are no workers, nor in the session of one."""
+        """Return the sessions of children that are neither workers nor in a worker's session."""
         return {
             child: session
             for child, session in list_children().items()
@@ -172,11 +173,11 @@ class _Forker:
         }
 
     def _become_worker(self, chain: int, descriptor: int, page: int) -> None:
-        """Work to the end of this process; never returns, or it would serve the driver too."""
+        """Run as a worker until the process ends. Never return: the caller serves the driver."""
         code = 1
         try:
             end_with_parent(self._pid)
-            os.setsid()  # the session shows what its stages have started
+            os.setsid()  # the session identifies processes started by stages
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._termination.handle_in_worker()
@@ -202,13 +203,13 @@ class _Forker:
 
 
 def _renew_randomness() -> None:
-    """Draw a new state of NumPy's global generator, which a fork shares; Python does so itself."""
+    """Reseed NumPy's global generator, whose state a fork copies. Python reseeds its own."""
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
 
 
 def _load(chain: Any) -> Any:  # noqa: ANN401 - see below
-    """Return the stages of a chain, or why they can't be loaded, for its workers to say."""
+    """Load the stages of a chain, or return the error for its workers to report."""
     try:
         return load_chain(chain)
     except StrandlineError as error:

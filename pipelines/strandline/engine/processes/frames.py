@@ -1,8 +1,8 @@
-"""Messages between a driver and its forked workers: pickled, with what is large beside it.
+"""Messages between a driver and its forked workers: pickled, with large parts sent separately.
 
 Large parts are sent as they lie in memory, and arrive read-only, as from any other process. A
 reader takes what has arrived, so that a driver need not wait for the rest of a message from a
-worker that was stopped or killed. It must not know what a message says.
+worker that was stopped or killed. The module must not depend on the meaning of a message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CHUNK = 1 << 20
 
 
 class Message(NamedTuple):
-    """One that has come: what it says, and its bytes on the way."""
+    """A received message: its content, and its size in bytes on the way."""
 
     content: Any
     size: int
@@ -29,7 +29,7 @@ def send(line: socket.socket, content: Any) -> None:  # noqa: ANN401 - plain lis
     """Send a message.
 
     Raises:
-        OSError: the other side has gone.
+        OSError: if the other side has gone.
     """
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(content, protocol=5, buffer_callback=buffers.append)
@@ -44,7 +44,7 @@ def receive(line: socket.socket) -> Message:
     """Wait for the next message on a socket that has no `MessageReader`.
 
     Raises:
-        EOFError, OSError: the other side has gone.
+        EOFError, OSError: if the other side has gone.
     """
     message = MessageReader(line).read()
     assert message is not None  # a blocking read waits for a whole message
@@ -52,7 +52,7 @@ def receive(line: socket.socket) -> Message:
 
 
 class MessageReader:
-    """Reads messages from a socket, as far as they have arrived."""
+    """Reads messages from a socket, with or without blocking."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
@@ -63,11 +63,11 @@ class MessageReader:
         """Return the next message.
 
         Args:
-            flags: of `socket.recv`. With `MSG_DONTWAIT` the result is None until the whole message
-                has arrived.
+            flags: flags of `socket.recv`. With `MSG_DONTWAIT`, the result is None until the whole
+                message has arrived.
 
         Raises:
-            EOFError, OSError: the other side has gone.
+            EOFError, OSError: if the other side has gone.
         """
         self._flags = flags
         try:

@@ -1,6 +1,6 @@
 """The death of a forked worker: finds the tasks that may be to blame.
 
-The module must not know how workers start or receive calls.
+The module must not depend on the way workers start or receive calls.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from strandline_api.outcome.causes import Cause
 
 
 class ForkLosses(WorkerLosses):
-    """Takes dead workers out; the next ones are started as work waits for them."""
+    """Removes dead workers; replacements start when work waits for them."""
 
     def take_out(self, worker: Worker, why: str, cause: Cause) -> None:
-        """Take a lost worker out and queue its work again.
+        """Remove a lost worker and requeue its work.
 
         Args:
-            why: what it was lost to, in words.
-            cause: of that.
+            why: the reason of the loss, in words.
+            cause: the cause of the loss.
 
         Raises:
-            PoolBrokenError: it was one too many.
+            PoolBrokenError: if the pool has lost too many workers in a row.
         """
         if cause is Cause.KILLED and self._control.take_memory_kills():
             cause = Cause.OOM_KILLED
@@ -42,9 +42,9 @@ class ForkLosses(WorkerLosses):
             return Fate(why, cause, 0, set())
         suspects = set(current.sources)
         is_memory = cause is Cause.OOM_KILLED
-        # Any worker may be the one that grew: the kernel takes the largest process.
+        # Any worker may be the one that grew: the kernel kills the largest process.
         exposed = len(self._pools.list_sources() if is_memory else suspects)
-        # Calls are answered in their order, so the others have nothing to do with it.
+        # Calls are processed in order, so later calls can't be to blame.
         others = frozenset(call.number for call in worker.calls.values() if call is not current)
         is_sure = exposed == 1 or not is_memory
         return Fate(why, cause, exposed, suspects if is_sure else set(), others)

@@ -1,6 +1,6 @@
-"""The forked workers of every chain, and the calls that are with them.
+"""The forked workers of every chain, and their calls.
 
-What a lost worker means for the run is the driver's to say. It must not know queues.
+The driver decides what a lost worker means for the run. The module must not depend on queues.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from strandline.storage.volume.inflight import InFlightTable
 
 
 class Word(NamedTuple):
-    """What a worker has said.
+    """A message from a worker.
 
     Attributes:
-        kind: one of the worker's; None: it has died.
-        content: what belongs to it.
-        size: bytes of it on the way.
+        kind: kind of the message; None if the worker has died.
+        content: content of the message.
+        size: bytes of the message on the way.
     """
 
     worker: Worker
@@ -48,8 +48,8 @@ class ForkedPools(PooledCalls):
 
     Args:
         server: starts workers.
-        terms: of all workers.
-        most: workers of a chain.
+        terms: instructions for all workers.
+        most: maximum workers of a chain.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ForkedPools(PooledCalls):
         self._server = server
 
     def start_wanted(self, stage: int, waiting: int) -> None:
-        """Start a worker for each call that would wait else, as far as there may be more."""
+        """Start a worker for each call that would otherwise wait, within the limits."""
         pool = self[stage]
         most = max(self._most, pool.plan.min_workers)
         bound = min(most, pool.plan.max_workers or most)
@@ -86,19 +86,19 @@ class ForkedPools(PooledCalls):
     def bound_calls(self, stage: int, waiting: int, link: int = 0, *, is_all: bool = False) -> int:
         """See `SizedPools.bound_calls`."""
         seconds = self[stage].costs[link].seconds
-        # A second call would wait behind a long one while another worker is idle.
+        # A second call would wait behind a slow call while another worker is idle.
         if seconds is None or seconds > CALL_SECONDS:
             return 1
         return super().bound_calls(stage, waiting, link, is_all=is_all)
 
     def listen(self, limit: float) -> Iterator[Word]:
-        """Yield what workers say, waiting for the first word.
+        """Yield messages from workers, waiting for the first message.
 
         Args:
-            limit: seconds to wait.
+            limit: maximum seconds to wait.
 
         Raises:
-            ForkServerLostError: there can be no more workers.
+            ForkServerLostError: if no more workers can be started.
         """
         until, has_words = self._now() + limit, False
         while not has_words:
@@ -110,7 +110,7 @@ class ForkedPools(PooledCalls):
                 return
 
     def _read_ready(self, limit: float) -> Iterator[Word]:
-        """Yield words that are whole; of a large one a part may be there."""
+        """Yield complete messages; only a part of a large message may have arrived."""
         workers = {worker.actor.line: worker for worker in self.list_workers()}
         lines: list[Any] = [*workers, self._server]
         ready: set[Any] = set(wait(lines, limit))
@@ -124,7 +124,7 @@ class ForkedPools(PooledCalls):
                     yield word
 
     def await_end(self, worker: Worker) -> int | None:
-        """Return how a worker has ended that has died; see `ForkServer.await_end`."""
+        """Return how a dead worker ended; see `ForkServer.await_end`."""
         return self._server.await_end(worker.actor)
 
     def stop(self) -> None:
@@ -175,11 +175,11 @@ def write_terms(
     node: str,
     dumps: Callable[..., bytes],
 ) -> WorkerTerms:
-    """Return what workers of these chains are told.
+    """Assemble the instructions for the workers of these chains.
 
     Args:
         node: the id of this machine.
-        dumps: pickles the stages, and what they hand on.
+        dumps: pickles the stages and their data.
     """
     packed = [[PackedStage(stage.name, dumps(stage)) for stage in chain.stages] for chain in chains]
     joins = [

@@ -1,8 +1,9 @@
 """SIGTERM to the processes that a driver forks: a request to stop, or the end of one worker.
 
-Service managers and batch systems send SIGTERM to each process of a run. That is one request to
-stop, and the driver's to answer, so workers go on until the driver ends them. A SIGTERM to a worker
-alone ends that worker, as its sender expects. This room must not know what a worker does.
+Service managers and batch systems send SIGTERM to each process of a run. The signal then is a
+request to stop that the driver handles, so workers continue until the driver ends them. A SIGTERM
+to a worker alone ends that worker, as its sender expects. The module must not depend on the work of
+a worker.
 """
 
 from __future__ import annotations
@@ -13,26 +14,26 @@ import signal
 import threading
 from types import FrameType
 
-_WAIT_SECONDS = 0.5  # the others have received it by then
+_WAIT_SECONDS = 0.5  # by then, the other processes have received it too
 
 
 class WorkerTermination:
-    """Is shared by the process that forks workers and by its workers."""
+    """State shared by the process that forks workers and by its workers."""
 
     def __init__(self) -> None:
         self._shared = mmap.mmap(-1, 1)
         self._is_alone = self._is_here = False
 
     def is_received(self) -> bool:
-        """Return whether this worker has received it, or the process that has forked the worker."""
+        """Return whether this worker or its fork server has received the signal."""
         return self._is_here or bool(self._shared[0])
 
     def note(self, _number: int, _frame: FrameType | None) -> None:
-        """Note that the process that forks workers has received it."""
+        """Record that the fork server has received the signal."""
         self._shared[0] = 1
 
     def handle_in_worker(self) -> None:
-        """Handle it in a worker; its own children end at once, as programs do."""
+        """Install the handler in a worker. Children of the worker keep the default action."""
         signal.signal(signal.SIGTERM, self._receive)
         os.register_at_fork(after_in_child=self._restore)
 
@@ -48,7 +49,7 @@ class WorkerTermination:
     def _judge(self, number: int) -> None:
         if not self._shared[0]:
             self._is_alone = True
-            main = threading.main_thread().ident  # only that thread may change what a signal does
+            main = threading.main_thread().ident  # only the main thread may change signal handlers
             assert main is not None  # a main thread runs
             signal.pthread_kill(main, number)
 

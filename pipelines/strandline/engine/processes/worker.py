@@ -1,7 +1,8 @@
-"""One forked worker of one chain of stages: it sets them up, and answers calls in their order.
+"""A forked worker of one chain of stages: sets up the stages, and processes calls in order.
 
-Calls are read ahead on a thread of its own, so that a driver never waits with a large one while
-this process waits with an answer. It must not know queues, other workers, or what forked it.
+A separate thread reads calls ahead, so that a driver that sends a large call and a worker that
+sends a large result never wait for each other. The module must not depend on queues, other workers,
+or the process that forked it.
 """
 
 from __future__ import annotations
@@ -34,19 +35,21 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Receipt, StageCounts
 from strandline.storage.outputs.ports import OutputLocation
 
-# Kinds of words of a worker: ready for calls, a part of an answer, an error that ends it, a call
-# that was returned, what a call at work has done without the task that takes long.
+# Kinds of messages from a worker: ready for calls, a part of a result, a fatal error, a returned
+# call, and the finished part of a split call.
 READY, ANSWER, ERROR, RETURNED, SPLIT = 0, 1, 2, 3, 4
 
 
 class WorkerTerms(NamedTuple):
-    """What all workers of a run are told.
+    """Instructions for all workers of a run.
 
     Attributes:
-        chains: the stages of each.
-        joins_below: for each chain, whether a stage behind it joins groups.
+        chains: the stages of each chain.
+        joins_below: for each chain, whether a later stage joins groups.
+        outputs: location of the sinks' outputs.
+        site: the pipeline and attempt of the workers.
         node: the id of this machine.
-        dumps: pickles what stages hand on.
+        dumps: pickles the data between stages.
     """
 
     chains: Sequence[Sequence[PackedStage]]
@@ -58,10 +61,10 @@ class WorkerTerms(NamedTuple):
 
 
 class CallRequest(NamedTuple):
-    """A call: its number, where in the chain it begins and ends, and its packed tasks.
+    """A call: its number, the stages at which it begins and ends, and its packed tasks.
 
     Attributes:
-        handed: slots that tasks have handed on before, by token, where they have.
+        handed: by token, the number of slots that tasks have already handed on; zeros are omitted.
     """
 
     number: int
@@ -71,39 +74,40 @@ class CallRequest(NamedTuple):
 
 
 class Proceed(NamedTuple):
-    """A wish for the next part of an answer.
+    """A request for the next part of a result.
 
     Attributes:
-        left: the token of the task that it goes on with, where no more of it is wanted.
+        left: the token of the current task if its output is no longer wanted; otherwise None.
     """
 
     left: bytes | None
 
 
 class GiveBack(NamedTuple):
-    """A request to return the call of a number, unless it is begun."""
+    """A request to return the call with a number, unless it has begun."""
 
     number: int
 
 
 class Split(NamedTuple):
-    """A request to hand over all of a call at work that the task at work does not need."""
+    """A request to return everything in a running call that its current task does not need."""
 
     number: int
 
 
 class LeaveWork(NamedTuple):
-    """A request to leave the call at work and those that wait, where a stage can do that."""
+    """A request to abandon the running call and waiting calls, if a stage supports that."""
 
 
 def load_chain(stages: Sequence[PackedStage]) -> list[StagePlan]:
-    """Return the stages of a chain, whose modules are loaded with them.
+    """Load the stages of a chain with their modules.
 
     Raises:
-        StageSetupError: one can't be imported here.
+        StageSetupError: if a stage can't be imported here.
     """
     plans = [load_stage(stage, pickle.loads) for stage in stages]
-    # Only what the first one yields travels on by itself: a replay begins with its tasks.
+    # Only the first stage may stream its output, because a replay begins with the first stage's
+    # tasks.
     return [plans[0], *(replace(plan, streams=False) for plan in plans[1:])]
 
 
@@ -115,12 +119,14 @@ def work(
     is_stopping: Callable[[], bool],
     page: WorkerPage,
 ) -> None:
-    """Answer calls until the driver has gone, or a stage can't go on.
+    """Process calls until the driver has gone, or a stage can't continue.
 
     Args:
+        line: socket to the driver.
+        chain: number of the chain.
         load: returns the stages of the chain.
         is_stopping: see `FailureDoubt`.
-        page: that it shares with the driver.
+        page: the page shared with the driver.
     """
     page.offer_stacks()
     joins_below, dumps = terms.joins_below[chain], terms.dumps
@@ -163,10 +169,10 @@ def _answer(worker: ChainWorker, requests: _Requests, doubt: FailureDoubt) -> No
 
 @contextmanager
 def _splitting(worker: ChainWorker, doubt: FailureDoubt, number: int) -> Iterator[Plain | None]:
-    """Provide the finished part of a call without its unit at work; None: nothing to part.
+    """Provide the finished part of a call without its current unit, or None if it can't be split.
 
-    Later parts of the call follow after the block. It ends with the tokens of tasks that the call
-    goes on with, and of tasks that were returned.
+    Later parts of the call follow after the block. The part ends with the tokens of the tasks that
+    the call keeps, and of the tasks that were returned.
     """
     if number != worker.number:
         yield None
@@ -189,7 +195,7 @@ class _Requests:
 
     Args:
         splitting: see `_splitting`.
-        leave: has stages leave their work.
+        leave: makes stages abandon their work.
     """
 
     def __init__(
@@ -208,13 +214,13 @@ class _Requests:
         threading.Thread(target=self._read, name="calls", daemon=True).start()
 
     def take(self) -> CallRequest:
-        """Return the next call, waiting for it."""
+        """Wait for the next call and return it."""
         with self._change:
             self._change.wait_for(lambda: self._calls)
             return self._calls.popleft()
 
     def send(self, kind: int, content: Any) -> None:  # noqa: ANN401 - plain lists and bytes
-        """Send a word to the driver, from whatever thread."""
+        """Send a message to the driver, from any thread."""
         with self._turn:
             send(self._line, (kind, content))
 
@@ -223,10 +229,10 @@ class _Requests:
             while True:
                 self._enter(receive(self._line).content)
         except (EOFError, OSError):
-            os._exit(0)  # no driver is there that would take what a stage still makes
+            os._exit(0)  # no driver is left to receive results
         finally:
             traceback.print_exc()
-            os._exit(1)  # or the driver would wait for a worker that reads nothing
+            os._exit(1)  # or the driver would wait for a worker that no longer reads
 
     def _enter(self, content: Any) -> None:  # noqa: ANN401 - any request
         if isinstance(content, Proceed):
@@ -245,7 +251,7 @@ class _Requests:
                 self._change.notify()
 
     def _give_back(self, number: int) -> None:
-        """Return a call that waits; this thread does it, since a stage may keep the other one."""
+        """Return a waiting call to the driver, from this thread: a stage may block the other."""
         with self._change:
             call = next((call for call in self._calls if call.number == number), None)
             if call is not None:

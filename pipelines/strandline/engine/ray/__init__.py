@@ -1,4 +1,4 @@
-"""The engine on Ray's actors: a pool of workers a stage, and the ledger in an actor.
+"""The engine on Ray actors: one pool of workers per chain of stages, and the ledger in an actor.
 
-It must not know what makes a source finished.
+The package must not decide when a source is finished.
 """

@@ -1,6 +1,6 @@
-"""Admission with a ledger in another process: one batch is asked for at a time.
+"""Admission with a ledger in another process: at most one batch is pending at a time.
 
-The loop does not wait for the answer.
+The loop does not wait for the response.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
 
 
 class ActorAdmission(ThreadAdmission):
-    """Asks the ledger's actor which sources are released.
+    """Requests the release of sources from the ledger's actor.
 
     Attributes:
-        asked: the reference of an answer that is still to come.
+        asked: the reference of a pending response; None if no response is pending.
     """
 
     def __init__(self, listing: ListingThread, ledger: RayLedger, flow: Flow) -> None:
@@ -43,15 +43,15 @@ class ActorAdmission(ThreadAdmission):
 
     @property
     def is_promising(self) -> bool:
-        """Return whether the ledger is asked, and has released all that it was asked so far."""
+        """Return whether a response is pending and all earlier sources were released."""
         return self.asked is not None and not (self.skipped or self.quarantined)
 
     def ask(self, *, is_full: bool, limit: float = 0.0, room: int = ADMIT_BATCH) -> bool:
-        """See `ThreadAdmission.ask`; nothing is asked for before the last answer was taken."""
+        """See `ThreadAdmission.ask`; nothing is requested while a response is pending."""
         return super().ask(is_full=is_full or self.asked is not None, limit=limit, room=room)
 
     def enter(self, batch: Admitted) -> None:
-        """Ask the ledger; `take` queues what it releases."""
+        """Send a batch to the ledger; `take` queues the released sources."""
         if not self._is_tracked:
             self._release(batch, [RELEASED] * len(batch))
             return
@@ -61,7 +61,7 @@ class ActorAdmission(ThreadAdmission):
             self.asked = self._ledger.admit([listed for listed, _ in batch], passed)
 
     def take(self, verdicts: Iterable[int]) -> None:
-        """Take the answer: queue what is released."""
+        """Accept the response and queue the released sources."""
         self.asked = None
         if not self._flow.is_stopped:
             self._release(self._batch, verdicts)

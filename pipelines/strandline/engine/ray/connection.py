@@ -1,13 +1,13 @@
-"""Being connected to Ray: a local one of our own, an existing one, or the caller's.
+"""Connections to Ray: a local Ray that this process starts, an existing cluster, or the caller's.
 
-Ray tells a driver late, and without a reason, that its own node has died; so this room looks at
-the process itself where it has started it.
+Ray reports the death of a driver's own node late and without a reason. If the module has started
+the local node, it therefore watches the node's process itself.
 """
 
 from __future__ import annotations
 
-# Locks are taken when a fork begins and released when it is over. Loaded by a thread while Ray's
-# processes are forked, this lock would be released only, and Python says so with a traceback.
+# Import before Ray forks processes. This module has a lock that Python acquires before a fork and
+# releases after it. An import during a fork would only release the lock and print a traceback.
 import concurrent.futures.thread  # noqa: F401
 import logging
 import os
@@ -40,32 +40,32 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 _USAGE = "RAY_USAGE_STATS_ENABLED"
 _ANSWER_SECONDS = 2.0
-_MOST_BYTES = 107  # most of a socket's name; the kernel takes no more
-# Modules that workers import before they are asked for anything, side by side with the driver.
+_MOST_BYTES = 107  # maximum length of a socket's name in the kernel
+# Modules that workers import in advance, while the driver is preparing.
 _MODULES = "RAY_preload_python_modules"
 _HERE = __name__.rpartition(".")[0]
 _NEEDED = (f"{_HERE}.worker", f"{_HERE}.ledger_actor")
 
 
 def unwrap(error: RayTaskError) -> Exception:
-    """Return what was raised in the actor, as itself."""
+    """Return the error that was raised in the actor."""
     return error.cause if isinstance(error.cause, Exception) else error
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of what Ray says of a loss; the rest is about its logs."""
+    """Return the first line of Ray's message about a loss; the rest is about Ray's logs."""
     text = str(error).strip() or type(error).__name__
     return text.partition("\n")[0]
 
 
 class ClusterRefusedError(StrandlineError):
-    """An existing Ray can't be entered as it was asked to; the message says what to set."""
+    """An existing Ray rejects the connection; the message states what to set."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 
 
 class ClusterLostError(StrandlineError):
-    """The local Ray died under the run; what was committed is kept."""
+    """The local Ray died during the run; committed work is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,10 @@ class Connection:
     """A connection to Ray.
 
     Attributes:
-        cpus: CPUs that are free.
-        raylet: the process of the local node, where we have started it.
-        dashboard: host and port of Ray's own, where the cluster has one.
-        capacity: all that a local one of our own has, by kind; None: others may bring more.
+        cpus: number of free CPUs.
+        raylet: the process of the local node if we have started it; otherwise None.
+        dashboard: host and port of Ray's own dashboard; None if the cluster has none.
+        capacity: resources of our own local Ray, by kind; None if others may add nodes.
     """
 
     cpus: float
@@ -85,17 +85,17 @@ class Connection:
     capacity: Mapping[str, float] | None = None
 
     def is_alive(self) -> bool:
-        """Return False where the local node is known to have died."""
+        """Return False if the local node is known to have died."""
         return self.raylet is None or is_running(self.raylet)
 
     def check_alive(self) -> None:
-        """Raise a `ClusterLostError` where the local node is known to have died."""
+        """Raise a `ClusterLostError` if the local node is known to have died."""
         if not self.is_alive():
             msg = "the local Ray was killed; run again to go on"
             raise ClusterLostError(msg)
 
     def is_stopping(self, must_stop: Callable[[], bool]) -> bool:
-        """Return whether a Ray of this process's own may have been asked to stop as well."""
+        """Return whether our own local Ray may have received a request to stop as well."""
         return self.raylet is not None and must_stop()
 
 
@@ -103,20 +103,20 @@ class Connection:
 def connected(
     address: str | None, workers: int | None, modules: Iterable[str] = ()
 ) -> Iterator[Connection]:
-    """Connect to Ray for the time of a run.
+    """Connect to Ray for the duration of a run.
 
     Args:
-        address: of an existing cluster, such as `auto` or `ray://head:10001`; None starts a local
-            one, unless this process is connected already.
-        workers: CPUs of the local one; None: as many as this process may use.
-        modules: that processes of a local one import as they start; each must be the same one
-            wherever it is imported.
+        address: address of an existing cluster, such as `auto` or `ray://head:10001`; None starts a
+            local Ray, unless this process is connected already.
+        workers: CPUs of the local Ray; None means as many as this process may use.
+        modules: modules that processes of a local Ray import at their start. A module must be the
+            same wherever it is imported.
 
     Raises:
-        ConnectionError: there is no cluster at the address.
-        ClusterRefusedError: there is one, and it wants something.
-        RayStartError: a local one did not start.
-        VolumeError: a local one has no room for its sockets' names.
+        ConnectionError: if there is no cluster at the address.
+        ClusterRefusedError: if the cluster rejects the connection.
+        RayStartError: if a local Ray did not start.
+        VolumeError: if the path of a local Ray's sockets is too long.
     """
     kept = _KEPT.get()
     if kept is not None and not address:
@@ -136,7 +136,7 @@ def connected(
 
 
 class _KeptRay:
-    """A local Ray that outlives a run, so that the next one need not start it."""
+    """A local Ray that outlives a run, so that the next run need not start it."""
 
     def __init__(self) -> None:
         self._ray = ExitStack()
@@ -144,18 +144,18 @@ class _KeptRay:
         self._cpus = 0
 
     def enter(self, cpus: int, modules: Iterable[str]) -> Connection:
-        """Return the connection, of a new one where there is none, or not such a one."""
+        """Return the connection. Start a new Ray if there is none, or if it does not match."""
         known = self._connection
         if known is None or cpus != self._cpus or not known.is_alive():
             self.close()
-            # The stages of one run would be loaded by the workers of all.
+            # Otherwise the workers of every run would load the stages of one run.
             of_all = [name for name in modules if name.startswith(_HERE)]
             known = self._ray.enter_context(_started(cpus, of_all))
             self._connection, self._cpus = known, cpus
         return known
 
     def close(self) -> None:
-        """End it."""
+        """End the local Ray."""
         self._connection = None
         self._ray.close()
 
@@ -165,7 +165,7 @@ _KEPT: ContextVar[_KeptRay | None] = ContextVar("kept", default=None)
 
 @contextmanager
 def keeping_local() -> Iterator[None]:
-    """Have the runs of the block share a local Ray: one that was started ahead, or the first's."""
+    """Share a local Ray between the runs of the block: one started ahead, or the first run's."""
     kept = _KEPT.get() or _KeptRay()
     _KEPT.set(kept)
     try:
@@ -176,13 +176,13 @@ def keeping_local() -> Iterator[None]:
 
 
 def start_ahead(workers: int | None, meanwhile: Callable[[], object]) -> None:
-    """Start the local Ray of the next `keeping_local`, as processes that load Python themselves.
+    """Start the local Ray for the next `keeping_local`; its processes load Python in parallel.
 
-    Where that fails, the run that wants it tries again, and says why it can't be had.
+    If that fails, the run that needs Ray tries again and reports the reason.
 
     Args:
         workers: see `connected`.
-        meanwhile: is called beside it, in a thread; what it raises is passed over.
+        meanwhile: called in a thread during the start; its errors are ignored.
     """
     kept = _KeptRay()
     beside = threading.Thread(target=_call_quietly, args=(meanwhile,), daemon=True)
@@ -227,10 +227,10 @@ def _enter(address: str) -> Any:  # noqa: ANN401 - Ray's context
 
 
 def _wants_token(address: str) -> bool:
-    """Return whether a cluster that answers wants another token; Ray itself asks for 20 s.
+    """Return whether a responding cluster requires another token. Ray itself would retry for 20 s.
 
     Raises:
-        ClusterRefusedError: there is none to show.
+        ClusterRefusedError: if there is no token to present.
     """
     try:
         _take_token(address)
@@ -249,15 +249,16 @@ def _wants_token(address: str) -> bool:
 
 
 def _take_token(address: str) -> None:
-    """Do about tokens what Ray does as it enters a cluster, and has its client take for done.
+    """Prepare the token as Ray does on entering a cluster. Ray's client expects this.
 
     Raises:
-        ClusterRefusedError: Ray is to show a token and has none; its client would end this process.
+        ClusterRefusedError: if a token is required and missing; Ray's client would end this
+            process.
     """
     from ray._private.authentication import authentication_token_setup as ray_tokens  # noqa: PLC0415
 
     if address == "auto" and hasattr(ray_tokens, "maybe_enable_token_auth_if_token_available"):
-        ray_tokens.logger.setLevel(logging.ERROR)  # Ray's warning tells how to do without a token
+        ray_tokens.logger.setLevel(logging.ERROR)  # Ray's warning suggests working without a token
         ray_tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
     try:
         ray_tokens.ensure_token_if_auth_enabled(None, create_token_if_missing=False)
@@ -281,7 +282,7 @@ def _describe_token(address: str) -> str:
 
 
 def _check_length(folder: Path) -> None:
-    # Ray makes a folder of each session below it, named by the microsecond and this process.
+    # Ray creates a folder per session below, named by the microsecond and this process.
     session = f"session_2026-11-23_09-30-00_123456_{os.getpid()}"
     excess = len(os.fsencode(folder / session / "sockets" / "plasma_store")) - _MOST_BYTES
     if excess > 0:
@@ -295,8 +296,8 @@ def _check_length(folder: Path) -> None:
 
 
 def _silence_raylet() -> None:
-    # Ray prints half a page for each lost worker, of which the driver tells in a line itself. Ray
-    # has no public switch for that; where the private one is gone, it prints.
+    # Ray prints half a page for each lost worker, which the driver reports in a line itself. Ray
+    # has no public switch for this. If the private switch disappears, Ray prints again.
     worker = getattr(getattr(ray, "_private", None), "worker", None)
     if worker is not None:
         vars(worker)["_worker_logs_enabled"] = False
@@ -307,11 +308,12 @@ def _choose_cpus(workers: int | None) -> int:
 
 
 def find_capacity(workers: int | None, *, is_whole: bool) -> Mapping[str, float] | None:
-    """Return what a local Ray would have, by kind; None where this process is connected already.
+    """Return the resources of a future local Ray, by kind, or None if already connected.
 
     Args:
-        workers: CPUs that it is to have; None: as many as this process may use.
-        is_whole: more than the CPUs is wanted; None where this Ray does not tell before it starts.
+        workers: CPUs of the local Ray; None means as many as this process may use.
+        is_whole: whether more than the CPUs is needed. The result is None if Ray can't report other
+            resources before its start.
     """
     if ray.is_initialized() and _KEPT.get() is None:
         return None

@@ -1,4 +1,4 @@
-"""The Ray engine: a run with actors as workers, and with its ledger in an actor of its own."""
+"""The Ray engine: a run with actors as workers, and with the ledger in a separate actor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 class StoppedWithRayError(StrandlineError):
-    """Ray has ended by the same request as the run, which went to all processes."""
+    """Ray ended because of the same stop request as the run, which all processes received."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.INTERRUPTED
 
@@ -41,13 +41,13 @@ class StoppedWithRayError(StrandlineError):
 
 @dataclass(frozen=True, slots=True)
 class RayEngine:
-    """The engine on pools of actors: connected to a Ray for the time of a run.
+    """The engine on pools of actors, connected to Ray for the duration of a run.
 
     Attributes:
-        outputs: where the sinks write.
-        address: of an existing cluster; None starts a local one.
-        workers: CPUs of the local one; None: the machine's.
-        wait: seconds that a stage with work may wait for its first worker; None: any number.
+        outputs: location of the sinks' outputs.
+        address: address of an existing cluster; None starts a local Ray.
+        workers: CPUs of the local Ray; None means all of the machine's.
+        wait: seconds that a stage with work may wait for its first worker; None means no limit.
     """
 
     outputs: OutputLocation
@@ -77,8 +77,8 @@ class RayEngine:
         control: Control,
         connection: Connection,
     ) -> Ending:
-        """Run a plan on a Ray; what works for this run is stopped, however it ends."""
-        # A sink that writes to a folder of this node must not keep all else on it.
+        """Run a plan on Ray. All actors of the run are stopped in any case."""
+        # A sink that writes to a folder of this node must not keep all other stages on the node.
         is_sink_apart = self.outputs.is_on_driver and connection.capacity is None
         chains = cut_chains(plan.stages, is_sink_apart=is_sink_apart)
         flow, drawn = Flow(plan, chains), ListingThread(listing, control.now)
@@ -110,8 +110,8 @@ class RayEngine:
 def list_modules(plan: PipelinePlan) -> list[str]:
     """Return our own modules that workers of a plan will need, for Ray to import ahead.
 
-    A user's are not among them: what they are depends on the folder in which they are looked for,
-    which Ray's processes do not know as they start.
+    User modules are excluded: their content depends on the folder in which Python searches, which
+    Ray's processes do not have at their start.
     """
     own = [type(stage.stage).__module__ for stage in plan.stages if not stage.is_foreign]
     return list(dict.fromkeys([worker.__name__, ledger_actor.__name__, *own]))

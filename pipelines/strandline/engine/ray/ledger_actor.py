@@ -1,7 +1,7 @@
-"""The writer in an actor of its own on the driver's node, and the driver's end of the line to it.
+"""The ledger's writer in an actor on the driver's node, and the driver's proxy for it.
 
-Messages are numbered and not waited for. A call that never returns tells the driver at once when
-the ledger fails or its process dies.
+Messages are numbered, and the driver does not wait for them. The call of `watch` ends only with an
+error, so the driver notices at once if the ledger fails or its process dies.
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ from strandline.plan.receipt import Event, Failure
 
 PENDING_CALLS = 1000
 LOOK_SECONDS = 1.0
-SILENT_LOOKS = 2  # without an answer, when a run is being stopped
-# A message holds no more than that, unless a single call has said more.
+SILENT_LOOKS = 2  # checks without a response before a stopped run gives up
+# Maximum bytes of a message, unless the events of a single call are larger.
 MESSAGE_BYTES = 1 << 20
-# So long events gather: a message costs both ends as much as a hundred of them.
+# Events are gathered for this long: a message costs both ends as much as a hundred events.
 GATHER_SECONDS = 0.05
 
 
 class LedgerLostError(StrandlineError):
-    """The ledger's process died; what was committed is kept."""
+    """The ledger's process died; committed work is kept."""
 
 
 class LedgerActor:
-    """Hosts the ledger's writer; a lock joins calls, from one thread, and the watch, from another.
+    """Hosts the ledger's writer. A lock serializes calls and the watch, which run on two threads.
 
-    After an error that is not waited for, no more is done: what is counted may not be whole.
+    After an error in a call that nothing waits for, no more work is done: the counts may be
+    incomplete.
     """
 
     def __init__(self, location: LedgerLocation) -> None:
@@ -53,7 +54,7 @@ class LedgerActor:
         self._failed = threading.Event()
         self._error: Exception | None = None
         self._steps = 0
-        # The session stays open as long as this process lives: the engine ends the actor by a kill.
+        # Keep the session open as long as this process lives; the engine ends the actor by a kill.
         self._opened = ExitStack()
         self._session = LedgerSession(location.path, location.attempt, location.uid)
         writer = opened_writer(self._session, location, time.monotonic)
@@ -67,7 +68,7 @@ class LedgerActor:
             return self._writer.admit(batch, passed)
 
     def apply(self, number: int, packed: list[bytes], failures: list[Plain]) -> None:
-        """See `LedgerWriter.apply`; an error is told by `watch`."""
+        """See `LedgerWriter.apply`; `watch` raises the errors."""
 
         def note_progress() -> None:
             events = [event for part in packed for event in unpack_events(part)]
@@ -77,7 +78,7 @@ class LedgerActor:
         self._do(note_progress)
 
     def renew_lease(self, time: float) -> None:
-        """Renew the lease, however long a call of the writer takes; `watch` tells of an error."""
+        """Renew the lease, even during a long call of the writer; `watch` raises the errors."""
         try:
             self._session.renew(time)
         except Exception as error:  # noqa: BLE001 - nobody waits for this call: the watch tells
@@ -94,15 +95,15 @@ class LedgerActor:
             return self._writer.drain(number, anything_died=anything_died)
 
     def count_finished(self) -> int:
-        """Return sources made durable so far."""
+        """Return the number of durable sources so far."""
         return self._writer.finished
 
     def count_steps(self) -> int:
-        """Return what the writer has done so far; it grows during a call that takes long."""
+        """Return the writer's number of steps so far, which also grows during long calls."""
         return self._steps
 
     def watch(self) -> None:
-        """Commit groups that are due and raise what goes wrong; never return."""
+        """Commit groups that are due, and raise errors of other calls; never return."""
         while not self._failed.wait(GROUP_SECONDS):
             self._do(self._writer.commit_due)
         assert self._error is not None  # set before the event
@@ -110,15 +111,15 @@ class LedgerActor:
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """Lock the writer for a call; an error that was not waited for is raised first."""
+        """Lock the writer for a call. First raise an error of an earlier call, if there is one."""
         with self._lock:
             if self._error is not None:
                 raise self._error
             yield
 
     def _do(self, note_progress: Callable[[], None]) -> None:
-        """Have the writer do what is not waited for: `watch` tells of an error."""
-        # Held to the end, or the next one to take the lock would not know of the error.
+        """Run a step of the writer that nothing waits for; `watch` raises the errors."""
+        # Hold the lock until the error is stored; otherwise the next holder would miss the error.
         with self._lock:
             if self._error is not None:
                 return
@@ -139,11 +140,11 @@ class RayLedger:
     """The driver's end: numbers messages and sends them without waiting.
 
     Args:
-        location: of the ledger; None: nothing is tracked.
-        note_progress: is told that the ledger works, while its answer is waited for.
-        now: seconds from any fixed point.
-        check_alive: raises an error where Ray is known to have died.
-        is_stopping: returns whether Ray may have been asked to stop together with the run.
+        location: the ledger's location; None tracks nothing.
+        note_progress: called when the ledger makes progress while the driver waits for a response.
+        now: returns seconds from any fixed point.
+        check_alive: raises an error if Ray is known to have died.
+        is_stopping: returns whether Ray may have been stopped together with the run.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class RayLedger:
         self._check_alive = check_alive
         self._now = now
         self._steps = 0
-        self._events: deque[bytes] = deque()  # the events of a call each
+        self._events: deque[bytes] = deque()  # each item has the events of a call
         self._failures: list[Failure] = []
         self._due = 0.0
         self._sent = 0
@@ -178,15 +179,15 @@ class RayLedger:
 
     @property
     def is_tracked(self) -> bool:
-        """Return False where the run keeps no ledger."""
+        """Return False if the run has no ledger."""
         return self._actor is not None
 
     def admit(self, batch: Sequence[ListedSource], passed: int = 0) -> Any:  # noqa: ANN401 - an object reference
-        """Return a reference to `LedgerWriter.admit`'s answer."""
+        """Return a reference to the result of `LedgerWriter.admit`."""
         return self._actor.admit.remote(pack_listed(batch), passed)
 
     def count_finished(self) -> int:
-        """Return the number of finished sources that was last learned."""
+        """Return the last known number of finished sources."""
         return self.finished
 
     def ask_finished(self) -> Any:  # noqa: ANN401 - an object reference
@@ -194,17 +195,17 @@ class RayLedger:
         return self._aside(self._actor.count_finished)
 
     def renew_lease(self, time: float) -> None:
-        """Have the lease renewed, in whatever thread; without a wait for it."""
+        """Request a renewal of the lease without waiting; safe in any thread."""
         if self._actor is None:
             return
-        with suppress(Exception):  # Ray may be gone; the driver's loop learns of that otherwise
+        with suppress(Exception):  # Ray may be gone, which the driver's loop detects otherwise
             self._aside(self._actor.renew_lease, time)
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
-        """Describe what happened; sent with one of the next messages, in this order."""
+        """Queue events and failures for one of the next messages, in this order."""
         if self._actor is None:
             return
-        if failures:  # events that come after them are not to be counted before
+        if failures:  # later events must not be counted before the failures
             self._due = self._now()
         elif not self._has_unsent:
             self._due = self._now() + GATHER_SECONDS
@@ -213,18 +214,18 @@ class RayLedger:
         self._failures += failures
 
     def limit_wait(self, seconds: float) -> float:
-        """Return how long, of `seconds`, to wait for anything else until `flush_due` is due."""
+        """Return `seconds`, or the time until `flush_due` has work if that is shorter."""
         return min(seconds, max(0.0, self._due - self._now())) if self._has_unsent else seconds
 
     def flush_due(self) -> None:
-        """Send what was told, where it has gathered for long enough."""
+        """Send queued events that have gathered for long enough."""
         if self._has_unsent and self._now() >= self._due:
             self.flush()
-            # The rest that the ledger had no room for waits as long again.
+            # Events that the ledger has no room for wait another period.
             self._due = self._now() + GATHER_SECONDS
 
     def flush(self) -> None:
-        """Send what was told, as far as the ledger keeps up; the rest waits for the next call."""
+        """Send queued events as far as the ledger keeps up; the rest waits for the next call."""
         while self._has_unsent and self._has_room():
             failures = [list(failure) for failure in self._failures]
             self._sent += 1
@@ -236,7 +237,7 @@ class RayLedger:
         return bool(self._events or self._failures)
 
     def _take(self) -> list[bytes]:
-        """Return the events of the next message, as they were forwarded."""
+        """Return the events of the next message, still packed."""
         parts: list[bytes] = []
         size = 0
         while self._events and (not parts or size + len(self._events[0]) <= MESSAGE_BYTES):
@@ -252,14 +253,15 @@ class RayLedger:
         is_whole: bool = True,
         gaps: Sequence[str] = (),
     ) -> Standing:
-        """Wait until all that was told is counted and durable.
+        """Wait until everything sent is counted and durable.
 
         Args:
-            total: sources listed, None where the listing did not end.
+            total: sources listed; None if the listing did not end.
+            anything_died: whether events may be missing.
             is_whole, gaps: see `LedgerWriter.end_listing`.
 
         Raises:
-            LedgerLostError: its process died.
+            LedgerLostError: if the ledger's process died.
         """
         while self._has_unsent:
             self.flush()
@@ -273,10 +275,10 @@ class RayLedger:
 
     @contextmanager
     def recording(self, is_reachable: Callable[[], bool]) -> Iterator[None]:
-        """Make durable what was told where an error ends the block: the next attempt is to know.
+        """Drain the ledger if an error ends the block, so that the next attempt has all events.
 
         Args:
-            is_reachable: whether there still is a Ray to ask.
+            is_reachable: returns whether Ray can still be reached.
         """
         try:
             yield
@@ -284,18 +286,20 @@ class RayLedger:
             raise
         except StrandlineError:
             if self.is_tracked and is_reachable():
-                with suppress(Exception):  # why the run is given up says more
+                with suppress(Exception):  # the error that ends the run is more informative
                     self.drain(None, anything_died=True)
             raise
 
     def conclude(self, listing: ListingState, failed: int, *, anything_died: bool) -> Standing:
-        """Return how the sources stand in the end, by the ledger or, without one, by what was seen.
+        """Return the final counts of sources, from the ledger or, without a ledger, from the run.
 
         Args:
-            failed: sources that failed, as far as the driver knows.
+            listing: the state of the listing.
+            failed: number of failed sources, as far as the driver knows.
+            anything_died: whether events may be missing.
 
         Raises:
-            LedgerLostError: its process died.
+            LedgerLostError: if the ledger's process died.
         """
         if not self.is_tracked:
             return Standing(listing.listed - failed, 0, failed, 0, 0)
@@ -304,7 +308,7 @@ class RayLedger:
         return self.drain(total, anything_died=anything_died, is_whole=is_whole, gaps=gaps)
 
     def explain(self) -> Exception:
-        """Explain why the watch has ended."""
+        """Return the error that ended the watch."""
         try:
             ray.get(self.watch)
         except RayTaskError as error:
@@ -314,16 +318,17 @@ class RayLedger:
         return LedgerLostError("the ledger's watch ended without a reason")
 
     def wait(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
-        """Wait for an answer; what the ledger does meanwhile is the driver's work.
+        """Wait for a response. The ledger's progress meanwhile counts as the driver's progress.
 
         Raises:
-            LedgerLostError: it was asked to stop together with Ray, and has done so.
+            LedgerLostError: if the ledger was stopped together with Ray.
         """
         silent = 0
         while not ray.wait([reference], timeout=LOOK_SECONDS)[0]:
-            self._check_alive()  # an actor of a dead Ray never answers
+            self._check_alive()  # an actor of a dead Ray never responds
             silent = 0 if self._look_at_steps() else silent + 1
-            # After a signal to all, Ray needs seconds to end an actor that does nothing any more.
+            # After a signal to all processes, Ray needs seconds to end an actor that does nothing
+            # any more.
             if silent == SILENT_LOOKS and self._is_stopping():
                 raise LedgerLostError("the ledger does not answer any more; run again to go on")
 
@@ -352,7 +357,7 @@ class RayLedger:
             raise _lost(error) from error
 
     def _look_at_steps(self) -> bool:
-        """Note the progress of the ledger; return False if it does not answer."""
+        """Record the progress of the ledger. Return False if it does not respond."""
         asked = self._aside(self._actor.count_steps)
         if not ray.wait([asked], timeout=LOOK_SECONDS)[0]:
             return False
@@ -363,7 +368,7 @@ class RayLedger:
         return True
 
     def _aside(self, method: Any, *arguments: Any) -> Any:  # noqa: ANN401 - a method of an actor, and a reference
-        """Call what waits for no message before, however much each of them has to be done."""
+        """Call a method that does not wait for earlier messages."""
         return method.options(concurrency_group="life").remote(*arguments)
 
 

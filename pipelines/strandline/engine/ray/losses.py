@@ -1,8 +1,8 @@
-"""What the loss of a worker means: its work is queued again, and whoever may be to blame is noted.
+"""Consequences of a lost worker on Ray: requeues its work, and records what may be to blame.
 
-Losing a worker never ends an attempt; a task that takes three with it ends its source, and a
-pool that dies again and again ends the attempt. Death by memory is another matter than a crash:
-the kernel may take the neighbour of the one that grew, so its work is tried again apart.
+A lost worker never ends an attempt. A task that ends three workers fails its source, and a pool
+that loses workers again and again ends the attempt. Memory kills differ from crashes: the kernel
+may kill a neighbor of the worker that grew, so the work is retried separately.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ LOSSES = (
     OutOfMemoryError,
     WorkerCrashedError,
 )
-_PROCESS_DIED = "worker process has died"  # and not its node, nor by our own hand
+_PROCESS_DIED = "worker process has died"  # the process, not its node, and not killed by us
 _DATA_LOST = "data was lost with a node; the sources that it was of begin anew"
 
 
 class OverdueError(Exception):
-    """A worker takes longer for a call than it may; the message says how long that is."""
+    """A worker exceeds the time limit of a call; the message states the limit."""
 
 
 class _Accused(NamedTuple):
-    """Tasks that have taken too many workers with them, unless it was nodes that did.
+    """Tasks that ended too many workers, unless lost nodes turn out to be the cause.
 
     Attributes:
-        due: when that is certain.
-        message, cause: of their failure.
+        due: time at which the cause is certain.
+        message, cause: message and cause of the failure.
     """
 
     due: float
@@ -66,13 +66,13 @@ class _Accused(NamedTuple):
 
 
 class Losses(WorkerLosses):
-    """Takes lost workers out; how many there should be then is the planner's to say.
+    """Removes lost workers; the planner decides how many workers to start.
 
     Args:
-        marks: what is known of nodes; whoever learns of one that died says so by `forgive`.
+        marks: known facts about nodes; a caller that detects dead nodes calls `forgive`.
 
     Attributes:
-        replays: sources that wait to begin anew.
+        replays: sources waiting for a restart.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class Losses(WorkerLosses):
 
     @property
     def is_judging(self) -> bool:
-        """Return whether tasks wait until it is certain what their workers died of."""
+        """Return whether tasks wait until the cause of their workers' deaths is certain."""
         return bool(self._accused)
 
     def forgive(self, nodes: Collection[str]) -> None:
-        """Take back what was blamed on anybody for workers of nodes that have died."""
+        """Withdraw all blame for workers on nodes that have died."""
         if nodes:
             self._blame.forgive(nodes)
             self.work.forgive(nodes)
@@ -107,10 +107,10 @@ class Losses(WorkerLosses):
                 self._pools[stage].streak.forgive(nodes)
 
     def judge(self) -> None:
-        """Fail what is to blame for certain by now, and queue again what is not.
+        """Fail the tasks proven to end workers; requeue the rest.
 
         Raises:
-            PoolBrokenError: a pool has died too often, for certain.
+            PoolBrokenError: if a pool has certainly lost too many workers in a row.
         """
         accused, self._accused, now = self._accused, [], self._control.now()
         for each in accused:
@@ -128,7 +128,7 @@ class Losses(WorkerLosses):
 
     def fail_setup(self, worker: Worker, error: Exception) -> None:
         """See `WorkerLosses.fail_setup`."""
-        # A setup that fails on a leaving node says nothing about other nodes.
+        # A setup that fails on a leaving node proves nothing about other nodes.
         if self._marks.is_going(worker.node) and may_be_of_node(error):
             self._pools.remove(worker)
             self._incidents.sentences.append(f"{error}; its node is going")
@@ -136,22 +136,22 @@ class Losses(WorkerLosses):
             super().fail_setup(worker, error)
 
     def take_out(self, worker: Worker, error: Exception) -> None:
-        """Take a lost worker out and queue its work again.
+        """Remove a lost worker and requeue its work.
 
         Raises:
-            PoolBrokenError: it was one too many.
+            PoolBrokenError: if the pool has lost too many workers in a row.
         """
         stage, why = worker.stage, _explain(worker, error)
         if self._marks.is_going(worker.node) and not is_of_node(error):
-            error = NodeDiedError(why)  # the node or the task may be to blame, so neither is
+            error = NodeDiedError(why)  # the node or the task may be to blame, so blame neither
         pool = self._pools[stage]
         fate = self._judge(worker, error, why)
         entry = worker.current.entry if worker.current else WHOLE
         where = pool.plan.name if worker.link is None else self._name(stage, worker.link)
         sure_at = self._find_sure_at(worker, error)
         calls = self._remove(worker, fate, where)
-        # All calls are suspects: the worker reads the next input and packs the last answer while it
-        # works. The calls are repeated apart, each alone on a worker.
+        # All calls are suspects: the worker reads the next input and packs the last result while it
+        # works. The calls are repeated separately, each alone on a worker.
         for call in calls:
             batch = self.keep_current(call)
             if batch:  # an empty batch belongs to sources that are replayed as a whole
@@ -160,10 +160,11 @@ class Losses(WorkerLosses):
                     death = WorkerDeath(worker.node, sure_at)
                     self._blame.note([slot.token for slot in batch], death)
                 self._requeue(call, counted, fate)
-        if not fate.is_of_node:  # a stage that kills its workers would do so for ever
+        if not fate.is_of_node:  # a stage that kills its workers would do so forever
             pool.streak.note(entry, fate.suspects, worker.node, sure_at)
         elif not (fate.cause is Cause.OOM_KILLED or _is_node_death(error)):
-            # Out of reach, and why is not known: a stage may do that to nodes again and again.
+            # The worker is out of reach for an unknown reason. A stage may keep doing that to
+            # nodes.
             tasks = [slot.token for call in reversed(calls) for slot in call.batch]
             turns = self._blame.note_out_of_reach(tasks, worker.node)
             pool.streak.note_again(entry, turns, worker.node, sure_at)
@@ -171,17 +172,17 @@ class Losses(WorkerLosses):
         self._check_streak(stage)
 
     def _accuse(self, stage: int, slots: list[Slot], message: str, cause: Cause) -> None:
-        """Fail slots once it is certain that no node has taken their workers."""
+        """Fail slots once lost nodes are ruled out as the cause of their workers' deaths."""
         due = self._blame.find_sure_at(slot.token for slot in slots)
         self._accused.append(_Accused(due, stage, slots, message, cause))
         self.judge()
 
     def _recount(self, batch: list[Slot]) -> list[Slot]:
-        """Return slots with the workers that they are still blamed for."""
+        """Return slots with the number of deaths that they are still blamed for."""
         return [slot._replace(deaths=self._blame.count(slot.token)) for slot in batch]
 
     def _find_sure_at(self, worker: Worker, error: Exception) -> float:
-        # A node that hangs as a whole is missed late too.
+        # A node that hangs as a whole is also noticed late.
         is_silent = isinstance(error, ActorUnavailableError | OverdueError)
         seconds = SILENCE_SECONDS if is_silent else DEATH_SECONDS
         node = "" if worker.is_here else worker.node
@@ -190,27 +191,27 @@ class Losses(WorkerLosses):
     def _judge(self, worker: Worker, error: Exception, why: str) -> Fate:
         current = worker.current
         if isinstance(error, OverdueError) and current is not None:
-            # Only what it works on can be what takes so long.
+            # Only the current call can be the slow one.
             others = frozenset(call.number for call in worker.calls.values() if call != current)
             suspects = set(current.sources)
             return Fate(why, Cause.TIMEOUT, len(suspects), suspects, others)
         # A memory kill on this machine does not explain the death of a node elsewhere.
         is_memory = not _is_node_death(error) and self._is_memory(error)
         exposed = self._count_exposed(worker, error, is_memory=is_memory)
-        # The kernel takes who is largest, wherever the one is that grew.
+        # The kernel kills the largest process, which need not be the one that grew.
         suspects = worker.sources if exposed == 1 or not is_memory else set()
         cause = Cause.OOM_KILLED if is_memory else _find_cause(worker, error)
         return Fate(why, cause, exposed, suspects, is_of_node=is_of_node(error))
 
     def take_current(self, call: Call, receipt: Receipt) -> tuple[list[Slot], Receipt]:
-        """Return what counts of an answer: not what is of sources that wait to begin anew."""
+        """Return the results that still count, without sources that wait for a restart."""
         self._pass_blame_on(call, receipt)
         if not self.replays:
             return call.batch, receipt
         return self.keep_current(call), self.replays.filter(receipt)
 
     def _pass_blame_on(self, call: Call, receipt: Receipt) -> None:
-        """Blame what has come of a suspect, within its chain, as the suspect is."""
+        """Blame tasks that a suspect made within its chain like the suspect itself."""
         if call.entry[1]:
             batch = call.batch if call.opened is None else [*call.batch, call.opened]
             parents = {slot.source: slot.token for slot in batch}
@@ -219,16 +220,16 @@ class Losses(WorkerLosses):
                     self._blame.inherit(emitted.token, parents[emitted.source])
 
     def lose_data(self, call: Call, why: str) -> None:
-        """Replay the sources of what a call needs and is lost; those that often have fail."""
+        """Restart the sources whose data a call has lost; fail sources that restarted too often."""
         stage, blocks = call.stage, {id(slot.block) for slot in call.batch}
         is_group = self._flow.queues[stage].grouping is not None and not call.entry[0]
         batch = self.keep_current(call)
         if not is_group and len(blocks) > 1:
-            self._flow.take_apart(stage, batch)  # which of them it is will be seen
+            self._flow.take_apart(stage, batch)  # separate calls will show which block is lost
             return
         self._flow.queues[stage].running -= len(batch)
         self.anything_died = True
-        # What has failed is the next attempt's: begun anew, it would be told as failed twice.
+        # Leave failed sources to the next attempt; a restart would report their failure twice.
         each = {slot.source: slot for slot in batch if slot.source not in self._flow.failed}
         events, spent = self.replays.begin(each.values())
         self._ledger.forward(events, ())
@@ -240,7 +241,7 @@ class Losses(WorkerLosses):
             self._control.note(_DATA_LOST)
 
     def keep_current(self, call: Call) -> list[Slot]:
-        """Return a lost call's slots, but for those of sources that wait to begin anew."""
+        """Return a lost call's slots, without those of sources waiting for a restart."""
         batch = self.replays.keep_current(call.batch)
         self._flow.queues[call.stage].running -= len(call.batch) - len(batch)
         return batch
@@ -250,14 +251,14 @@ class Losses(WorkerLosses):
         return bool(kills) or isinstance(error, OutOfMemoryError) or "low on memory" in str(error)
 
     def _count_exposed(self, worker: Worker, error: Exception, *, is_memory: bool) -> int:
-        """Return sources of which one may have ended the worker; 0 where none has."""
+        """Return the number of sources that may have ended the worker; 0 if none has."""
         if not worker.calls or _is_node_death(error):
-            return 0  # suspected, what a lost node had would be tried one by one for nothing
+            return 0  # suspicion would retry the work of a lost node one by one for nothing
         if is_memory and not isinstance(error, ActorUnavailableError):
-            # Whoever grew may be with any worker of this machine.
+            # The process that grew may be any worker of this machine.
             return len(self._pools.list_sources())
-        # Out of reach, most likely with its node, which is known too late to wait for: what it had
-        # is tried apart, and none of it is blamed.
+        # An unreachable worker was most likely lost with its node, which is known too late to wait
+        # for. At least 2 means that its work is retried separately, but not blamed.
         least = 2 if isinstance(error, ActorUnavailableError) else 1
         return max(least, len(worker.sources))
 
@@ -272,20 +273,20 @@ class Losses(WorkerLosses):
 def is_of_node(error: Exception) -> bool:
     """Return whether the node of a lost worker is to blame, or may be.
 
-    When a node dies, its workers are first out of reach; only later it is known why.
+    When a node dies, its workers become unreachable first; the reason is known only later.
     """
     return isinstance(error, ActorUnavailableError) or _is_node_death(error)
 
 
 def _explain(worker: Worker, error: Exception) -> str:
-    """Return what a worker was lost to, in words."""
+    """Explain in words why a worker was lost."""
     if not isinstance(error, ActorDiedError) or _PROCESS_DIED not in str(error):
         return first_line(error)
     return explain_death(str(error), read_end(worker.log) if worker.is_here else None)
 
 
 def _find_cause(worker: Worker, error: Exception) -> Cause:
-    """Return the cause of a loss that was not for want of memory."""
+    """Return the cause of a loss that was not a memory kill."""
     if not isinstance(error, ActorDiedError) or _PROCESS_DIED not in str(error):
         return Cause.KILLED
     return find_death_cause(str(error), read_end(worker.log) if worker.is_here else "")

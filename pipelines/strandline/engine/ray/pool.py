@@ -1,7 +1,7 @@
-"""The workers of every stage, and the calls that are with them.
+"""The workers of every chain of stages, and the calls that are with them.
 
-It starts, loads, drains and replaces actors. What a lost worker means for the run is the driver's
-to say, how many there should be is the planner's.
+The module starts, loads, drains, and replaces actors. The driver decides what a lost worker means
+for the run, and the planner decides how many workers there should be.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ class RayPools(PooledCalls):
     """All pools of a run.
 
     Args:
-        pipeline: a name for it that is unique and good in the name of a file.
-        chains: of its stages, each with a pool.
-        inflight: is shown what is with the workers of this node.
-        now: seconds from any fixed point.
-        report: takes what stages have reported in their workers.
+        pipeline: a unique name of the pipeline that is valid in file names.
+        chains: the chains of the run; each gets a pool.
+        outputs: location of the sinks' outputs.
+        inflight: table of the work in progress on this node's workers.
+        now: returns seconds from any fixed point.
+        report: receives the reports of stages in the workers.
 
     Attributes:
-        calls: that are with workers and waited for, by the reference of their receipt.
-        unplaced, preparing: workers by the references of their words that they have begun, and
-            that they are ready.
+        calls: running calls, by the reference of their receipt.
+        unplaced, preparing: workers by the reference that resolves once they have begun, and once
+            they are ready.
     """
 
     def __init__(
@@ -66,11 +67,12 @@ class RayPools(PooledCalls):
         self.preparing: dict[Any, Worker] = {}
 
     def start_worker(self, stage: int, cpu: float, node: str | None = None) -> None:
-        """Add a worker to a pool; it is not waited for.
+        """Add a worker to a pool, without waiting for it.
 
         Args:
-            cpu: cores that it reserves.
-            node: the id of one where there should be room; elsewhere does too.
+            stage: number of the pool.
+            cpu: cores that the worker reserves.
+            node: id of a node that should have capacity; another node is also accepted.
         """
         pool = self._pools[stage]
         joins_below = any(later.plan.group for later in self._pools[stage + 1 :])
@@ -83,12 +85,12 @@ class RayPools(PooledCalls):
         self.preparing[ready] = worker
 
     def take_placed(self, reference: Any, address: WorkerAddress, here: str) -> None:  # noqa: ANN401 - of Ray
-        """Note that a worker has begun on that node; and whether that is the driver's."""
+        """Record the node on which a worker has begun; `here` is the driver's node."""
         worker = self.unplaced.pop(reference)
         worker.settle(address, here)
 
     def take_ready(self, reference: Any, address: WorkerAddress, here: str) -> None:  # noqa: ANN401 - of Ray
-        """Note that a worker is ready; it may be heard of before the word that it has begun."""
+        """Record that a worker is ready, possibly before the notice that it has begun."""
         worker = self.preparing.pop(reference)
         worker.settle(address, here)
         self.settle(worker)
@@ -99,13 +101,13 @@ class RayPools(PooledCalls):
         return self.take_part(reference, packed, sum(map(_size_of, made.values())))
 
     def skip_call(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
-        """Forget a call that can't be made, since what it needs is lost."""
+        """Forget a call that can't run because its input is lost."""
         call = self.calls[reference]
         call.worker.actor.skip.remote(call.number)
         self.drop_call(reference)
 
     def find_answered(self, worker: Worker) -> list[Any]:
-        """Return the receipts that a lost worker gave before it died."""
+        """Return the receipts that a lost worker returned before its death."""
         answered = []
         for receipt in [key for key in worker.calls if key not in self.paused]:
             with suppress(GetTimeoutError, RayError):
@@ -134,7 +136,7 @@ class RayPools(PooledCalls):
         call.worker.actor.give_back.remote(call.number)
 
     def _ask_split(self, call: Call) -> None:
-        """Ray's workers are not asked."""
+        """Do nothing: Ray's workers do not split calls."""
 
     def _ask_leave(self, worker: Worker) -> None:
         worker.actor.leave.remote()
@@ -146,19 +148,19 @@ class RayPools(PooledCalls):
 
 
 class RayData:
-    """Data of calls, as Ray's own books in this process know it; see `DataPort`."""
+    """Data of calls, as known to Ray's bookkeeping in this process; see `DataPort`."""
 
     def __init__(self, here: str) -> None:
         self._here = here
         self._turn = count()
 
     def find_homes(self, blocks: Sequence[Any]) -> Mapping[Any, Collection[str]]:
-        """Return the nodes on which each block lies."""
+        """Return the nodes that hold each block."""
         known = get_local_object_locations(list(blocks))
         return {block: position.get("node_ids") or () for block, position in known.items()}
 
     def copy(self, block: Any, avoid: Collection[str]) -> Any | None:  # noqa: ANN401 - a reference
-        """Begin a copy on another node, in turn; on the driver's where there is no other."""
+        """Begin a copy on another node, in rotation; the driver's node is the last resort."""
         alive = [str(node["NodeID"]) for node in ray.nodes() if node["Alive"]]
         others = [node for node in alive if node not in avoid]
         others = [node for node in others if node != self._here] or others
@@ -168,10 +170,10 @@ class RayData:
         return _copy_block.options(scheduling_strategy=there).remote(block)
 
     def is_made(self, copy: Any) -> bool | None:  # noqa: ANN401 - a reference
-        """Return whether a copy is there; None where it can't be made."""
+        """Return whether a copy is complete, or None if it can't be made."""
         if not ray.wait([copy], timeout=0, fetch_local=False)[0]:
             return False
-        # An error travels with the reference; a copy lies on a node.
+        # A failed copy has an error inside its reference, and no node holds any data.
         return True if self.find_homes([copy])[copy] else None
 
 
@@ -181,7 +183,7 @@ def _copy_block(block: list[Any]) -> list[Any]:
 
 
 def _locate(batch: list[Slot]) -> Mapping[str, int]:
-    """Return bytes of a batch's input by node, as far as Ray's own books in this process say."""
+    """Return the bytes of a batch's input by node, as known to Ray in this process."""
     blocks = {id(slot.block): slot.block for slot in batch if not isinstance(slot.block, list)}
     found: Counter[str] = Counter()
     for position in get_local_object_locations(list(blocks.values())).values():

@@ -1,6 +1,6 @@
-"""The transport on Ray: actors as workers, and nodes that come and go below them.
+"""The transport on Ray: actors as workers, on nodes that come and go.
 
-It moves references and receipts, never data.
+The transport moves references and receipts, never data.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from strandline.engine.ray.worker import LinkWatch
 from strandline.engine.worker.worker_page import WorkerAddress
 from strandline.storage.outputs.ports import OutputLocation
 
-LEAVE_SECONDS = 0.1  # from one look at nodes that are going to the next
+LEAVE_SECONDS = 0.1  # interval between checks of departing nodes
 
 
 class ActorTransport(PooledTransport):
-    """Actors as workers.
+    """A transport with actors as workers.
 
     Args:
-        wait: seconds that a stage with work may wait for its first worker; None: any number.
+        wait: seconds that a stage with work may wait for its first worker; None means no limit.
     """
 
     _pools: RayPools
@@ -87,7 +87,7 @@ class ActorTransport(PooledTransport):
         self._ledger.flush_due()
 
     def close(self) -> None:
-        """See `Transport.close`; a dead Ray would be asked for what died with it."""
+        """See `Transport.close`; skipped if Ray is dead, because the actors died with it."""
         if self._connection.is_alive():
             super().close()
             self._ledger.stop()
@@ -112,8 +112,8 @@ class ActorTransport(PooledTransport):
     def _scale(self) -> None:
         self._demand.look(self._flow.queues, self._admission.sources_left)
         if self._flow.is_stopped or (self._flow.is_idle() and not self._admission.is_promising):
-            # No worker where nothing is left to do; but where all that was listed was left so far,
-            # the first ones start beside the process that keeps the ledger.
+            # Start no workers if no work is left. But while the ledger has released every source so
+            # far, start the first workers during the ledger actor's start.
             self._scaler.bottleneck = None
         elif self._scaler.is_due(self._flow.queues):
             for worker in self._scaler.look(self._flow.queues, self._admission.sources_left):
@@ -138,7 +138,7 @@ class ActorTransport(PooledTransport):
         ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
         if not ready:
             ready, _ = ray.wait(waiting, timeout=self._ledger.limit_wait(limit))
-        # A worker that can't be set up fails its calls too; its own word comes first.
+        # A worker that can't be set up also fails its calls. Handle its own error first.
         receipts = [result for result in ready if result in self._pools.calls]
         for reference in ready:
             if reference not in self._pools.calls:
@@ -158,7 +158,7 @@ class ActorTransport(PooledTransport):
             raise self._ledger.explain()
 
     def _look_around(self) -> None:
-        """Now and then: which nodes go, is the local one alive, how many sources are finished?"""
+        """Check periodically: departing nodes, the local Ray, and the count of finished sources."""
         if self._marks.leaving and self._control.now() >= self._leave_due:
             self._leave_nodes()  # calls on a leaving node have little time
         if self._control.now() < self._look_due:
@@ -180,11 +180,11 @@ class ActorTransport(PooledTransport):
         if sentences:
             for sentence in sentences:
                 self._control.note(sentence)
-            self._pools.has_gone = True  # so that others are started at once
+            self._pools.has_gone = True  # so that replacements start at once
             self._leave_nodes()
 
     def _leave_nodes(self) -> None:
-        """Let what fits end on nodes that are going, and take what else is there away."""
+        """Finish calls that fit on departing nodes, and move everything else away."""
         now = self._control.now()
         self._leave_due = now + LEAVE_SECONDS
         self._marks.expire(now)
@@ -198,7 +198,7 @@ class ActorTransport(PooledTransport):
         self._pending = self._departures.settle(pending, now)
 
     def _leave_worker(self, worker: Worker, goes_at: float, now: float) -> int:
-        """Give a worker of a node that is going nothing more; return its calls that will end."""
+        """Stop sending work to a departing node's worker. Return its calls that will end."""
         if not worker.is_draining:
             self._pools.drain(worker)
             for reference in self._pools.find_answered(worker):
@@ -206,36 +206,36 @@ class ActorTransport(PooledTransport):
         leave = Leave(goes_at, goes_at)
         self._pools.leave_if_late(worker, leave)
         for end in predict_ends(worker, self._pools.find_cost, now)[1:]:
-            # A call that does not fit would be begun and lost. One that fits stays: it may be begun
-            # by now.
+            # A call that does not fit would begin and be lost. A call that fits stays, because it
+            # may have begun.
             if not fits(end, leave, now):
                 self._take_back(end.call)
         ends = predict_ends(worker, self._pools.find_cost, now)
         fitting = sum(fits(end, leave, now) for end in ends)
         paused = sum(call.is_paused for call in worker.calls.values())
         if worker.calls and (now >= goes_at or (paused and not fits_next(worker, goes_at, now))):
-            # The worker's node is missed only later, and its work would wait until then.
+            # The death of the node is noticed only later, and the work would wait until then.
             self._lose(worker, NodeDiedError("its node is going"))
             return 0
         return fitting + paused
 
     def _take_back(self, call: Call) -> None:
-        """Queue a call's work again that its worker has not begun."""
+        """Requeue the work of a call that has not begun."""
         reference = next(key for key, each in call.worker.calls.items() if each is call)
         self._pools.skip_call(reference)
         self._requeue(call)
 
     def _learn_nodes(self) -> None:
-        """Learn which nodes have died: no source is to blame for workers that went along."""
+        """Detect dead nodes: no source is to blame for workers that were lost with a node."""
         now = self._control.now()
         if self._is_ray_stopping():
-            return  # Ray would not answer
-        if now >= self._learn_due:  # a node may take the data of thousands of tasks along
+            return  # Ray would not respond
+        if now >= self._learn_due:  # a node may hold the data of thousands of tasks
             self._learn_due = now + LEAVE_SECONDS
             self._losses.forgive(self._marks.learn(list_nodes()[1]))
 
     def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever the ledger answers
-        """Return an answer of the ledger; where it has died, the watch knows why."""
+        """Return a response of the ledger. If the ledger has died, raise the error of the watch."""
         try:
             return ray.get(reference)
         except RayTaskError as error:
@@ -246,7 +246,7 @@ class ActorTransport(PooledTransport):
     def _take_receipts(self, references: list[Any]) -> None:
         try:
             answers = ray.get(references)
-        except RayError:  # a call failed; one look at each shows which
+        except RayError:  # a call failed: check each to find it
             for reference in references:
                 if reference in self._pools.calls:
                     self._take_receipt(reference)
@@ -255,14 +255,14 @@ class ActorTransport(PooledTransport):
             self._take_answer(reference, packed)
 
     def _take_answer(self, reference: Any, packed: Plain) -> None:  # noqa: ANN401 - a reference
-        if not packed:  # the worker has given it back
+        if not packed:  # the worker has returned the call
             call = self._pools.calls[reference]
             self._pools.drop_call(reference)
             self._requeue(call)
             return
         call, receipt = self._pools.take_answer(reference, packed)
         if receipt.has_failures and self._is_ray_stopping():
-            self._losses.anything_died = True  # the next attempt does it again
+            self._losses.anything_died = True  # the next attempt repeats it
             return
         self._pools[call.stage].streak.end(call.entry)
         self._complete(call, receipt, call.data)
@@ -277,12 +277,12 @@ class ActorTransport(PooledTransport):
         except LOSSES as error:
             self._lose(call.worker, error)
         except ObjectLostError as error:
-            # The call has answered before, so its worker is lost with the answer.
+            # The call has already returned a part, so its worker was lost together with the result.
             if call.counts.calls:
                 self._lose(call.worker, NodeDiedError(first_line(error)))
                 return
             self._pools.skip_call(reference)
-            self._learn_nodes()  # data that goes with a node is missed as soon as that
+            self._learn_nodes()  # lost data of a node is noticed as soon as the node
             self._losses.lose_data(call, first_line(error))
         except RayTaskError as error:
             raise unwrap(error) from None
@@ -308,12 +308,12 @@ class ActorTransport(PooledTransport):
         if not self._pools.has(worker):
             return
         answered = self._pools.find_answered(worker)
-        for reference in answered:  # the worker did these before it died
+        for reference in answered:  # the worker finished these before it died
             self._take_receipt(reference)
         if answered and isinstance(error, OverdueError):
-            return  # the worker is on the next call now, and that one's time has only begun
+            return  # the worker is now on the next call, whose time has only begun
         if is_of_node(error) or not worker.is_placed:
             self._scaler.avoid(worker.node)
-        # A draining worker has gone with the last of its calls just now.
+        # A draining worker may have ended just now, with the last of its calls.
         if self._pools.has(worker):
             self._losses.take_out(worker, error)

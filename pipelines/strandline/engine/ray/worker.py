@@ -1,7 +1,7 @@
-"""One worker of one chain of stages: an actor that holds them set up and runs calls on them.
+"""One worker of one chain of stages: an actor that sets them up and runs calls on them.
 
-Ray fetches what a call needs and gives each call a thread, which reads its input and spells its
-answer; the stage itself runs on one thread of its own, in the order in which calls were sent.
+Ray fetches the input of a call and gives each call a thread, which unpacks the input and packs the
+result. The stages run on one separate thread, in the order in which calls were sent.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ from strandline.storage.outputs.ports import OutputLocation
 Picks = list[list[int]]
 
 CONTROL = "control"
-# A call that is done needs the interpreter a few times to be answered; the stage may be at work on
-# the next one, and by default keeps it for 5 ms each time.
 LOG_BYTES = 16_384  # of a dead worker's log
+# A finished call needs the interpreter a few times to return its result. A stage that is working on
+# the next call would keep the interpreter for 5 ms each time by default.
 _SWITCH_SECONDS = 0.0002
 
 
 class StageWorker:
-    """Runs one chain's calls, one at a time, by their number; setting up is number 0.
+    """Runs one chain's calls, one at a time, by number; the setup has number 0.
 
     Args:
-        stages: of the chain; a class that can't be imported here is told by `prepare`.
-        joins_below: a stage behind them joins groups.
+        stages: the packed stages of the chain; `prepare` raises if a class can't be imported here.
+        joins_below: whether a later stage, after the chain, joins groups.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class StageWorker:
         joins_below: bool,
     ) -> None:
         sys.setswitchinterval(_SWITCH_SECONDS)
-        # Before Ray's own handler, which raises the signal again in another thread than it came in.
+        # Install before Ray's own handler, which raises the signal again in a different thread.
         faulthandler.enable(all_threads=False)
         self._page = WorkerPage.make()
         self._page.offer_stacks()
@@ -89,15 +89,15 @@ class StageWorker:
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def find_address(self) -> WorkerAddress:
-        """Return where it runs, before it is set up."""
+        """Return where the worker runs, before the setup."""
         return self._find_address()
 
     def prepare(self) -> WorkerAddress:
-        """Set the stage up; returns where it runs.
+        """Set up the stages. Return where the worker runs.
 
         Raises:
-            StageSetupError: the stage can't be imported here, or its own `setup` raised.
-            VolumeError: a newer attempt has taken the output over.
+            StageSetupError: if a stage can't be imported here, or its `setup` raised.
+            VolumeError: if a newer attempt has taken over the outputs.
         """
         address = self._find_address()
         self._loop.run(0, lambda: self._set_up(address.node))
@@ -107,12 +107,14 @@ class StageWorker:
     def run(
         self, number: int, entry: Entry, picks: Picks, *blocks: list[Any]
     ) -> tuple[list[Any], Plain]:
-        """Work on what was picked of the blocks; new tasks and receipt, side by side.
+        """Process the picked tasks of the blocks. Return new tasks and the receipt.
 
         Args:
-            number: of the call, from `pools.FIRST_CALL`; the one before is worked on first.
+            number: number of the call, starting at `pools.FIRST_CALL`; the previous call runs
+                first.
             entry: see `Entry`.
-            picks: each with slots that its task has handed on before, where it has.
+            picks: picks of tasks; a third number counts the slots that a task has already handed
+                on.
 
         Returns:
             See `ChainWorker.pack_answer`; empty if the call was given back.
@@ -133,12 +135,13 @@ class StageWorker:
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
     def proceed(self, number: int, left: bytes | None) -> tuple[list[Any], Plain]:
-        """Return the next part of a call with an answer that goes on; see `run`.
+        """Return the next part of a paused call; see `run`.
 
         Args:
-            left: the token of the task that it goes on with, where no more of it is wanted.
+            number: number of the call.
+            left: the token of the current task if its output is no longer wanted; otherwise None.
         """
-        assert self._chain is not None  # a call goes on
+        assert self._chain is not None  # a paused call implies a setup
         if left is not None:
             self._chain.call.leave(left)
         try:
@@ -148,15 +151,15 @@ class StageWorker:
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def give_back(self, number: int) -> None:
-        """Have the call of that number answer that it was not done, unless it is begun."""
+        """Give back a call, unless it has begun. The pending `run` returns an empty result."""
         self._loop.give_back(number)
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def find_work(self) -> tuple[int, str, list[str], float]:
-        """Return the number of the stage at work, in its chain, over what sources, and sentences.
+        """Return the current stage's number, its sources, and the reports of stages.
 
-        The sentences are those that stages reported since the last call of this method. The last
-        value is the seconds of the call in which stages waited for services.
+        The reports are new since the last call of this method. The last value is the number of
+        seconds of the call in which stages waited for services.
         """
         if self._chain is None:
             return 0, "", [], 0.0
@@ -166,40 +169,40 @@ class StageWorker:
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def leave(self) -> None:
-        """Have stages leave their work that can do so; their calls are returned."""
+        """Make stages abandon their work, if they can; their calls are returned."""
         if self._chain is not None:
             self._chain.leave()
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def skip(self, number: int) -> None:
-        """Skip the call of that number, which will never come: what it needs is lost."""
+        """Skip a call that will never arrive because its input is lost."""
         self._loop.skip(number)
 
     def _find_address(self) -> WorkerAddress:
         return find_address()._replace(page=self._page.path)
 
     def _set_up(self, node: str) -> None:
-        keep_own_sockets()  # Ray sees the end of this process by that of its sockets
+        keep_own_sockets()  # Ray detects the end of this process by its sockets
         plans = [load_stage(stage, cloudpickle.loads) for stage in self._stages]
-        # Only what the first one yields travels on by itself: a replay begins with its tasks.
+        # Only the first stage may stream its output, because a replay begins with the first stage's
+        # tasks.
         plans[1:] = [replace(plan, streams=False) for plan in plans[1:]]
         outputs, site, page, dumps = self._outputs, self._site, self._page, cloudpickle.dumps
         self._chain = ChainWorker(
             plans, outputs, site, node, page, dumps, joins_below=self._joins_below
         )
-        # Objects that are loaded by now stay; a search for garbage would look at all of them every
-        # time.
+        # Loaded objects stay, so exclude them from every later garbage collection.
         gc.freeze()
 
     def _process(self, parts: Iterator[MadePart]) -> Iterator[MadePart]:
         for made in parts:
-            # A signal to all ends this process, and its work is then queued again.
+            # Wait for a possible signal: it would end this process, and the work would be requeued.
             self._doubt.concerns(made.part.receipt)
             yield made
 
     def _take(self, number: int, answers: Answers[MadePart]) -> tuple[list[Any], Plain]:
         made = answers.take()
-        assert self._chain is not None  # an answer comes from a call that was set up
+        assert self._chain is not None  # a result implies a setup
         packed, receipt = self._chain.pack_answer(made)
         if made.part.opened is not None:
             self._open[number] = answers
@@ -211,29 +214,29 @@ def find_address() -> WorkerAddress:
     node = str(ray.get_runtime_context().get_node_id())
     try:
         return WorkerAddress(node, str(Path("/proc/self/fd/2").readlink()))
-    except OSError:  # another system has no such file, or a stage has closed it
+    except OSError:  # other systems lack this file, or a stage has closed it
         return WorkerAddress(node)
 
 
 def read_end(log: str) -> str:
-    """Return the end of a log; nothing where there is none."""
+    """Return the end of a log; empty if there is no log."""
     try:
         with Path(log).open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
             return file.read(LOG_BYTES).decode(errors="replace")
-    except (OSError, ValueError):  # no regular file, or it is gone
+    except (OSError, ValueError):  # not a regular file, or removed
         return ""
 
 
 class LinkWatch:
-    """Learns in which stage of a chain, and over which source, a worker takes long for a call.
+    """Finds the stage of a chain, and the sources, in which a worker spends a long call.
 
-    Only such a worker is asked, now and then. One that hangs and keeps the interpreter does not
-    answer; its call is taken to be in the stage in which it began.
+    Only workers with long calls are queried, at intervals. A worker that hangs and holds the
+    interpreter does not respond; its call counts under the stage in which it began.
 
     Args:
-        now: seconds from any fixed point.
-        report: takes what its stages have reported.
+        now: returns seconds from any fixed point.
+        report: receives the reports of stages.
     """
 
     def __init__(self, now: Callable[[], float], report: Callable[[str], None]) -> None:
@@ -242,7 +245,7 @@ class LinkWatch:
         self._due = 0.0
 
     def look(self, workers: Iterable[Worker]) -> None:
-        """Note what was answered, and ask those of the workers that take long."""
+        """Record the responses, and query workers with long calls."""
         self._take_answers()
         now = self._now()
         if now < self._due:
@@ -260,15 +263,15 @@ class LinkWatch:
         answered, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
         for reference in answered:
             worker, call = self._asked.pop(reference)
-            with suppress(RayError):  # the worker has died, which its call tells
+            with suppress(RayError):  # the worker has died, as its call will show
                 link, over, sentences, waited = ray.get(reference)
                 worker.located = Located(call.number, link, over, waited)
                 for sentence in sentences:
                     self._report(sentence)
 
 
-# A single class for all workers: Ray serialises it anew, 33 ms in the driver, for each that
-# `remote` makes.
+# A single class for all workers: Ray serializes every class that `remote` creates, which takes 33
+# ms in the driver.
 _ACTOR_CLASS = ray.remote(concurrency_groups={CONTROL: 1})(StageWorker)
 
 
@@ -281,11 +284,15 @@ def start_worker(
     *,
     joins_below: bool = False,
 ) -> tuple[Any, Any, Any]:
-    """Return a new worker, and the references that say when it has begun and when it is ready.
+    """Start a worker. Return it with the references that resolve once it has begun and is ready.
 
     Args:
-        joins_below: a stage behind the chain joins groups.
-        node: the id of one where there should be room; elsewhere does too.
+        chain: the chain of the worker.
+        cpu: cores that the worker reserves.
+        outputs: location of the sinks' outputs.
+        site: the pipeline and attempt of the worker.
+        node: id of a node that should have capacity; another node is also accepted.
+        joins_below: whether a later stage, after the chain, joins groups.
     """
     plan = chain.plan
     stages = [PackedStage(stage.name, cloudpickle.dumps(stage)) for stage in chain.stages]

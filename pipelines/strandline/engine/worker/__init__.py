@@ -1,4 +1,4 @@
-"""A worker's process: stages that are set up, the calls to them, and limits of both.
+"""A worker's process: stages that are set up, calls to these stages, and limits of both.
 
-It must not know queues, other workers, or what started the process.
+The package must not depend on queues, other workers, or the code that started the process.
 """

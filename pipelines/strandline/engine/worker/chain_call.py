@@ -1,8 +1,8 @@
-"""One call of neighbouring stages in one worker: each works on what the one before has made.
+"""One call of adjacent stages in one worker: each stage works on the output of its predecessor.
 
-Tokens, events and outputs are those of calls of their own; what changes is how tasks travel. A
-worker that has more to do than a call's worth gives the rest back, so that others share in it. It
-must not know queues, workers or the driver.
+Tokens, events, and outputs equal those of separate calls; only the transport of tasks differs. A
+worker with more than a call's worth of work returns the rest, so that other workers can share it.
+The module must not depend on queues, workers, or the driver.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from strandline.plan.receipt import Effort, Emitted, Event, Failure, Receipt, St
 from strandline.plan.stages.stage import Shape
 from strandline.plan.task import Lineage, Origin, Task, lineage_of
 
-# After that a worker begins no more of what others could do. Calls of a chain that writes are made
-# to be longer, so that more is made durable together.
+# After this time, a worker starts no more work that others could do. Calls of a chain with a sink
+# may take longer, so that more outputs share a disk sync.
 SPILL_SECONDS = 0.1
 SPILL_SECONDS_OF_SINKS = 0.3
-SPLIT_SECONDS = 1.0  # for which a split waits, where the call is not in the user's code
-_WEIGHT = 0.25  # weight of the last call of a stage
+SPLIT_SECONDS = 1.0  # time limit for a split to wait for the user's code
+_WEIGHT = 0.25  # weight of a stage's last call
 
 
 class CallSplit(NamedTuple):
-    """Work that was taken out of a call in progress.
+    """Work that was taken out of a running call.
 
     Attributes:
         part: the finished part.
-        kept_tokens: of the tasks that the call goes on with.
-        idle_tokens: of tasks that were not begun.
+        kept_tokens: tokens of the tasks that the call keeps.
+        idle_tokens: tokens of unstarted tasks.
     """
 
     part: CallPart
@@ -51,11 +51,13 @@ class ChainCall:
     """Stages set up in one worker, ready to be called as one.
 
     Args:
-        plans: in order; of one that is not the first, what it yields does not travel on by itself.
-        calls: of the same.
-        now: seconds from any fixed point.
-        dumps: pickles what stages hand on and may change.
-        joins_below: a stage behind these joins groups, and wants to know which slots are filtered.
+        plans: the stages, in order; only the first stage can stream its output.
+        calls: the calls of these stages.
+        now: returns seconds from any fixed point.
+        dumps: pickles data between stages that a stage could change.
+        note: receives the number of each stage that starts to work.
+        joins_below: whether a later stage joins groups, and therefore needs to know the filtered
+            slots.
     """
 
     def __init__(
@@ -74,8 +76,8 @@ class ChainCall:
         self._pack = partial(pack_sharing, dumps=dumps)
         self._note = note
         self._joins_below = joins_below
-        self._work: tuple[int, Sequence[Task]] = (0, ())  # in one piece, since two threads use it
-        self._seconds: dict[int, float] = {}  # that a task takes, by stage
+        self._work: tuple[int, Sequence[Task]] = (0, ())  # one value, as two threads use it
+        self._seconds: dict[int, float] = {}  # seconds per task, by stage
         self._called: set[int] = set()  # stages that have had a call
         # A second thread splits calls.
         self._turn = threading.Lock()
@@ -83,11 +85,11 @@ class ChainCall:
             call.share(self._turn)
         self._is_at_work = False
         self._entry: tuple[int, Sequence[Lineage]] = (0, ())  # stage and tasks of the call
-        self._lineages: Sequence[Lineage] = ()  # tasks of the stage at work
-        self._draft: _ChainDraft | None = None  # while a later stage is at work
+        self._lineages: Sequence[Lineage] = ()  # tasks of the current stage
+        self._draft: _ChainDraft | None = None  # set while a later stage is working
         last = len(plans) - 1
         writes = plans[last].shape is Shape.SINK
-        # The sink's number; of no stage where there is none.
+        # The sink's number, or a number past the last stage if there is no sink.
         self._sink = last if writes else last + 1
         self._limit = SPILL_SECONDS_OF_SINKS if writes else SPILL_SECONDS
 
@@ -100,11 +102,11 @@ class ChainCall:
         *,
         is_alone: bool = False,
     ) -> Iterator[CallPart]:
-        """Work on tasks from one stage on; see `StageCall.stream`.
+        """Process tasks, starting at one stage; see `StageCall.stream`.
 
         Args:
             link: the number of that stage.
-            is_alone: of that stage only, so that a death says which one it was.
+            is_alone: whether to run that stage only, so that a death shows which stage is to blame.
         """
         parts = self._stream(tasks, unreadable, handed, link, is_alone=is_alone)
         while (part := self._make_next(parts)) is not None:
@@ -146,17 +148,17 @@ class ChainCall:
         self._work = (link, ())
 
     def _begin(self, link: int, tasks: Sequence[Task]) -> float:
-        """Note which stage is at work from now on; return the time."""
+        """Record the stage that starts to work. Return the time."""
         self._work = (link, tasks)
         self._note(link)
         return self._now()
 
     @contextmanager
     def splitting(self) -> Iterator[CallSplit | None]:
-        """Take out of the call at work what the unit at work does not need; None: there is none.
+        """Split off the work that the current unit does not need. Yield None if no call is running.
 
-        Another thread does this while the user's code works. Whatever the call makes from then on
-        comes after the block.
+        Another thread enters this block while the user's code is running. The call makes no further
+        output until the block ends.
         """
         if not self._turn.acquire(timeout=SPLIT_SECONDS):
             yield None
@@ -188,55 +190,58 @@ class ChainCall:
         return CallSplit(part, [lineage.token for lineage in stays], idle_tokens)
 
     def _draw_up(self, link: int, over: Sequence[Lineage], part: CallPart) -> CallPart:
-        """Return a part of the first stage's as one of the chain; later stages come elsewhere."""
+        """Convert a part of the first stage into a part of the chain.
+
+        The tasks for later stages leave the worker.
+        """
         draft = _ChainDraft(len(self._calls))
         self._take(draft, link, over, part)
         draft.give_back()
         return CallPart(draft.data, draft.close(calls=0), None)
 
     def find_work(self) -> tuple[int, str]:
-        """Return the number of the stage that is at work, and the sources that it is over.
+        """Return the number of the current stage, and the sources of its tasks.
 
-        Another thread may ask.
+        Safe to call from another thread.
         """
         link, tasks = self._work
         return link, describe_keys([task.key for task in tasks])
 
     def leave(self, token: bytes) -> None:
-        """Have the answer to a task go on no more; see `StageCall.leave`."""
+        """Stop making further output for a task; see `StageCall.leave`."""
         self._calls[0].leave(token)
 
     def name_maker(self, receipt: Receipt, position: int) -> str:
-        """Return the name of the stage that has made a task which a call hands on."""
+        """Return the name of the stage that made an emitted task."""
         link = receipt.emitted[position].link
         return self._plans[link - 1 if link else -1].name
 
     def _go_on(self, draft: _ChainDraft, begun: float) -> None:
-        """Work on what the first stage has made, the furthest first; give back what is too much."""
+        """Process the first stage's output, the deepest stage first. Give excess work back."""
         while (link := self._find_next(draft)) is not None:
             left = self._limit - (self._now() - begun)
             self._run(draft, link, draft.take(link, self._size_chunk(draft, link, left)))
-            # A sink goes on to the end, whatever it takes: no other worker is faster with its
-            # files. Nor is one with what takes less than its way there.
+            # Keep a sink's tasks, because no other worker writes the files faster. Also keep tasks
+            # that take less time than their transport.
             if left <= 0 and self._is_slow(draft, link):
                 draft.give_back(below=link + 1)
 
     def _find_next(self, draft: _ChainDraft) -> int | None:
-        """Return the furthest stage that has work; a sink waits until it has all of it."""
+        """Return the deepest stage with work; the sink comes last, once it has all of its tasks."""
         busy = [link for link, waiting in enumerate(draft.waiting) if waiting]
         before = [link for link in busy if link != self._sink]
         ready = before or busy
         return ready[-1] if ready else None
 
     def _is_slow(self, draft: _ChainDraft, link: int) -> bool:
-        """Return whether what waits for a stage is known to take longer than a call may."""
+        """Return whether the tasks of a stage are known to take longer than a call may."""
         seconds = self._seconds.get(link, 0.0)
         return link != self._sink and seconds * len(draft.waiting[link]) > self._limit
 
     def _size_chunk(self, draft: _ChainDraft, link: int, left: float) -> int | None:
-        """Return the tasks that fit into the seconds that are left; None: all there are."""
+        """Return the number of tasks that fit into the remaining seconds, or None for all."""
         if link == self._sink:
-            return None  # a sink that makes all durable together costs little more than one task
+            return None  # a sink that syncs many tasks together costs little more than one task
         least = self._plans[link].batch_size
         if link not in self._seconds:
             return least
@@ -245,7 +250,7 @@ class ChainCall:
         return max(least, int(left / self._seconds[link]))
 
     def _run(self, draft: _ChainDraft, link: int, chunk: Sequence[Task]) -> None:
-        if not chunk:  # all of it is of sources that have failed
+        if not chunk:  # all tasks belong to failed sources
             return
         tasks, unreadable = self._hand_over(self._plans[link - 1].name, chunk, draft)
         if not tasks and not unreadable:
@@ -257,12 +262,12 @@ class ChainCall:
         self._take(draft, link, self._lineages, part)
 
     def _note_seconds(self, link: int, counts: StageCounts) -> None:
-        """Note what a task of a stage takes; of the first call only what is long."""
+        """Record the seconds per task of a stage; the first call counts only if it is slow."""
         seconds = counts.seconds / max(1, counts.tasks_in)
         known = self._seconds.get(link)
         if known is not None:
             self._seconds[link] = known + _WEIGHT * (seconds - known)
-        # Libraries load parts of themselves then, which the next ones don't wait for.
+        # Libraries load lazily during the first call, which does not slow down later calls.
         elif link in self._called or counts.seconds > self._limit:
             self._seconds[link] = seconds
         self._called.add(link)
@@ -270,7 +275,7 @@ class ChainCall:
     def _hand_over(
         self, maker: str, chunk: Sequence[Task], draft: _ChainDraft
     ) -> tuple[list[Task], list[Unreadable]]:
-        """Return tasks as the next stage gets them, sharing nothing that can be changed."""
+        """Return tasks as the next stage receives them, without shared mutable data."""
         if all(is_unchanging(task.data) and is_unchanging(task.meta) for task in chunk):
             return list(chunk), []
         nothing = Receipt((), (), (), StageCounts())
@@ -292,12 +297,12 @@ def _leave_out(lineages: Sequence[Lineage], others: Sequence[Lineage]) -> list[L
 
 
 class _ChainDraft:
-    """What a call of a chain has done so far.
+    """The work of a chain's call so far.
 
     Attributes:
-        waiting: tasks that were made for each stage.
-        data, emitted: what leaves the worker.
-        units: of each stage.
+        waiting: tasks that wait for each stage.
+        data, emitted: tasks that leave the worker.
+        units: finished units, with the number of their stage.
     """
 
     def __init__(self, links: int) -> None:
@@ -312,7 +317,7 @@ class _ChainDraft:
         self.failed_sources: set[bytes] = set()
 
     def add(self, link: int, part: CallPart) -> None:
-        """Note what one stage has done; its tasks wait for the next one, or leave."""
+        """Record a part of one stage. Its tasks wait for the next stage, or leave the worker."""
         self.events += part.receipt.events
         self.efforts += part.receipt.efforts
         self.fail(part.receipt.failures)
@@ -323,7 +328,7 @@ class _ChainDraft:
             self._leave(part.data, 0)
 
     def find_busy(self, sources: Iterable[bytes]) -> set[bytes]:
-        """Return sources and those that can't be counted without them."""
+        """Return the sources and all sources that share a counted unit with them."""
         busy, size = set(sources), 0
         while size < len(busy):
             size = len(busy)
@@ -333,7 +338,7 @@ class _ChainDraft:
         return busy
 
     def split(self, busy: Collection[bytes]) -> _ChainDraft:
-        """Return what is noted of all other sources, which then is not noted here."""
+        """Move the records of all other sources into a new draft."""
         others = self._select(lambda source: source not in busy)
         vars(self).update(vars(self._select(lambda source: source in busy)))
         return others
@@ -352,19 +357,19 @@ class _ChainDraft:
         draft.failures = [each for each in self.failures if is_chosen(each.source)]
         draft.efforts = [each for each in self.efforts if is_chosen(each[0])]
         draft.failed_sources = set(filter(is_chosen, self.failed_sources))
-        # The first unit of a call may be of no source.
+        # The first unit of a call may have no source.
         draft.units = [
             (link, unit) for link, unit in self.units if is_chosen(next(iter(unit.sources), b""))
         ]
         return draft
 
     def fail(self, failures: Sequence[Failure]) -> None:
-        """Note failures; nothing more is done for their sources."""
+        """Record failures; no further work is done for their sources."""
         self.failures += failures
         self.failed_sources.update(failure.source for failure in failures)
 
     def take(self, link: int, most: int | None) -> list[Task]:
-        """Take tasks that wait for a stage, as many as that; without those of failed sources."""
+        """Take up to `most` tasks that wait for a stage, without tasks of failed sources."""
         waiting = self.waiting[link]
         if self.failed_sources:
             waiting = [
@@ -375,10 +380,10 @@ class _ChainDraft:
         return waiting[:most]
 
     def give_back(self, below: int | None = None) -> None:
-        """Have what waits leave, each task for its stage.
+        """Send all waiting tasks out of the worker, each to its stage.
 
         Args:
-            below: only what waits for stages above that one; None: all.
+            below: only include tasks that wait for stages before this number; None includes all.
         """
         for link in range(1, len(self.waiting) if below is None else below):
             self._leave(self.take(link, None), link)
@@ -390,7 +395,7 @@ class _ChainDraft:
             self.data.append(task)
 
     def close(self, calls: int = 1) -> Receipt:
-        """Return the receipt of the whole."""
+        """Return the receipt of the whole call."""
         counts: dict[int, StageCounts] = {}
         for link, unit in self.units:
             counts.setdefault(link, StageCounts()).add(unit.counts)
@@ -406,7 +411,7 @@ class _ChainDraft:
         return settle_efforts(receipt)
 
     def _count(self, counts: Mapping[int, StageCounts], calls: int) -> StageCounts:
-        """Return the counts as those of one stage: what has entered it, and what has left it."""
+        """Return the counts of the chain as one stage: the tasks that entered and left it."""
         first, last = counts.get(0), counts.get(len(self.waiting) - 1)
         return StageCounts(
             tasks_in=first.tasks_in if first else 0,

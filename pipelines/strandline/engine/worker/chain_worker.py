@@ -1,6 +1,6 @@
-"""The stages of one chain that are set up in a worker's process, and how its answers are packed.
+"""The stages of one chain, set up in a worker's process, and the packing of their results.
 
-It must not know how calls come in, nor how an answer travels.
+The module must not depend on the transport of calls or results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from strandline.storage.outputs.ports import OutputLocation
 
 
 class MadePart(NamedTuple):
-    """A part of an answer.
+    """A part of a result.
 
     Attributes:
         word: reason to replace this worker; see `MemoryWatch.look`.
@@ -42,13 +42,13 @@ class ChainWorker:
 
     Args:
         node: the id of this machine.
-        page: that the process shares with the driver.
-        dumps: pickles what stages hand on.
-        joins_below: a stage behind the chain joins groups.
+        page: the page that the process shares with the driver.
+        dumps: pickles the data between stages.
+        joins_below: whether a later stage, after the chain, joins groups.
 
     Attributes:
         call: the chain.
-        number: of the call at work, or of the last one; -1 before the first.
+        number: number of the current or last call; -1 before the first call.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ChainWorker:
         self.call = ChainCall(plans, calls, now, dumps, self._note, joins_below=joins_below)
         self._pack: Pack = partial(pack_tasks, dumps=dumps)
         self.number = -1
-        first = plans[0]  # limits are the same for all
+        first = plans[0]  # all stages of a chain have the same limits
         limits = choose_limits(first.max_age, first.max_memory, first.memory)
         self._watch = MemoryWatch(limits, time.monotonic, read_own_memory)
 
@@ -85,33 +85,33 @@ class ChainWorker:
         unreadable: list[Unreadable],
         handed: Mapping[bytes, int],
     ) -> Iterator[MadePart]:
-        """Yield the answer to a call, part by part."""
+        """Yield the result of a call, part by part."""
         self.number, (link, is_alone) = number, entry
         for part in self.call.stream(tasks, unreadable, handed, link, is_alone=is_alone):
             yield MadePart(part, self._watch.look())
 
     def pack(self, part: CallPart) -> tuple[list[Plain], Plain]:
-        """Return the tasks of a part as they travel, and its receipt."""
+        """Return the packed tasks of a part, and its packed receipt."""
         name_stage = partial(self.call.name_maker, part.receipt)
         _, packed, receipt = pack_answers(name_stage, part.data, part.receipt, self._pack)
         return packed, pack_receipt(receipt)
 
     def pack_answer(self, made: MadePart) -> tuple[list[Plain], Plain]:
-        """Return the tasks of a part as they travel, and its extended receipt.
+        """Return the packed tasks of a part, and its extended receipt.
 
         The receipt is followed by the task that the next part begins with (token and slots handed
-        on, or None), the reason to replace this worker, and the sentences of its stages.
+        on, or None), the reason to replace this worker, and the reports of its stages.
         """
         packed, receipt = self.pack(made.part)
         opened = made.part.opened and list(made.part.opened)
         return packed, [*receipt, opened, made.word, self.take_sentences()]
 
     def leave(self) -> None:
-        """Request that stages leave their work, if they can."""
+        """Request that stages abandon their work, if they can."""
         self._is_leaving.set()
 
     def take_sentences(self) -> list[str]:
-        """Return new sentences of stages, which may come from threads of their own."""
+        """Return new reports of stages, which may come from the stages' own threads."""
         return [self._sentences.popleft() for _ in range(len(self._sentences))]
 
     def _note(self, link: int) -> None:

@@ -1,8 +1,8 @@
-"""What a call and a worker may take: a call in this process its time, a worker its age and memory.
+"""Limits of calls and workers: the time of a call, and the age and memory of a worker.
 
-A call that hangs here can't be ended but with the process; a worker is asked between two calls, so
-that it is replaced before the kernel takes it in the midst of one. It must not know what ends the
-process, to which stage a worker belongs, or what replaces it.
+A call that hangs in this process can only be ended with the process. A worker is checked between
+two calls, so that it is replaced before the kernel kills it during a call. The module must not
+depend on the stage of a worker, or on the code that ends and replaces workers.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ RESERVED_SHARE = 0.9
 
 
 class WorkerLimits(NamedTuple):
-    """How old and how large a worker may grow.
+    """Limits of a worker's age and size.
 
     Attributes:
-        seconds: since it was ready; None: any age.
-        memory: bytes of its own and its children's; None: any number.
-        is_reserved: the memory's limit was not asked for, it is what the stage reserves; so one
-            that is below what a worker takes anyway is no limit.
+        seconds: maximum age after the worker became ready; None for no limit.
+        memory: maximum bytes of the worker and its children; None for no limit.
+        is_reserved: whether the memory limit is derived from the stage's reservation instead of
+            set. A derived limit below the worker's base usage is ignored.
     """
 
     seconds: float | None = None
@@ -34,11 +34,11 @@ class WorkerLimits(NamedTuple):
 
 
 class MemoryWatch:
-    """Looks at one worker.
+    """Checks one worker against its limits.
 
     Args:
-        now: seconds from any fixed point.
-        read_memory: bytes that the worker takes.
+        now: returns seconds from any fixed point.
+        read_memory: returns the bytes that the worker uses.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class MemoryWatch:
         self._is_first = True
 
     def look(self) -> str:
-        """Return why the worker should be replaced: `age`, `memory`, or empty."""
+        """Return the reason to replace the worker, `age` or `memory`, or an empty string."""
         if self._limits.seconds is None and self._limits.memory is None:
             return ""
         now = self._now()
@@ -65,7 +65,7 @@ class MemoryWatch:
         if self._read_memory() <= self._limits.memory:
             return ""
         if is_first and self._limits.is_reserved:
-            # A new worker would be as large after a call: there is nothing to gain.
+            # A replacement would be as large after its first call, so nothing is gained.
             self._limits = self._limits._replace(memory=None)
             return ""
         return "memory"
@@ -74,16 +74,16 @@ class MemoryWatch:
 def choose_limits(
     max_age: float | None, max_memory: int | None, reserved: int | None
 ) -> WorkerLimits:
-    """Return a stage's limits: those it asks for, else nine tenths of the memory it reserves."""
+    """Return a stage's limits: the configured ones, else nine tenths of the reserved memory."""
     if max_memory is None and reserved is not None:
         return WorkerLimits(max_age, int(reserved * RESERVED_SHARE), is_reserved=True)
     return WorkerLimits(max_age, max_memory)
 
 
 def read_own_memory() -> int:
-    """Return bytes that only this process and its children have, not those shared with others.
+    """Return the private bytes of this process and its children, without shared memory.
 
-    What is mapped from the object store is Ray's, and would be there without the worker too.
+    Memory mapped from the object store belongs to Ray, and would exist without the worker too.
     """
     process = psutil.Process()
     return sum(map(_read_private, [process, *process.children(recursive=True)]))
@@ -97,11 +97,11 @@ def _read_private(process: psutil.Process) -> int:
 
 
 class CallWatch:
-    """Says so when a call takes longer than it may.
+    """Reports a call that exceeds its time limit.
 
     Args:
-        now: seconds from any fixed point.
-        overrun: is told a sentence, on a thread of its own; mostly it does not return.
+        now: returns seconds from any fixed point.
+        overrun: called with an explanation, on a separate thread; usually does not return.
     """
 
     def __init__(self, now: Callable[[], float], overrun: Callable[[str], None]) -> None:
@@ -117,8 +117,8 @@ class CallWatch:
         """Watch the block.
 
         Args:
-            seconds: that it may take; None: it is not watched.
-            words: the sentence for when it takes longer.
+            seconds: the block's time limit; None disables the watch.
+            words: the explanation to report on an overrun.
         """
         if seconds is None:
             yield
@@ -142,7 +142,7 @@ class CallWatch:
             self._overrun(self._wait())
 
     def _wait(self) -> str:
-        """Return the sentence of a call that takes too long."""
+        """Wait for a call to exceed its limit. Return its explanation."""
         with self._change:
             while self._due is None or self._now() < self._due:
                 self._change.wait(None if self._due is None else self._due - self._now())
@@ -151,6 +151,6 @@ class CallWatch:
 
 
 def explain_overdue(tasks: int, seconds: float) -> str:
-    """Explain what is said of a call that takes longer than `seconds`."""
+    """Explain that a call exceeded its time limit of `seconds`."""
     what = "a task" if tasks == 1 else f"a call of {tasks} tasks"
     return f"{what} took longer than the {seconds:g} s that `timeout` leaves it"

@@ -1,8 +1,9 @@
-"""The one thread on which a worker's stage runs, and the order in which it works.
+"""The single thread on which a worker's stage runs, and the order of its work.
 
-Each call comes in on a thread of its own, with its input ready, and waits here for its turn; while
-the next one is worked on, its thread spells its answer. So fetching, reading, working and answering
-overlap, and the user's code still sees one thread and one task at a time. It knows no Ray.
+Each call arrives on its own thread, which prepares the input and waits here for its turn. While the
+stage processes the next call, the thread of the previous call serializes the result. Fetching,
+reading, working, and answering overlap, but the user's code sees one thread and one task at a time.
+The module does not depend on Ray.
 """
 
 from __future__ import annotations
@@ -14,26 +15,25 @@ from queue import SimpleQueue
 from typing import Generic, NamedTuple, TypeVar, cast
 
 Answer = TypeVar("Answer")
-# Parts of an answer that may wait to be taken while the next one is made.
+# Maximum parts of a result that may wait to be taken while the next part is made.
 PARTS_AHEAD = 1
 
 
 class GivenBack(Exception):  # noqa: N818 - nothing went wrong
-    """A call was asked back before it was begun, and will not be."""
+    """The caller withdrew a call before it began; the call will not run."""
 
 
 class _Turn(NamedTuple):
-    """A piece of work that waits: what does it, and what answers that it is not done."""
+    """Waiting work: a function that runs it, and a function that reports its withdrawal."""
 
     work: Callable[[], None]
     give_back: Callable[[], None]
 
 
 class WorkerLoop:
-    """Does numbered work strictly by number, from 0, on a single thread.
+    """Runs numbered work strictly in order, from 0, on a single thread.
 
-    Numbers are given by a caller that knows the order; where one will never come, it must be
-    skipped.
+    The caller assigns the numbers. A number without work must be skipped explicitly.
     """
 
     def __init__(self) -> None:
@@ -44,32 +44,34 @@ class WorkerLoop:
         threading.Thread(target=self._loop, name="stage", daemon=True).start()
 
     def run(self, number: int, work: Callable[[], Answer]) -> Answer:
-        """Do the work when its turn has come; what it returns or raises is passed on."""
+        """Run work when its turn comes. Return its result or raise its error."""
         return self.begin(number, lambda: iter((work(),))).take()
 
     def begin(self, number: int, work: Callable[[], Iterator[Answer]]) -> Answers[Answer]:
-        """Have work done when its turn has come; what it yields is taken part by part.
+        """Schedule work, whose results the caller takes part by part.
 
-        It is worked on to its end before the next number is, and waits while parts are not taken.
+        Work with the next number waits until this work has ended, and this work waits while its
+        parts are not taken.
         """
         answers: Answers[Answer] = Answers()
         self._enter(number, _Turn(partial(answers.make, work), answers.give_back))
         return answers
 
     def skip(self, number: int) -> None:
-        """Note that there will be no work of that number."""
+        """Record that no work will arrive for a number."""
         self._enter(number, None)
 
     def give_back(self, number: int) -> None:
-        """Have work not done that is not begun: its waiter gets `GivenBack`.
+        """Withdraw unstarted work: the thread that waits for it gets `GivenBack`.
 
-        Work of that number may come later. What is begun, or done, goes on.
+        The number may be withdrawn before its work arrives. Work that has begun or finished is
+        unaffected.
         """
         with self._change:
             if number < self._next:
                 return
             if number not in self._waiting:
-                self._asked_back.add(number)  # the number's input is on the way
+                self._asked_back.add(number)  # the input of the call is still on the way
                 return
             turn, self._waiting[number] = self._waiting[number], None
         if turn is not None:
@@ -90,7 +92,7 @@ class WorkerLoop:
             turn = self._take()
             if turn is not None:
                 turn.work()
-            del turn  # or its data would be kept until the next one comes
+            del turn  # release the data now instead of at the next turn
 
     def _take(self) -> _Turn | None:
         with self._change:
@@ -102,29 +104,29 @@ class WorkerLoop:
 
 
 class Answers(Generic[Answer]):
-    """What a piece of work yields, handed from its thread to the one that waits."""
+    """Results of a piece of work, passed from its thread to the waiting thread."""
 
     def __init__(self) -> None:
         self._made: SimpleQueue[tuple[Answer, None] | tuple[None, BaseException]] = SimpleQueue()
         self._room = threading.Semaphore(PARTS_AHEAD)
 
     def make(self, work: Callable[[], Iterator[Answer]]) -> None:
-        """Do the work; more than may wait is made when some was taken."""
+        """Run the work. At most `PARTS_AHEAD` parts are made before a part is taken."""
         try:
             for answer in work():
                 self._made.put((answer, None))
-                # The taker keeps an answer, and this loop must not keep it in memory too.
+                # The taker holds the result; this loop must not keep it in memory too.
                 del answer
                 self._room.acquire()
         except BaseException as error:  # noqa: BLE001 - whoever waits for it raises it
             self._made.put((None, error))
 
     def give_back(self) -> None:
-        """Answer that the work is not done."""
+        """Report that the work was withdrawn."""
         self._made.put((None, GivenBack()))
 
     def take(self) -> Answer:
-        """Return the next part, waiting for it; what the work raised is raised."""
+        """Wait for the next part and return it, or raise the error of the work."""
         answer, error = self._made.get()
         self._room.release()
         if error is not None:

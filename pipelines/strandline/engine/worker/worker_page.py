@@ -1,8 +1,9 @@
-"""A page of memory that a worker shares with its driver: the stage at work, and stacks on request.
+"""A memory page that a worker shares with its driver: the current stage, and stacks on request.
 
-A worker that hangs in C code keeps the interpreter, and a dead one says nothing. The driver reads
-the page all the same, and the interpreter's own handler of a signal writes the stacks of all
-threads behind it, whatever they do. Calls and the meaning of stacks are unknown here.
+A worker that hangs in C code holds the interpreter lock, and a dead worker can't respond. The
+driver can read the page in both cases. On a signal, the interpreter's own handler appends the
+stacks of all threads to the file, whatever the threads are doing. The module must not depend on the
+meaning of calls or stacks.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
-# The number of a call, and that of the stage at work in its chain.
+# The number of a call, and the number of the current stage in its chain.
 _WORK = struct.Struct("!qq")
-# Seconds of the call in which its stages waited for services, and since when they wait, or 0.
+# Seconds of the call spent waiting for services, and the start of the current wait, or 0.
 _WAIT = struct.Struct("!dd")
 _SIZE = mmap.PAGESIZE
-# No library that stages use takes this one.
+# Unused by the libraries that stages use.
 _SIGNAL = signal.SIGRTMIN + 5
 _MOST_BYTES = 1 << 16
-# A worker that can answer does so within a moment; the driver has others to look after.
+# A worker that can respond does so quickly, and the driver has other workers to serve.
 _LOOKS, _POLL = 50, 0.02
 
 
 class WorkerAddress(NamedTuple):
-    """Where a worker runs.
+    """Location of a worker.
 
     Attributes:
         node: the id of its node.
-        log: the file there that takes what it prints on standard error.
-        page: where its page is found there.
+        log: the file on that node with the worker's standard error.
+        page: the path of the worker's page on that node.
     """
 
     node: str
@@ -44,13 +45,13 @@ class WorkerAddress(NamedTuple):
 
 
 class Located(NamedTuple):
-    """Where a worker was in a call when it was asked.
+    """A worker's reported position in a call.
 
     Attributes:
-        number: of the call.
-        link: the number of the stage in its chain.
-        sources: that it was over, in words.
-        waited: seconds of the call in which its stages waited for services.
+        number: the number of the call.
+        link: the number of the current stage in its chain.
+        sources: the sources of the current tasks, in words.
+        waited: seconds of the call spent waiting for services.
     """
 
     number: int = 0
@@ -60,16 +61,16 @@ class Located(NamedTuple):
 
 
 class WorkerPage:
-    """One page; of a worker's process, or of its driver.
+    """One page, in the worker's process or in the driver.
 
     Args:
-        handle: a descriptor of the file, which the page closes.
+        handle: a file descriptor, which the page closes.
 
     Attributes:
-        process: the worker; None until it is known.
+        process: the worker's process id; None until known.
 
     Raises:
-        OSError, ValueError: the file is no page.
+        OSError, ValueError: if the file is not a page.
     """
 
     def __init__(self, handle: int) -> None:
@@ -79,14 +80,14 @@ class WorkerPage:
 
     @classmethod
     def make(cls) -> Self:
-        """Return a new page, which no disk has a file for."""
+        """Create a new page in memory, without a file on disk."""
         handle = os.memfd_create("worker-page")
         os.ftruncate(handle, _SIZE)
         return cls(handle)
 
     @classmethod
     def find(cls, path: str) -> Self | None:
-        """Return the page of another process of this machine; None: it can't be read."""
+        """Open the page of another process on this machine. Return None if it can't be read."""
         try:
             page = cls(os.open(path, os.O_RDWR | os.O_CLOEXEC))
             page.process = int(Path(path).parts[2])
@@ -96,43 +97,43 @@ class WorkerPage:
 
     @property
     def path(self) -> str:
-        """Return where other processes of this machine find it."""
+        """The path under which other processes of this machine find the page."""
         return f"/proc/{os.getpid()}/fd/{self.handle}"
 
     def offer_stacks(self) -> None:
-        """Write the stacks of this process behind the page whenever it is asked for them."""
+        """Install a signal handler that appends the stacks of this process to the page's file."""
         os.lseek(self.handle, 0, os.SEEK_END)
         faulthandler.register(_SIGNAL, file=self.handle, all_threads=True, chain=False)
 
     def note(self, call: int, link: int) -> None:
-        """Note the stage at work."""
+        """Record the current stage."""
         if _WORK.unpack_from(self._memory)[0] != call:
             _WAIT.pack_into(self._memory, _WORK.size, 0.0, 0.0)
         _WORK.pack_into(self._memory, 0, call, link)
 
     def note_wait(self, begun: float | None, now: float) -> None:
-        """Note that the stage at work waits for a service since that time; None: it goes on."""
+        """Record the start of a wait for a service, or its end if `begun` is None."""
         waited, since = _WAIT.unpack_from(self._memory, _WORK.size)
         waited += now - since if since else 0.0
         _WAIT.pack_into(self._memory, _WORK.size, waited, begun or 0.0)
 
     def read_wait(self, call: int, now: float) -> float:
-        """Return the seconds that stages have waited in a call, by the clock of this machine."""
+        """Return the seconds that a call has waited for services, by this machine's clock."""
         waited, since = _WAIT.unpack_from(self._memory, _WORK.size)
         if _WORK.unpack_from(self._memory)[0] != call:
             return 0.0
         return float(waited + (now - since if since else 0.0))
 
     def read(self, call: int) -> int | None:
-        """Return the number of the stage at work in a call; None: it was not begun."""
+        """Return the number of a call's current stage, or None if the call has not begun."""
         number, link = _WORK.unpack_from(self._memory)
         return link if number == call else None
 
     def ask_stacks(self, sleep: Callable[[float], object]) -> str:
-        """Return the stacks of all threads of the page's worker; empty where it gives none.
+        """Return the stacks of all threads of the page's worker; empty if it does not respond.
 
         Args:
-            sleep: waits for seconds.
+            sleep: waits for a number of seconds.
         """
         if self.process is None:
             return ""
@@ -143,12 +144,12 @@ class WorkerPage:
         return ""
 
     def close(self) -> None:
-        """Let the page go; the worker keeps its own."""
+        """Close the page in this process; the worker keeps its own."""
         self._memory.close()
         os.close(self.handle)
 
     def _await_stacks(self, begun: int, sleep: Callable[[float], object]) -> str:
-        """Wait for what is written, and for a moment in which no more is."""
+        """Wait until stacks were written and the file stops growing."""
         size = begun
         for _ in range(_LOOKS):
             sleep(_POLL)

@@ -1,1 +1,1 @@
-"""One call of one stage: the code of its author, and what is counted around it."""
+"""One call of one stage: the author's code, and the counts around it."""

@@ -1,6 +1,6 @@
-"""Valid answers of a stage. Other answers are rejected, and the message names the valid types.
+"""Valid answers of a stage. Other answers are rejected with a message that names the valid types.
 
-The module must not know how stages are called.
+The module must not depend on the way stages are called.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class AnswerCheck:
     """Checks the answers of one stage.
 
     Args:
-        name: of the stage.
+        name: the name of the stage.
     """
 
     def __init__(self, name: str) -> None:
@@ -28,7 +28,7 @@ class AnswerCheck:
         """Return the answers to a batch.
 
         Raises:
-            ShapeError: they are no list.
+            ShapeError: if the answers are not a list.
         """
         if not isinstance(answers, list):
             self.refuse(f"answered a batch with {type(answers).__name__}; it must be a list")
@@ -38,7 +38,7 @@ class AnswerCheck:
         """Return the answer to a task.
 
         Raises:
-            ShapeError: it is no answer to a single task.
+            ShapeError: if the answer is not valid for a single task.
         """
         if answer is not None and not isinstance(answer, (Task, NoneTask, FailedTask)):
             if isinstance(answer, list):
@@ -54,7 +54,7 @@ class AnswerCheck:
 
 
 def join_blindly(tasks: Sequence[Task]) -> Task:
-    """Return a group as one task, for the dead letters of one that its stage can't join."""
+    """Join a group into one task for the dead letters, if its stage can't join it."""
     tables = [task.data for task in tasks if isinstance(task.data, pa.Table)]
     if len(tables) < len(tasks):
         return tasks[0]

@@ -1,7 +1,7 @@
-"""What a stage handed on, kept as files from which a later run goes on: a cut through a pipeline.
+"""A cut: files with the output of one stage, from which a later run continues.
 
-A file is Arrow IPC with the payload of one task, its small facts beside it. This module must not
-know which stages come after a cut, nor when one still holds.
+A file is Arrow IPC with the payload of one task and its metadata. The module must not depend on the
+stages after a cut, nor decide whether a cut is still valid.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _NOTHING = pa.table({}).replace_schema_metadata({_FACTS: json.dumps({"kind": "no
 
 
 class CutTask(NamedTuple):
-    """A payload read from a cut, and the small facts that travelled with it."""
+    """A payload read from a cut, and the metadata of its task."""
 
     data: pa.Table | bytes | str
     meta: dict[str, Any] | None
 
 
 class CutCall:
-    """Writes what a stage handed on, and hands it on once more.
+    """Writes the output of a stage to a cut, and passes it on.
 
     Args:
-        stage: the name of the stage that is kept.
-        outputs: the place of the sink; a cut lies below it.
-        is_lenient: a file that says so stands for a task that can't be kept, which would fail its
-            source otherwise.
+        stage: the name of the stage whose output is kept.
+        outputs: the location of the sink's outputs; the cut is a folder below.
+        is_lenient: whether to write a placeholder for a task that can't be kept. Otherwise such a
+            task fails its source.
     """
 
     def __init__(self, stage: str, outputs: OutputStore, *, is_lenient: bool = False) -> None:
@@ -51,10 +51,10 @@ class CutCall:
         self._outputs = outputs
 
     def write(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
-        """Write tasks, durably when it returns.
+        """Write tasks. The files are durable on return.
 
         Raises:
-            VolumeError: the place can't be written to.
+            VolumeError: if the location can't be written to.
         """
         with self._outputs.open_aside(CUTS).grouped() as group:
             for task in tasks:
@@ -72,7 +72,8 @@ class CutCall:
                 suffix = f"{CUT}{self._stage}@{slot}"
                 rows = task.num_rows
                 output = Output(lineage.token, suffix, written.size, written.digest, rows)
-                # A new token, since the event that names the file has to settle the task.
+                # The task needs a new token, because the event that names the file settles the old
+                # token.
                 child = derive_child((lineage.token,), writing.stage, 0)
                 event = Event(lineage.source, (lineage.token,), (child,), (output,))
                 writing.events.append(event)
@@ -80,10 +81,10 @@ class CutCall:
 
 
 def pack_task(task: Task) -> pa.Table:
-    """Return the payload of a task as a table, with what it is in the metadata of its schema.
+    """Return the payload of a task as a table, with its kind and metadata in the schema's metadata.
 
     Raises:
-        ValueError: it is no table, no bytes and no text, or its facts are not JSON.
+        ValueError: if the payload is not a table, bytes, or text, or the metadata is not JSON.
     """
     kind = "table" if isinstance(task.data, pa.Table) else type(task.data).__name__
     if kind == "table":
@@ -98,7 +99,7 @@ def pack_task(task: Task) -> pa.Table:
         raise ValueError(f"the meta of a task can't be kept: {error}") from None
     if json.loads(facts)["meta"] != task.meta:
         raise ValueError("the meta of a task can't be kept: it is not the same as JSON")
-    # Metadata of its own stays beside it.
+    # Keep the table's own metadata as well.
     return table.replace_schema_metadata({**(table.schema.metadata or {}), _FACTS: facts.encode()})
 
 
@@ -110,17 +111,17 @@ def write_table(table: pa.Table, target: BinaryIO) -> None:
 
 
 def digest_nothing() -> bytes:
-    """Return the digest of the file that stands for a task that can't be kept."""
+    """Return the digest of the placeholder for a task that can't be kept."""
     written = BytesIO()
     write_table(_NOTHING, written)
     return digest_bytes(written.getvalue())
 
 
 def read_task(packed: bytes) -> CutTask:
-    """Return the payload of a file of a cut.
+    """Read the payload from a file of a cut.
 
     Raises:
-        ValueError: the file stands for a task that can't be kept.
+        ValueError: if the file is the placeholder for a task that can't be kept.
     """
     with pa.ipc.open_stream(pa.py_buffer(packed)) as reader:
         table = reader.read_all()

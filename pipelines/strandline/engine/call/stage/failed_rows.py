@@ -1,6 +1,7 @@
-"""Rows that fail alone: which of a task they are, and what is written of them. Pure.
+"""Rows that fail individually: how to find them in a task, and their dead letters. Pure.
 
-Tries come in as functions. It must not know stages, receipts, nor what follows an error.
+Trial runs are passed in as functions. The module must not depend on stages, receipts, or the
+consequences of an error.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-# So many rows in a row without one that passes: the work fails, and not a row.
+# After this many failures without a success, the failure is attributed to the work, not to rows.
 MOST_WITHOUT_ONE = 1000
 PAYLOAD = "payload"
 COLUMNS = (
@@ -22,11 +23,11 @@ _TEXT = pa.string()
 
 
 class FormerRows(NamedTuple):
-    """Rows of a task that failed before: what they are called in the failures of that stage.
+    """Rows of a task that failed before, with their positions in earlier failures of a stage.
 
     Attributes:
-        stage: in which they failed.
-        positions: of each row in what came to the stage then.
+        stage: the stage in which the rows failed.
+        positions: position of each row in that stage's earlier input.
     """
 
     stage: str
@@ -37,7 +38,7 @@ FORMER_ROWS = "strandline-former-rows"  # key of `FormerRows` in the meta of a t
 
 
 def number_row(meta: Mapping[str, Any] | None, stage: str, row: int) -> int:
-    """Return what a row is called in failures of a stage: its position in the first run."""
+    """Return a row's number in failures of a stage: its position in the first run."""
     former = (meta or {}).get(FORMER_ROWS)
     if not isinstance(former, FormerRows) or former.stage != stage:
         return row
@@ -45,13 +46,13 @@ def number_row(meta: Mapping[str, Any] | None, stage: str, row: int) -> int:
 
 
 class RowError(NamedTuple):
-    """Why a row can't be worked on.
+    """The reason why a row can't be processed.
 
     Attributes:
-        row: its position in the task's table; None: the error is of the whole task.
+        row: the row's position in the task's table; None if the whole task failed.
         kind: the name of the error's class.
-        message: in one line.
-        detail: text that the stage adds; empty if it adds none.
+        message: the error in one line.
+        detail: text that the stage adds; empty if there is none.
     """
 
     row: int | None
@@ -64,15 +65,17 @@ Attempt = Callable[[int, int], RowError | None]
 
 
 def find_failed(rows: int, attempt: Attempt) -> list[RowError]:
-    """Return which rows of a task fail by themselves, in order; all of it is known to fail.
+    """Return the rows that fail individually, in order, for a task that is known to fail.
 
-    Halves that pass are looked at no further, so a single one of many costs few tries.
+    Halves that pass are not split further, so a single bad row among many costs few trials.
 
     Args:
-        attempt: works on the rows from the first number to before the second one; the error.
+        rows: number of rows of the task.
+        attempt: runs the rows from the first number up to, but not including, the second. Returns
+            the error, or None.
 
     Returns:
-        Empty where each row passes by itself, or where none of the first thousand does.
+        The errors; empty if each row passes individually, or if none of the first thousand does.
     """
     if rows < 2:  # noqa: PLR2004 - nothing is left to be halved
         return []
@@ -90,7 +93,7 @@ def find_failed(rows: int, attempt: Attempt) -> list[RowError]:
             waiting += [(middle, end), (begin, middle)]
         else:
             failed.append(error._replace(row=begin))
-            # A try of a stage that can do nothing costs time, and says nothing new.
+            # Further trials of a stage that passes nothing cost time and reveal nothing new.
             if not has_passed and len(failed) >= MOST_WITHOUT_ONE:
                 return []
     return failed
@@ -103,7 +106,7 @@ def list_others(rows: int, errors: Sequence[RowError]) -> list[int]:
 
 
 def spread_error(data: object, error: RowError) -> list[RowError]:
-    """Return the error of a whole task as one of each of its rows."""
+    """Convert the error of a whole task into an error for each of its rows."""
     if not isinstance(data, pa.Table):
         return [error._replace(row=None)]
     return [error._replace(row=row) for row in range(data.num_rows)]
@@ -116,13 +119,12 @@ def build_dead_letters(
     source: str,
     meta: Mapping[str, Any] | None = None,
 ) -> pa.Table:
-    """Return a row for each error: the columns of its row as they came in, and what went wrong.
+    """Return a dead letter for each error: the columns of the input row, and the error.
 
     Args:
-        data: the payload of the task, a table or anything else; of that only bytes and text can
-            be kept.
-        source: key of the source.
-        meta: of the task, which may have `FormerRows`.
+        data: the payload of the task; apart from tables, only bytes and text can be kept.
+        source: the key of the source.
+        meta: metadata of the task, which may include `FormerRows`.
     """
     positions = [
         None if error.row is None else number_row(meta, stage, error.row) for error in errors
@@ -137,7 +139,7 @@ def build_dead_letters(
         pa.array([error.detail or None for error in errors], _TEXT),
     )
     own = dict(zip(COLUMNS, notes, strict=True))
-    # Dead letters that are curated again die with what was said of them before.
+    # A dead letter that fails again keeps its earlier error in renamed columns.
     names = [f"{name}_before" if name in own else name for name in rows.column_names]
     columns = dict(zip(names, rows.columns, strict=True)) if rows.num_columns else {}
     return pa.table(columns | own)

@@ -1,7 +1,7 @@
-"""What was done for each source, stage by stage: shared out in workers, collected in the driver.
+"""Work done for each source, by stage: computed in workers, collected in the driver.
 
-Most calls pass a task on and say nothing to the ledger; so their efforts wait here for the source's
-next event and travel with it. Pure: times come in, and what a source is is not known.
+Most calls only pass a task on and send no event to the ledger, so their efforts wait here and
+travel with the source's next event. Pure: times are arguments, and sources are opaque.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from strandline.plan.receipt import (
 )
 from strandline.plan.task import DeadLetters, Task
 
-# A stage may count any number; the ledger holds 64 bits.
+# A stage may count any number, but the ledger stores 64 bits.
 MOST_ROWS = 2**63 - 1
-RAISED = "raised an error"  # rows that are left out, as a reason
+RAISED = "raised an error"  # reason for rows that are left out
 
 
 def measure_efforts(draft: ReceiptDraft, receipt: Receipt) -> Iterator[tuple[bytes, Effort]]:
-    """Yield all efforts of a call by source; together they are what its counts say.
+    """Yield all efforts of a call by source. Their sum equals the counts of the call.
 
     Args:
-        draft: of the receipt.
+        draft: the draft of the receipt.
+        receipt: the finished receipt.
     """
     rows = _RowsBySource(draft, receipt)
     sizes = dict.fromkeys(rows.taken, 0)
@@ -61,16 +62,16 @@ def find_changes(draft: ReceiptDraft, receipt: Receipt) -> Iterator[tuple[bytes,
 
 
 def list_roots(taken: Iterable[tuple[bytes, int]]) -> Iterator[tuple[bytes, Effort]]:
-    """Yield the rows with which sources enter the pipeline, where these are not one each.
+    """Yield the rows with which sources enter the pipeline, for sources with several rows.
 
     Args:
-        taken: the source and the rows of each task that went into the first stage.
+        taken: the source and the rows of each task that entered the first stage.
     """
     yield from ((source, Effort(ROOT, 1, rows)) for source, rows in taken if rows > 1)
 
 
 class _RowsBySource:
-    """Rows that went into a call and came out of it, by source.
+    """Rows that entered and left a call, by source.
 
     Attributes:
         taken: rows in.
@@ -91,14 +92,14 @@ class _RowsBySource:
                     self.made[event.source] += output.rows
 
     def list_efforts(self) -> Iterator[tuple[bytes, Effort]]:
-        """Yield what was done for each source."""
+        """Yield the efforts of each source."""
         reasons = self._find_reasons()
         for source, rows in self.taken.items():
             known = reasons.get(source, ())
             yield source, Effort(self._draft.stage, rows, self.made[source], reasons=known)
 
     def _find_reasons(self) -> dict[bytes, Reasons]:
-        """Return the reasons that a stage counted; those of a batch are shared out by lost rows."""
+        """Return the reasons that a stage counted. Reasons of a batch are split by lost rows."""
         found: dict[bytes, Reasons] = {}
         for unit in self._draft.units:
             for source, reasons in self._share(unit):
@@ -115,7 +116,7 @@ class _RowsBySource:
             return
         lost = {source: self.taken.get(source, 0) - self.made.get(source, 0) for source in sources}
         weights = {source: max(0, rows) for source, rows in lost.items()}
-        if not any(weights.values()):  # a reader makes rows, whatever it drops
+        if not any(weights.values()):  # a reader may drop rows and still make more than it received
             weights = {source: max(1, self.taken.get(source, 0)) for source in sources}
         for reason, number in reasons:
             for source, share in split_by_weight(number, weights).items():
@@ -147,9 +148,9 @@ def _read_reasons(unit: WorkUnit) -> Reasons:
 
 
 def settle_efforts(receipt: Receipt) -> Receipt:
-    """Return a receipt with efforts in the last event of their source, where it has one.
+    """Return a receipt that has efforts in the last event of their source, if there is an event.
 
-    The driver passes packed events on unread, unless it has to put efforts into them.
+    The driver forwards packed events unread, unless it has to add efforts.
     """
     if not receipt.efforts:
         return receipt
@@ -169,7 +170,7 @@ def settle_efforts(receipt: Receipt) -> Receipt:
 
 
 class Meter:
-    """Efforts that wait for the next event of their source."""
+    """Efforts waiting for the next event of their source."""
 
     def __init__(self) -> None:
         self._waiting: dict[bytes, dict[str, Effort]] = {}
@@ -178,15 +179,16 @@ class Meter:
         return len(self._waiting)
 
     def attach(self, receipt: Receipt, failed: Collection[bytes]) -> Receipt:
-        """Return the receipt with all that was done for its events' sources, this call included.
+        """Add all waiting efforts of the events' sources to a receipt, including its own efforts.
 
         Args:
-            failed: sources of which nothing is to be kept.
+            receipt: the receipt of a call.
+            failed: failed sources, whose efforts are dropped.
         """
         for source, effort in receipt.efforts:
             if source not in failed:
                 add_efforts(self._waiting.setdefault(source, {}), (effort,))
-        # Packed events are passed on as they are, and not even read if nothing waits.
+        # Packed events are forwarded as they are, and stay unread if nothing waits.
         is_awaited = self._waiting and any(
             event.source in self._waiting for event in receipt.events
         )
@@ -195,7 +197,7 @@ class Meter:
         return receipt._replace(events=tuple(map(self._attach, receipt.events)), efforts=())
 
     def forget(self, source: bytes) -> None:
-        """Take back what waits of a source."""
+        """Drop the waiting efforts of a source."""
         self._waiting.pop(source, None)
 
     def _attach(self, event: Event) -> Event:
@@ -204,7 +206,7 @@ class Meter:
 
 
 def _list_made(data: Iterable[Task]) -> Iterator[Task]:
-    """Yield the tasks that a stage made; dead letters are counted by themselves."""
+    """Yield the tasks that a stage made. Dead letters are counted separately."""
     return (task for task in data if not isinstance(task.data, DeadLetters))
 
 
@@ -224,18 +226,18 @@ def _measure(table: pa.Table) -> int:
 
 
 def _source_of(task: Task) -> bytes:
-    assert task.lineage is not None  # the driver only hands out tasks that have one
+    assert task.lineage is not None  # the driver only hands out tasks with a lineage
     return task.lineage.source
 
 
 class WaitClock:
-    """Measures the time in which a stage waits for a service.
+    """Measures the time that a stage waits for services.
 
     Args:
-        now: seconds from any fixed point.
+        now: returns seconds from any fixed point.
 
     Attributes:
-        note: is called as a wait begins, with its time, and as it ends, with None.
+        note: called with the time at the start of a wait, and with None at the end.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -246,7 +248,7 @@ class WaitClock:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Measure the time in the block; a block in a block counts once."""
+        """Measure the time in the block. Nested blocks count once."""
         self._depth += 1
         if self._depth > 1:
             try:
@@ -264,6 +266,6 @@ class WaitClock:
             self.note(None)
 
     def take(self) -> float:
-        """Return the seconds since the last call of this method."""
+        """Return the seconds since the previous call of this method."""
         waited, self._waited = self._waited, 0.0
         return waited

@@ -1,6 +1,6 @@
-"""The receipt of one stage call as it is written: what became of each task. Pure.
+"""A draft of the receipt of one stage call, with the fate of each task. Pure.
 
-It must not know what calls the stage, nor what the stage does.
+The module must not depend on the work of the stage, or on the caller.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ from strandline.plan.token import derive_child, derive_dead
 
 
 class FlushError(StrandlineError):
-    """A stage can't forget what it gathered of a task that failed, so all else would be wrong."""
+    """A stage can't discard the data gathered from a failed task, so its results would be wrong."""
 
 
 class HasLineage(Protocol):
-    """A task as far as its place in the tree of its source goes."""
+    """A task's position in the tree of its source."""
 
     @property
     def source(self) -> bytes:
-        """Its source."""
+        """The source of the task."""
 
     @property
     def token(self) -> bytes:
-        """Its own token."""
+        """The token of the task."""
 
     @property
     def origin(self) -> Origin | None:
-        """The nearest fan-out above it."""
+        """The nearest fan-out above the task."""
 
 
 def attach(
     event: Event | None, stage: str, lineages: Sequence[Lineage], piece: bytes | None
 ) -> Event:
-    """Return the one event of a call with its piece.
+    """Return the single event of a call, with its piece added.
 
-    None: the task was passed on, and gets a child.
+    If the event is None, the task was passed on, and gets a child.
     """
     tokens = tuple(lineage.token for lineage in lineages)
     left: tuple[Left, ...] = () if piece is None else (Piece(stage, tokens[0], piece),)
@@ -68,7 +68,7 @@ def attach(
 
 
 def rename(task: Task, emitted: Emitted, event: Event) -> tuple[Task, Emitted]:
-    """Return a task that was passed on, under the token that its event announces."""
+    """Return a passed-on task under the token that its event announces."""
     assert task.lineage is not None  # an emitted task has its lineage
     (token,) = event.children
     lineage = task.lineage._replace(token=token)
@@ -78,18 +78,18 @@ def rename(task: Task, emitted: Emitted, event: Event) -> tuple[Task, Emitted]:
 def find_gone(
     batch: Iterable[HasLineage], emitted: Iterable[Emitted]
 ) -> list[tuple[Origin, bytes]]:
-    """Return slots of fan-outs that go no further than a call, with the source of each.
+    """Return the slots of fan-outs that end in a call, with the source of each.
 
     Args:
-        batch: what the call was given.
-        emitted: what came of it.
+        batch: the input of the call.
+        emitted: the output of the call.
     """
     given = list(batch)
     kept = {each.origin for each in emitted if each.origin}
     gone = [(each.origin, each.source) for each in given if each.origin and each.origin not in kept]
     owners = {each.token: each.source for each in given}
     for parent, of in {(origin.parent, origin.of) for origin in kept}:
-        if parent in owners:  # a fan-out of this very call: some of its slots may be empty
+        if parent in owners:  # a fan-out of this call, whose slots may be empty
             slots = (Origin(parent, slot, of) for slot in range(of))
             gone += [(origin, owners[parent]) for origin in slots if origin not in kept]
     return gone
@@ -99,20 +99,20 @@ MESSAGE_CHARACTERS = 500
 
 
 class ShapeError(StrandlineError, ValueError):
-    """A stage answered in a shape that has no lineage; the message names the stage."""
+    """A stage's answer has a shape without a lineage; the message names the stage."""
 
     is_lasting = True
 
 
 class OpenTask(NamedTuple):
-    """A task with parts of its answer to come: its token, and slots handed on so far."""
+    """A task whose result continues: its token, and the number of slots handed on so far."""
 
     token: bytes
     handed: int
 
 
 class WorkUnit(NamedTuple):
-    """Tasks that a stage works on together: their sources, and what was counted of them."""
+    """Tasks that a stage processes together: their sources and counts."""
 
     sources: frozenset[bytes]
     counts: StageCounts
@@ -122,7 +122,7 @@ class CallPart(NamedTuple):
     """New tasks of a call since its last part, and their receipt.
 
     Attributes:
-        opened: the task that the next part goes on with; None: this part is the last one.
+        opened: the task with which the next part continues; None if this part is the last.
         units: the counts of the receipt, unit by unit.
     """
 
@@ -134,14 +134,14 @@ class CallPart(NamedTuple):
 
 @dataclass(slots=True)
 class ReceiptDraft:
-    """The receipt of one call as it is written, and the data that goes with it.
+    """The receipt of one call under construction, and the data that goes with it.
 
     Attributes:
-        stage: its name.
-        taken: the source of each task that is worked on, and its rows as they came in.
+        stage: the name of the stage.
+        taken: source and input rows of each processed task.
         data: the new tasks.
-        counts: of the unit that is worked on.
-        units: that are over.
+        counts: counts of the current unit.
+        units: the finished units.
     """
 
     stage: str
@@ -152,21 +152,21 @@ class ReceiptDraft:
     emitted: list[Emitted] = field(default_factory=list)
     counts: StageCounts = field(default_factory=StageCounts)
     units: list[WorkUnit] = field(default_factory=list)
-    _begun: tuple[int, ...] = (0, 0, 0, 0, 0)  # lengths of the lists when the unit began
+    _begun: tuple[int, ...] = (0, 0, 0, 0, 0)  # lengths of the lists when the current unit began
 
     def begin_unit(self, tasks: Sequence[Task]) -> None:
-        """Note that tasks are worked on together; the unit before must have ended."""
+        """Begin a unit of tasks that are processed together. The previous unit must have ended."""
         self._begun = tuple(map(len, self._lists))
         for task in tasks:
             self.begin(task)
 
     def end_unit(self, sources: frozenset[bytes]) -> None:
-        """Note that the unit that is worked on is over."""
+        """End the current unit."""
         self.units.append(WorkUnit(sources, self.counts))
         self.counts = StageCounts()
 
     def split(self) -> ReceiptDraft:
-        """Return what is noted of units that are over; the unit that is worked on stays here."""
+        """Move the records of finished units into a new draft. The current unit stays here."""
         taken, data, events, failures, emitted = (whole[:at] for whole, at in self._cut)
         over = ReceiptDraft(self.stage, taken, data, events, failures, emitted, units=self.units)
         self.taken, self.data, self.events, self.failures, emitted = (
@@ -186,14 +186,14 @@ class ReceiptDraft:
         return zip(self._lists, self._begun, strict=True)
 
     def begin(self, task: Task) -> None:
-        """Note that a task is worked on; to be called before its stage may change it."""
-        assert task.lineage is not None  # the driver only hands out tasks that have one
+        """Record that work on a task begins. Call before the stage may change the task."""
+        assert task.lineage is not None  # the driver only hands out tasks with a lineage
         self.taken.append((task.lineage.source, task.num_rows))
         self.counts.tasks_in += 1
         self.counts.rows_in += task.num_rows
 
     def pass_on(self, lineage: Lineage, answer: Slot) -> None:
-        """Note the answer to one task: the same one, nothing, or a failure."""
+        """Record the answer to one task: a task, nothing, or a failure."""
         if isinstance(answer, Task):
             self.emit(answer, lineage)
         elif isinstance(answer, FailedTask):
@@ -203,14 +203,14 @@ class ReceiptDraft:
             self.events.append(Event(lineage.source, (lineage.token,), ()))
 
     def fan_out(self, parents: Sequence[Lineage], slots: Sequence[object]) -> None:
-        """Note tasks that parents became, in slot order.
+        """Record the children of parents, in slot order.
 
         Raises:
-            ShapeError: something else is among them.
+            ShapeError: if a slot holds anything but a valid answer.
         """
         tokens = tuple(lineage.token for lineage in parents)
         children = [
-            # The first of a group stands for it: how many were left says nothing of the rest.
+            # The first parent represents the group.
             self.take_slot(parents[0], tokens, Origin(tokens[0], index, len(slots)), slot)
             for index, slot in enumerate(slots)
         ]
@@ -225,14 +225,14 @@ class ReceiptDraft:
         *,
         is_new: bool = True,
     ) -> bytes | None:
-        """Note what one slot of a fan-out holds; return the token of a child that it has.
+        """Record the content of one slot of a fan-out. Return the token of its child, or None.
 
         Args:
-            first: of the parents; `tokens` are those of all.
-            is_new: False where it has travelled on before, so that it only counts as a child.
+            first: the first parent; `tokens` has the tokens of all parents.
+            is_new: False if the slot was handed on before and now only counts as a child.
 
         Raises:
-            ShapeError: it is nothing that a slot may hold.
+            ShapeError: if the content is not a valid answer.
         """
         if slot is None or isinstance(slot, NoneTask):
             self.counts.filtered += is_new
@@ -248,11 +248,11 @@ class ReceiptDraft:
             self.fail(first, slot.msg)
         elif is_new:
             self.emit(slot, Lineage(first.source, token, first.key, origin))
-        # A failed slot is announced too, so its source stays open whatever else is heard.
+        # Announce a failed slot too, so that its source stays open regardless of other events.
         return token
 
     def settle_parents(self, parents: Sequence[Lineage], children: Sequence[bytes | None]) -> None:
-        """Note that parents became these children; None stands for a slot without one."""
+        """Record that parents became these children. None is a slot without a child."""
         tokens = tuple(lineage.token for lineage in parents)
         announced = tuple(child for child in children if child is not None)
         self.events.append(Event(parents[0].source, tokens, announced))
@@ -264,17 +264,18 @@ class ReceiptDraft:
         letters: DeadLetters | None,
         rows: Sequence[int],
     ) -> None:
-        """Note what parents became of which some rows have failed.
+        """Record the result of parents with some failed rows.
 
         Args:
-            answer: what came of the other rows: a task, slots of a fan-out, or nothing.
-            letters: what is written of the rows that failed; None: they are left out.
-            rows: their positions.
+            answer: the result of the other rows: a task, the slots of a fan-out, or None.
+            letters: dead letters of the failed rows; None drops the rows.
+            rows: positions of the failed rows.
         """
         first, tokens = parents[0], tuple(lineage.token for lineage in parents)
         children: list[bytes | None] = []
         if isinstance(answer, Task):
-            # The task keeps its parent's slot, or a group that is joined below would miss it.
+            # The task keeps its parent's slot; otherwise a later stage that joins groups would miss
+            # the task.
             token = derive_child(tokens, self.stage, 0)
             children.append(token)
             self.emit(answer, first._replace(token=token))
@@ -289,7 +290,7 @@ class ReceiptDraft:
     def add_letters(
         self, parents: Sequence[Lineage], letters: DeadLetters | None, rows: Sequence[int]
     ) -> bytes | None:
-        """Note rows that failed; return the token of the dead letters, where they are written."""
+        """Record failed rows. Return the token of their dead letters, or None if dropped."""
         if letters is None:
             self.counts.dropped += max(1, len(rows))
             return None
@@ -300,14 +301,14 @@ class ReceiptDraft:
         return token
 
     def carry(self, task: Task) -> None:
-        """Hand on a task that no stage works on any more, as it is and uncounted."""
-        assert task.lineage is not None  # the driver or `emit` has set it
+        """Pass on a task that needs no further work, unchanged and uncounted."""
+        assert task.lineage is not None  # the driver or `emit` has set the lineage
         source, token, *_ = task.lineage
         self.emitted.append(Emitted(len(self.data), source, token, task.lineage.origin))
         self.data.append(task)
 
     def emit(self, task: Task, lineage: Lineage) -> None:
-        """Hand a task on under a lineage."""
+        """Pass a task on under a lineage."""
         if task.lineage is not lineage:
             task = Task(task.data, task.meta, lineage)
         self.carry(task)
@@ -315,7 +316,7 @@ class ReceiptDraft:
         self.counts.rows_out += task.num_rows
 
     def fail(self, lineage: Lineage, message: str) -> None:
-        """Note that a task can't be worked on."""
+        """Record that a task can't be processed."""
         self.counts.failed += 1
         report = format_message(message)
         self.failures.append(
@@ -325,14 +326,14 @@ class ReceiptDraft:
     def note_uniform(
         self, lineage: Lineage, rows: int, message: str, *, fails_source: bool
     ) -> None:
-        """Note that all rows of a task have failed for one reason."""
+        """Record that all rows of a task failed for the same reason."""
         uniform = UniformFailure(
             lineage.source, lineage.key, rows, format_message(message), fails_source
         )
         self.counts.uniform = self.counts.uniform or uniform
 
     def write(self, lineage: Lineage, outputs: tuple[Output, ...]) -> None:
-        """Note that a sink has written a task."""
+        """Record that a sink has written a task."""
         self.counts.tasks_out += 1
         for output in outputs:
             self.counts.rows_out += output.rows
@@ -340,11 +341,11 @@ class ReceiptDraft:
         self.events.append(Event(lineage.source, (lineage.token,), (), outputs))
 
     def write_letters(self, lineage: Lineage, output: Output) -> None:
-        """Note that dead letters are written."""
+        """Record that dead letters were written."""
         self.events.append(Event(lineage.source, (lineage.token,), (), (output,)))
 
     def settle(self, lineages: Sequence[Lineage], piece: bytes | None) -> None:
-        """Put a piece into the one event of this call."""
+        """Add a piece to the single event of this call."""
         event = attach(self.events[0] if self.events else None, self.stage, lineages, piece)
         if not self.events:
             renamed = rename(self.data[0], self.emitted[0], event)
@@ -352,7 +353,7 @@ class ReceiptDraft:
         self.events = [event]
 
     def absorb(self, other: ReceiptDraft) -> None:
-        """Add what another call has written to this."""
+        """Append the contents of another draft."""
         positions = len(self.data)
         self.emitted += [
             emitted._replace(position=emitted.position + positions) for emitted in other.emitted
@@ -364,7 +365,7 @@ class ReceiptDraft:
         self.counts.add(other.sum_up())
 
     def sum_up(self) -> StageCounts:
-        """Return the counts of the whole."""
+        """Return the counts of the whole call."""
         whole = StageCounts()
         for counts in (*(unit.counts for unit in self.units), self.counts):
             whole.add(counts)
@@ -376,13 +377,13 @@ class ReceiptDraft:
         return Receipt(events, failures, tuple(self.emitted), self.sum_up())
 
     def clear(self) -> None:
-        """Begin anew, for the next part of the same call."""
+        """Reset the draft for the next part of the same call."""
         self.taken, self.data, self.events, self.failures, self.emitted = [], [], [], [], []
         self.counts, self.units, self._begun = StageCounts(), [], (0, 0, 0, 0, 0)
 
 
 def format_message(message: object, most: int = MESSAGE_CHARACTERS) -> str:
-    """Return what a stage reports of a failure, cut to so many characters.
+    """Format the message of a failure, truncated to `most` characters.
 
     Characters that no text file can hold are escaped.
     """

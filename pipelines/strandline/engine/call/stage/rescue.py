@@ -1,8 +1,8 @@
-"""What follows an error of a stage that is told to go on: rows that fail part from those that pass.
+"""Error handling of a stage that continues after errors: separates failing rows from passing rows.
 
-The rows that pass are worked on once more, together, as if the others had never been there. So what
-comes of them does not depend on how the task was split to find the others. It must not know where
-dead letters are written.
+The passing rows are processed once more, together, as if the failing rows did not exist. The result
+therefore does not depend on how the task was split to find the failing rows. The module must not
+depend on the location of dead letters.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from strandline.engine.call.stage.trials import StageRaisedError, Trials
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import DeadLetters, FailedRow, FailedTask, Lineage, NoneTask, Task
 
-# A row that fails only now and then may fail first when the others are done again.
+# A row that fails only sometimes may fail for the first time when the other rows are repeated.
 ROUNDS = 3
 
 Again = Callable[[Task], object]
@@ -37,12 +37,12 @@ Rest = Task | list[object] | None
 
 
 class Rescue:
-    """Parts rows that fail from others, as the plan says.
+    """Separates failing rows from passing rows, as the plan requires.
 
     Args:
-        plan: of the stage.
-        trials: runs its code.
-        forget: has a stage that gathers forget what a try has added.
+        plan: the plan of the stage.
+        trials: runs the code of the stage.
+        forget: makes a gathering stage discard what a trial has added.
     """
 
     def __init__(self, plan: StagePlan, trials: Trials, forget: Callable[[], None]) -> None:
@@ -52,8 +52,8 @@ class Rescue:
         self.is_on = plan.on_error != "fail"
 
     def copy(self, task: Task) -> Task:
-        """Return a task to begin anew with: a first try may change what it is handed."""
-        if not self.is_on:  # the source fails, and no task of it begins anew
+        """Return a copy of a task for a retry, because the first try may change its input."""
+        if not self.is_on:  # the source fails, and no task of it is tried again
             return task
         return Task(task.data, copy.deepcopy(task.meta), task.lineage)
 
@@ -65,12 +65,12 @@ class Rescue:
         again: Again,
         writing: ReceiptDraft,
     ) -> bool:
-        """Note an answer that says of rows or tasks that they failed; False for any other one.
+        """Record an answer that marks rows or tasks as failed. Return False for any other answer.
 
         Args:
-            parents: of what the stage made: one, or those of a group.
-            task: what it was handed, as it was before.
-            again: works on a task with fewer rows.
+            parents: parents of the answer: one task, or the tasks of a group.
+            task: the input as it was before the call.
+            again: processes a task with fewer rows.
         """
         slots = answer if isinstance(answer, list) else [answer]
         marks = [slot for slot in slots if isinstance(slot, FailedRow)]
@@ -97,7 +97,7 @@ class Rescue:
         again: Again,
         writing: ReceiptDraft,
     ) -> None:
-        """Note that work on a task has failed, with what passes without the rows that fail."""
+        """Record that work on a task failed, and the result of its passing rows."""
         if not self.is_on:
             writing.fail(parents[0], str(error))
             if error.kind == CERTAIN:
@@ -109,14 +109,14 @@ class Rescue:
     def lose_slot(
         self, parent: Lineage, task: Task, error: StageRaisedError, writing: ReceiptDraft
     ) -> bytes | None:
-        """Note that what a task yields has ended in an error; return its child, if it has one."""
+        """Record that a task's iterator raised. Return the token of the dead letters, or None."""
         errors = spread_error(task.data, _describe(error))
         return writing.add_letters([parent], self._build(task, errors), _number(errors))
 
     def lose_yielded(
         self, parent: Lineage, task: Task, slot: FailedTask | FailedRow, writing: ReceiptDraft
     ) -> bytes | None:
-        """Note a slot that says that it failed; return its child, if it has one."""
+        """Record a slot that is marked as failed. Return the token of the dead letters, or None."""
         _, errors = self._unfold(task, [slot])
         return writing.add_letters([parent], self._build(task, errors), _number(errors))
 
@@ -144,7 +144,7 @@ class Rescue:
         return DeadLetters(self._plan.name, table)
 
     def _split(self, task: Task, again: Again, whole: RowError) -> tuple[Rest, list[RowError]]:
-        """Return what comes of the rows that pass, and the errors of the others."""
+        """Return the result of the passing rows, and the errors of the failing rows."""
         self._forget()
         table = task.data
         if not (self._plan.splits and isinstance(table, pa.Table) and table.num_rows > 1):
@@ -168,7 +168,7 @@ class Rescue:
         return None, [*errors, *(whole._replace(row=row) for row in rows)]
 
     def _attempt(self, part: Task, again: Again, begin: int, end: int) -> RowError | None:
-        """Work on some rows of a task, only to see whether they fail."""
+        """Run some rows of a task only to find whether they fail."""
         rows = self.copy(part.replace(part.table.slice(begin, end - begin)))
         try:
             answer = self._trials.probe(partial(again, rows))
@@ -179,7 +179,7 @@ class Rescue:
         return _find_error(answer)
 
     def _answer_rest(self, rest: Task, again: Again) -> list[object] | RowError:
-        """Return the slots of the answer for rows that passed before, or why they fail now."""
+        """Return the result for rows that passed before, or the error if the rows fail now."""
         try:
             answer = self._trials.run(partial(again, self.copy(rest)))
         except StageRaisedError as error:
@@ -191,7 +191,7 @@ class Rescue:
         return answer if isinstance(answer, list) else [answer]
 
     def _unfold(self, task: Task, slots: Sequence[object]) -> tuple[Rest, list[RowError]]:
-        """Return an answer without what failed, and the errors in it."""
+        """Return an answer without its failed slots, and the errors of the failed slots."""
         marks = [slot for slot in slots if isinstance(slot, FailedRow)]
         others = [slot for slot in slots if not isinstance(slot, FailedRow)]
         errors = self._read_marks(task, marks)
@@ -231,16 +231,16 @@ def _find_error(answer: object) -> RowError | None:
 
 
 def _bound(error: RowError) -> RowError:
-    """Return an error with texts of bounded length, which a file can hold."""
+    """Return an error with texts of limited length that a file can store."""
     detail = format_message(error.detail, DETAIL_CHARACTERS)
     return error._replace(message=format_message(error.message), detail=detail)
 
 
 def _move(error: RowError, rows: Sequence[int]) -> RowError:
-    """Return an error of a row among others, by its position among all."""
+    """Translate the row of an error from a selection of rows to its position among all rows."""
     return error if error.row is None else error._replace(row=rows[error.row])
 
 
 def _number(errors: Sequence[RowError]) -> list[int]:
-    """Return a number for each error by which other ones are told apart; 0: of a whole task."""
+    """Return a number that identifies each error; 0 for the error of a whole task."""
     return [0 if error.row is None else error.row + 1 for error in errors]

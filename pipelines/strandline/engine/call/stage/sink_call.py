@@ -1,7 +1,7 @@
-"""What a call of a sink writes: files of a task each, files that tasks share, dead letters.
+"""Writes the output of a sink's call: one file per task, files shared by tasks, and dead letters.
 
-The receipt leaves when all are durable, since it says that each of them is. It must not know what
-has made the tasks.
+The receipt states that the files are durable, so it is returned only once all of them are. The
+module must not depend on the origin of the tasks.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class SinkCall:
     """A sink that is ready to be called.
 
     Args:
-        sink: set up.
-        outputs: where it writes.
-        shared: which tasks share a file; None: each has its own.
-        trials: runs the sink's code.
+        sink: the sink, already set up.
+        outputs: the location of the outputs.
+        shared: groups tasks that share a file; None if each task has its own file.
+        trials: runs the code of the sink.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class SinkCall:
         self._trials = trials
 
     def write(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
-        """Write tasks, durably when it returns.
+        """Write tasks. The files are durable on return.
 
         Raises:
-            VolumeError: the place can't be written to.
+            VolumeError: if the location can't be written to.
         """
         with self._outputs.grouped() as group:
             for task in tasks:
@@ -56,11 +56,11 @@ class SinkCall:
                     self._write_together(self._shared, unit, group, writing)
 
     def write_letters(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
-        """Write dead letters, durably when it returns."""
+        """Write dead letters. The files are durable on return."""
         with self._outputs.open_aside(DEAD_LETTERS).grouped() as group:
             for task in tasks:
                 lineage, letters = lineage_of(task), task.data
-                assert isinstance(letters, DeadLetters)  # the caller has parted them from others
+                assert isinstance(letters, DeadLetters)  # the caller passes dead letters only
                 name = f"{lineage.token.hex()}.{letters.stage}.parquet"
                 write = partial(_write_parquet, letters.table)
                 written = group.write(lineage.source, name, write)
@@ -74,7 +74,8 @@ class SinkCall:
     ) -> None:
         """Write tasks into a shared file.
 
-        A single one too: the next try may have it with others, and its own file would stay.
+        A single task goes into a shared file too. If a later try joined the task with others, a
+        file of its own would stay behind.
         """
         try:
             outputs = self._trials.run(partial(shared.write, tasks, group))
@@ -82,7 +83,7 @@ class SinkCall:
             if len(tasks) == 1:
                 writing.fail(lineage_of(tasks[0]), str(error))
                 return
-            # A task that can't be written spoils the file: each by itself shows which one it is.
+            # One bad task spoils the shared file. Write each task by itself to find the bad task.
             for task in tasks:
                 self._write_together(shared, [task], group, writing)
             return
@@ -105,7 +106,7 @@ def _write(sink: SinkStage, task: Task, lineage: Lineage, group: OutputGroup) ->
     for suffix, write in {sink.suffix: sink.write, **sink.list_companions()}.items():
         name = lineage.token.hex() + suffix
         written = group.write(lineage.source, name, partial(write, task))
-        # Rows are those of the task, which are counted once, whatever else is written of them.
+        # Count the task's rows once, even if companion files are written.
         rows = 0 if outputs else task.num_rows
         outputs.append(Output(lineage.token, suffix, written.size, written.digest, rows))
     return tuple(outputs)
@@ -116,7 +117,7 @@ def _can_share(task: Task) -> bool:
 
 
 def _write_parquet(table: pa.Table, target: BinaryIO) -> None:
-    """Write rows as Parquet; columns that it knows no type for are written as text."""
+    """Write rows as Parquet. Columns of types that Parquet lacks are written as text."""
     for index, field in enumerate(table.schema):
         try:
             pq.write_table(table.select([index]).slice(0, 0), pa.BufferOutputStream())

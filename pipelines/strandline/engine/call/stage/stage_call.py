@@ -1,7 +1,7 @@
-"""One call of one stage: the user's code in the middle, lineage and receipt around it.
+"""One call of one stage: runs the user's code, and builds lineage and receipt around it.
 
-The same in every engine, so that both count alike. It runs where the data is and sees neither
-queues nor ledger; the clock and the place for outputs come in as arguments.
+All engines share this module, so that results count alike. The code runs where the data is and sees
+neither queues nor ledger; the clock and the location of outputs are arguments.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from strandline.plan.task import (
 from strandline.storage.outputs.ports import OutputStore
 from strandline.storage.outputs.shared_files import SharedFiles
 
-# A part of a long answer travels on as soon as a stage has yielded so much.
+# A part of a long answer is sent on once a stage has yielded this much.
 PART_BYTES = 16 << 20
 PART_TASKS = 256
 PART_SECONDS = 1.0
-WHOLE_CALL = 1 << 62  # tasks of a unit at most
+WHOLE_CALL = 1 << 62  # no limit on the tasks of a unit
 NOTHING_HANDED: Mapping[bytes, int] = MappingProxyType({})
 _END = object()
 
@@ -62,8 +62,8 @@ class StageCall:
 
     Args:
         plan: the stage and its name; `plan.stage` must be this worker's own copy.
-        outputs: where a stage writes that does; not used by others.
-        now: seconds from any fixed point.
+        outputs: location of the outputs, for stages that write; otherwise ignored.
+        now: returns seconds from any fixed point.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class StageCall:
         self._now = now
         self._waits = WaitClock(now)
         plan.stage.waiting = self._waits.waiting
-        self._begun = 0.0  # the part that is being made
+        self._begun = 0.0  # start of the current part
         self._writing = ReceiptDraft(plan.name)
-        self._rest: deque[Task] = deque()  # tasks not begun
-        self._unit: Sequence[Lineage] = ()  # tasks of the unit at work
+        self._rest: deque[Task] = deque()  # unstarted tasks
+        self._unit: Sequence[Lineage] = ()  # tasks of the current unit
         self._counted: dict[str, int] = {}  # counters at the end of the last unit
         self._left: set[bytes] = set()
         self._trials = Trials(plan.stage)
@@ -94,13 +94,13 @@ class StageCall:
         self._unit_size = {Shape.TASK: 1, Shape.BATCH: plan.batch_size}.get(plan.shape, WHOLE_CALL)
         if plan.cut_of:
             self._unit_size = WHOLE_CALL
-            assert outputs is not None  # as every sink is handed its place
+            assert outputs is not None  # every sink gets a location
             self._answer_all = CutCall(plan.cut_of, outputs, is_lenient=plan.is_lenient).write
 
     def run(
         self, tasks: Sequence[Task], unreadable: Sequence[tuple[Lineage, str]] = ()
     ) -> tuple[list[Task], Receipt]:
-        """Work on tasks where the stage does not stream: see `stream`, of which it is all."""
+        """Process tasks of a stage that does not stream; like `stream`, but in one part."""
         (part,) = self.stream(tasks, unreadable)
         return part.data, part.receipt
 
@@ -110,20 +110,21 @@ class StageCall:
         unreadable: Sequence[tuple[Lineage, str]] = (),
         handed: Mapping[bytes, int] = NOTHING_HANDED,
     ) -> Iterator[CallPart]:
-        """Work on tasks (a group's, where the stage joins groups), and yield what comes of them.
+        """Process tasks (for a stage that joins groups, one group), and yield the results.
 
         Args:
-            unreadable: tasks of the call with a payload that can't be read, and why.
-            handed: slots of a task's answer that have travelled on before, by its token.
+            tasks: the tasks of the call.
+            unreadable: tasks of the call whose payload can't be read, with reasons.
+            handed: by token, the number of slots of a task's answer that were handed on before.
 
         Yields:
-            The new tasks and their receipt, at once; in parts where a stage that streams yields
-            much, and it goes on when the next part is asked for.
+            The new tasks and their receipt, in one part. A stage that streams yields several parts,
+                and continues when the next part is requested.
 
         Raises:
-            ShapeError: the answer can't be attributed to the input.
-            VolumeError: a sink can't write.
-            CredentialsRefusedError: a store does not let us in any more.
+            ShapeError: if the answer can't be attributed to the input.
+            VolumeError: if a sink can't write.
+            CredentialsRefusedError: if a store no longer accepts the credentials.
         """
         writing = self._writing = ReceiptDraft(self._plan.name)
         self._unit = [lineage for lineage, _ in unreadable]
@@ -140,7 +141,7 @@ class StageCall:
                 writing.clear()
                 self._begun = self._now()
         elif unreadable and self._plan.shape is Shape.GROUP:
-            # A group is worked on whole or not at all; so is one that is all unreadable.
+            # A group is processed as a whole or not at all, even if all of it is unreadable.
             writing.begin_unit(tasks)
             self._rest.clear()
         else:
@@ -152,18 +153,18 @@ class StageCall:
         yield self._close(writing, None)
 
     def share(self, turn: threading.Lock) -> None:
-        """Have another thread look at calls while the user's code works; see `Trials.turn`."""
+        """Allow another thread to inspect calls while the user's code runs; see `Trials.turn`."""
         self._trials.turn = turn
 
     def share_waits(self, note: Callable[[float | None], None]) -> None:
-        """Have waits for services noted as they begin and end; see `WaitClock.note`."""
+        """Set the callback for the start and end of waits for services; see `WaitClock.note`."""
         self._waits.note = note
 
     def split(self) -> tuple[CallPart, Sequence[Lineage], list[Task]]:
-        """Take out of a call what the unit at work does not need, for another thread in its turn.
+        """Split off the work that the current unit does not need; the caller must hold the turn.
 
         Returns:
-            The finished part, the tasks of the unit at work, and tasks that are not begun.
+            The finished part, the tasks of the current unit, and the unstarted tasks.
         """
         rest = list(self._rest)
         self._rest.clear()
@@ -173,7 +174,7 @@ class StageCall:
         self._end_unit(writing)
         self._unit = [lineage_of(task) for task in tasks]
         writing.begin_unit(() if handed else tasks)
-        if handed:  # counted as taken by the call that handed them on
+        if handed:  # counted by the call that handed on the first slots
             writing.taken.append((self._unit[0].source, 0))
 
     def _end_unit(self, writing: ReceiptDraft) -> None:
@@ -187,7 +188,7 @@ class StageCall:
         writing.end_unit(frozenset([lineage.source for lineage in self._unit]))
 
     def _pass_letters(self, tasks: Sequence[Task], writing: ReceiptDraft) -> Sequence[Task]:
-        """Hand dead letters on to the sink, and have that write them; return the other tasks."""
+        """Write dead letters in a sink, or pass them on to it. Return the other tasks."""
         letters = [task for task in tasks if isinstance(task.data, DeadLetters)]
         if not letters:
             return tasks
@@ -199,7 +200,7 @@ class StageCall:
         return [task for task in tasks if not isinstance(task.data, DeadLetters)]
 
     def leave(self, token: bytes) -> None:
-        """Have the answer to a task go on no more; its source has failed."""
+        """Stop making further output for a task, because its source has failed."""
         self._left.add(token)
 
     def _close(self, writing: ReceiptDraft, opened: OpenTask | None) -> CallPart:
@@ -220,7 +221,7 @@ class StageCall:
         return CallPart(writing.data, receipt, opened, writing.units)
 
     def _gather(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
-        """Answer task by task; what was gathered of one goes into the event that settles it."""
+        """Process tasks one by one. Put the gathered data into the event that settles each."""
         for unit in [tasks] if self._plan.shape is Shape.GROUP else [[task] for task in tasks]:
             lineages = [lineage_of(task) for task in unit]
             own = ReceiptDraft(self._plan.name)
@@ -256,7 +257,7 @@ class StageCall:
     def _answer_task(
         self, task: Task, work: Callable[[Task], object], writing: ReceiptDraft
     ) -> Iterator[object] | None:
-        """Note the answer to a task; one that is still to be run to its end is returned."""
+        """Record the answer to a task. Return an unfinished iterator instead of recording it."""
         lineage, before = lineage_of(task), self._rescue.copy(task)
         try:
             answer = self._trials.run(partial(work, task))
@@ -276,7 +277,7 @@ class StageCall:
     def _stream_tasks(
         self, writing: ReceiptDraft, handed: Mapping[bytes, int]
     ) -> Iterator[OpenTask]:
-        """Answer task by task, and yield where what is noted so far is to travel on."""
+        """Process tasks one by one, and yield whenever the recorded output should be sent on."""
         while self._rest:
             task = self._rest.popleft()
             before = handed.get(lineage_of(task).token, 0)
@@ -290,7 +291,7 @@ class StageCall:
     ) -> Iterator[OpenTask]:
         lineage = lineage_of(task)
         tokens, children = (lineage.token,), list[bytes | None]()
-        # A part that a failure cuts short sends nothing on, as a list that is never made.
+        # Keep the current part separate: if a failure interrupts it, none of it is sent on.
         own, counters = ReceiptDraft(self._plan.name), count_own(self._stage.counters)
         size = 0
         for index in count():
@@ -298,7 +299,7 @@ class StageCall:
                 slot = self._trials.run(partial(next, slots, _END))
             except StageRaisedError as error:
                 if self._rescue.is_on and index >= handed:
-                    # Parts that were yielded before may have travelled on, so all of them go on.
+                    # Earlier parts may have been sent on, so all earlier output is kept.
                     children.append(self._rescue.lose_slot(lineage, task, error, own))
                     break
                 self._stage.counters = counters
@@ -320,7 +321,7 @@ class StageCall:
                     return
                 own, counters, size = ReceiptDraft(self._plan.name), {}, 0
                 writing.taken.append((lineage.source, 0))
-        if len(children) < handed:  # no receipt would report the tasks that have travelled on
+        if len(children) < handed:  # no receipt would report the tasks that were sent on
             what = f"yielded {len(children)} tasks, and {handed} the first time"
             writing.fail(lineage, f"{what}; stages must be functions of their input")
             return
@@ -328,15 +329,15 @@ class StageCall:
         writing.absorb(own)
 
     def _is_part(self, own: ReceiptDraft, size: int) -> bool:
-        """Return whether what was yielded is to travel on before more is made."""
+        """Return whether the yielded tasks should be sent on before more are made."""
         if size >= PART_BYTES or len(own.data) >= PART_TASKS:
             return True
         return self._now() - self._begun >= PART_SECONDS
 
     def _process(self, task: Task) -> object:
-        """Return what the stage makes of one task.
+        """Return the stage's answer to one task.
 
-        A generator is run to its end, where it may raise.
+        A generator is exhausted here, where it may raise.
         """
         answer = self._stage.process(task)
         return list(answer) if isinstance(answer, Iterator) else answer
@@ -348,13 +349,14 @@ class StageCall:
 
     def _answer_batch(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         lineages = [lineage_of(task) for task in tasks]
-        # Copied before the first try, which may change all that it is handed; one has no second.
+        # Copy before the first try, which may change its input. A single task is not tried again
+        # whole.
         again = copy_tasks(tasks) if len(tasks) > 1 else None
         before = again or [self._rescue.copy(task) for task in tasks]
         try:
             answers = self._trials.run(partial(self._process_batch, tasks))
         except StageRaisedError as error:
-            if again is None:  # only rows are left to find the culprit with
+            if again is None:  # only rows are left to search for the culprit
                 for task, lineage in zip(before, lineages, strict=True):
                     self._rescue.lose([lineage], task, error, self._process_one, writing)
                 return
@@ -381,7 +383,7 @@ class StageCall:
         return self._check.take_list(self._stage.process_batch(list(tasks)))
 
     def _process_one(self, task: Task) -> object:
-        """Return what a stage of batches makes of one task."""
+        """Return a batch stage's answer to one task."""
         answers = self._process_batch([task])
         return answers[0] if len(answers) == 1 else answers
 
@@ -402,7 +404,7 @@ class StageCall:
         writing.fan_out(lineages, slots)
 
     def _answer_sink(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
-        assert self._sink is not None  # every sink is handed its place
+        assert self._sink is not None  # every sink gets a location
         self._sink.write(tasks, writing)
 
 

@@ -1,7 +1,7 @@
 """Counts of a stage, and the rules by which its first tasks show that the stage is broken.
 
-Pure. The rules are for a stage that has passed nothing yet: one row that passes shows that others
-fail because of what is in them. See docs/design/failing-tasks.md.
+Pure. The rules apply until a stage has passed anything: one passing row proves that other rows fail
+because of their content. See docs/design/failing-tasks.md.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import StageCounts, UniformFailure
 from strandline_api.spec.policy import count_tolerated
 
-# Rows of a task from which on one reason for all of them is no accident.
+# From this many rows of a task, a common failure reason is no coincidence.
 ENOUGH_ROWS = 20
-# A reason that holds for each row of a task, however few they are: its table lacks a column.
+# A reason that holds for any number of rows of a task: its table lacks a column.
 CERTAIN = "MissingColumnError"
 _NUMBERS = re.compile(r"\d+")
 
 
 class StageBrokenError(StrandlineError):
-    """A stage failed every task it has seen; going on would fail them all."""
+    """A stage failed every task so far and would fail all others too."""
 
     is_lasting = True
 
 
 @dataclass(slots=True)
 class StageTally:
-    """What went through one stage.
+    """Counts of one stage.
 
     Attributes:
         expected: failures of sources that have failed before.
@@ -42,19 +42,19 @@ class StageTally:
     tolerates: int | str | None = None
 
     def has_passed(self, more: StageCounts) -> bool:
-        """Return whether the stage has passed anything, in a call of these counts or before."""
+        """Return whether the stage has passed anything, in a call with these counts or before."""
         own = self.counts
         return bool(own.tasks_out + own.filtered + more.tasks_out + more.filtered)
 
     def check_uniform(self, more: StageCounts, known_bad: Collection[bytes]) -> None:
-        """Check that no task has failed as a whole before the stage has passed anything.
+        """Check that no task failed as a whole before the stage has passed anything.
 
         Args:
-            more: counts of a call, which may be counted already.
-            known_bad: sources that have failed before, which say nothing new of the stage.
+            more: counts of a call, which may already be included.
+            known_bad: sources that have failed before, which prove nothing new about the stage.
 
         Raises:
-            StageBrokenError: one has.
+            StageBrokenError: if a task failed as a whole.
         """
         found = more.uniform
         if found is None or found.source in known_bad or self.has_passed(more):
@@ -65,12 +65,12 @@ class StageTally:
 
 
 def find_uniform(messages: Sequence[str], kind: str, rows: int) -> str | None:
-    """Return the message of failed rows if it is one reason for all rows of a task, or None.
+    """Return the failure message if all rows of a task failed for one reason, or None.
 
     Args:
-        messages: of the rows that failed.
+        messages: messages of the failed rows.
         kind: the name of the first error's class.
-        rows: of the task.
+        rows: number of rows of the task.
     """
     if not messages or len(messages) < rows or (rows < ENOUGH_ROWS and kind != CERTAIN):
         return None

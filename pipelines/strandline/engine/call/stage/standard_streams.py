@@ -1,7 +1,7 @@
-"""Standard output and error of a process, which a stage may close and others go on using.
+"""Repairs standard output and error of a process if a stage closes them.
 
-A file that is opened later would get the number of the one that was closed, and then each print
-would write to it. It must not know what has closed it, nor what is done about that.
+A file opened later would get the number of the closed descriptor, and every print would write to
+that file. The caller decides about the consequences for the stage.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ _NAMES = {1: "stdout", 2: "stderr"}
 
 
 class _Stream(NamedTuple):
-    """One that is open: a copy of its descriptor, and Python's object."""
+    """An open stream: a copy of its descriptor, and the Python object."""
 
     copy: int
     text: TextIO | None
 
 
 class StandardStreams:
-    """Those of this process as they are now."""
+    """The current standard streams of this process."""
 
     def __init__(self) -> None:
         self._streams: dict[int, _Stream] = {}
         for number, name in _NAMES.items():
-            with suppress(OSError):  # a process without one has nothing that can be closed
+            with suppress(OSError):  # a process without the stream can't close it
                 copy = os.dup(number)
                 self._streams[number] = _Stream(copy, getattr(sys, name))
                 weakref.finalize(self, os.close, copy)
 
     def repair(self) -> list[str]:
-        """Open again what was closed; the names of it. What leads elsewhere now is left so."""
+        """Reopen closed streams and return their names. Redirected streams are left alone."""
         return [
             _NAMES[number]
             for number, stream in self._streams.items()
-            # Either may have been closed without the other, so both are looked at.
+            # Descriptor and object can be closed separately, so check both.
             if _repair_descriptor(number, stream) | _repair_text(number, stream)
         ]
 

@@ -1,6 +1,6 @@
-"""Running the user's code: an error becomes a sentence, and of a try that fails nothing counts.
+"""Runs the user's code: errors become one-line messages, and failed trials don't count.
 
-It must not know what the code is for.
+The module must not depend on the purpose of the code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 
 class StageRaisedError(Exception):
-    """The user's code raised something; the message says what, in one line.
+    """The user's code raised an error; the message describes it in one line.
 
     Attributes:
         kind: the name of the error's class.
@@ -42,14 +42,14 @@ class StageRaisedError(Exception):
 
 
 class Trials:
-    """Runs the code of a stage, as often as it takes.
+    """Runs the code of a stage any number of times.
 
     Args:
-        stage: it adds to this one's counters.
+        stage: the stage, whose counters are restored after a failed trial.
 
     Attributes:
-        turn: is held by the thread that works, but while it is in the user's code; None: no other
-            thread looks.
+        turn: lock held by the working thread, except while the user's code runs; None if no other
+            thread inspects calls.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -58,10 +58,10 @@ class Trials:
         self._streams = StandardStreams()
 
     def run(self, work: Callable[[], Answer]) -> Answer:
-        """Run the user's code; of a try that fails nothing counts.
+        """Run the user's code, and restore the counters if it fails.
 
         Raises:
-            StageRaisedError: it raised something, whatever that was.
+            StageRaisedError: if the code raised any error, or closed a standard stream.
         """
         counters = count_own(self._stage.counters)
         try:
@@ -92,10 +92,10 @@ class Trials:
             self.turn.acquire()
 
     def probe(self, work: Callable[[], Answer]) -> Answer:
-        """Run the user's code only to see whether it raises; nothing of it counts.
+        """Run the user's code only to find whether the code raises. Discard its counts.
 
         Raises:
-            StageRaisedError: it does.
+            StageRaisedError: if the code raised.
         """
         counters = count_own(self._stage.counters)
         try:
@@ -105,9 +105,9 @@ class Trials:
 
 
 def was_typed(error: BaseException) -> bool:
-    """Return whether a person at the keyboard may have raised it, and not the stage.
+    """Return whether a keyboard interrupt may have come from the terminal and not from the stage.
 
-    The keyboard reaches the main thread only, and there only where no other handler has it.
+    An interrupt from the terminal reaches only the main thread, and only with the default handler.
     """
     return (
         isinstance(error, KeyboardInterrupt)
@@ -117,7 +117,7 @@ def was_typed(error: BaseException) -> bool:
 
 
 def count_own(counted: object) -> dict[str, int]:
-    """Return what a stage has counted, as far as it can be told: it may have put anything there."""
+    """Return a stage's valid counters. The stage may have replaced them with any object."""
     if not isinstance(counted, dict):
         return {}
     numbers = {name: number for name, number in counted.items() if isinstance(number, (int, float))}

@@ -1,1 +1,1 @@
-"""A Ray of this machine alone: its start, and the signals that come meanwhile."""
+"""A Ray for this machine only: its start, and signals that arrive during the start."""

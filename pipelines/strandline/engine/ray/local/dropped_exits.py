@@ -1,7 +1,7 @@
-"""Exits that Python drops: Ray's handler of SIGTERM raises one, wherever the main thread is.
+"""Exits that Python drops: Ray's SIGTERM handler raises `SystemExit` wherever the main thread is.
 
-Where that is a hook of a fork, as libraries have them for their locks, Python prints the exit as
-ignored and goes on. It is raised once more then.
+If the main thread is in a fork hook, which libraries install for their locks, Python prints the
+exit as ignored and continues. This module then raises the exit again.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-_PAUSE = 0.05  # seconds, in which Python leaves the hook
+_PAUSE = 0.05  # seconds until Python has left the hook
 
 
 @contextmanager
 def repeating_exits() -> Iterator[None]:
     """Within the block, end the process by a second exit when Python drops the first one.
 
-    What hooks raise after the first is not printed: a hook that was cut short confuses others.
-    Signals are for the main thread, so in another one nothing is changed.
+    Errors of later hooks are not printed, because an interrupted hook confuses other hooks. Only
+    the main thread receives signals, so the block has no effect in other threads.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,8 +1,8 @@
-"""Starting a Ray of our own on this machine: no more of it than a run needs, and no idle wait.
+"""Starts our own Ray on this machine, with only the necessary processes and without idle waits.
 
-Ray has few settings for either, so functions of its own are replaced while it starts. They are
-private, so that is done in versions where it was seen to work; any other starts plainly, as Ray
-does by itself. What is done with the Ray that is there is not known here.
+Ray has few settings for either, so this module replaces some of Ray's private functions during the
+start, but only in versions that were tested. Other versions start normally. The module must not
+depend on the use of the running Ray.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ from strandline.engine.ray.local.dropped_exits import repeating_exits
 from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.causes import Cause
 
-# The versions that `make ray-versions` has played with the functions replaced, both included.
+# The versions, inclusive, that `make ray-versions` has tested with the functions replaced.
 _OLDEST, _NEWEST = (2, 50), (2, 60)
-START_SECONDS = 180.0  # Ray's own wait, 30 s, is too short on a machine that is busy
-_MOST_TIMES = 5.0  # longest factor of that wait, where others leave us less than a CPU
-_TRIES = 3  # starts of a Ray that dies as it begins; nothing is lost by that
+START_SECONDS = 180.0  # Ray's own limit, 30 s, is too short on a busy machine
+_MOST_TIMES = 5.0  # maximum factor of the limit, if others leave us less than a CPU
+_TRIES = 3  # starts of a Ray that dies at the beginning; retries are harmless
 RAYLET = "raylet"
 _GCS = "gcs_server"
 _NODE_SECONDS = 0.02
 _PORT_MILLISECONDS = 500
 _ANSWER_SECONDS = 2.0
 _END_SECONDS = 1.0
-# A line of its C++ that ends a process: `[time, level, pid, tid] file.cc:12: what is wrong`.
+# A fatal line of Ray's C++ log: `[time, level, pid, tid] file.cc:12: what is wrong`.
 _FATAL = re.compile(r"^\[[^\]]* [FC] [^\]]*\] (?:\([^)]*\) )?[\w.]+:\d+: +(.+)$", re.MULTILINE)
 _VERSION = re.compile(r"(\d+)\.(\d+)\.")
-_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # by which `ray job submit` hands a job its environment
+_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by `ray job submit` for the jobs it starts
 
 
 class RayStartError(StrandlineError):
-    """The local Ray did not start; the message says why, and another attempt may have it."""
+    """The local Ray did not start. The message has the reason; another attempt may succeed."""
 
     cause: Cause | None = Cause.RAY_NOT_STARTED
 
 
 def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401 - Ray's own
-    """Start a local Ray and enter it, again where one of its processes dies as it begins.
+    """Start a local Ray and connect to it. Retry if one of its processes dies early.
 
     Args:
-        cpus: that it is to have.
-        folder: for its files and sockets.
-        options: more of `ray.init`'s.
+        cpus: CPUs of the local Ray.
+        folder: folder for its files and sockets.
+        options: further options of `ray.init`.
 
     Returns:
         Ray's context.
 
     Raises:
-        RayStartError: it did not start.
+        RayStartError: if Ray did not start.
     """
     seconds = None
     if replaces_functions(ray.__version__):
@@ -71,9 +71,9 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
     for tries_left in reversed(range(_TRIES)):
         before = set(psutil.Process().children())
         try:
-            # A local Ray must not take over what this process was given as a job of another. It
-            # would look for files that only the other has, and install once more, for minutes,
-            # what is installed where this process runs.
+            # A local Ray must not inherit the job configuration of another Ray. It would search for
+            # files that only the other Ray has, and spend minutes installing packages that are
+            # already installed here.
             with setting(_JOB, None), repeating_exits():
                 if seconds is None:
                     return _init(cpus, folder, _USUAL | options)
@@ -81,7 +81,7 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
                     is_first = tries_left == _TRIES - 1
                     return _init_small(cpus, folder, _USUAL | options, is_first=is_first)
         except Exception as error:
-            # Ray knows no more of what it had begun, and a notebook would keep that for ever.
+            # Ray forgets the processes of a failed start, and a notebook would keep them forever.
             kill_trees(set(psutil.Process().children()) - before)
             if isinstance(error, _ProcessDiedError) and tries_left:
                 continue
@@ -92,23 +92,23 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
 
 
 def replaces_functions(version: str) -> bool:
-    """Return whether functions of Ray's own are replaced as this version of it starts.
+    """Return whether this module replaces functions when this version of Ray starts.
 
     Args:
-        version: as Ray names its own, such as `2.60.0`.
+        version: Ray's own version string, such as `2.60.0`.
     """
     found = _VERSION.match(version)
     return found is not None and _OLDEST <= (int(found[1]), int(found[2])) <= _NEWEST
 
 
 def stop_local() -> None:
-    """Leave a local Ray of our own and end it, with workers that hang at their own end.
+    """Disconnect from our own local Ray and end it, including workers that hang during exit.
 
-    A worker that still has something to tell as it ends may wait for itself for ever, and Ray, to
-    which it has said farewell, does not kill it.
+    A worker that still has data to send at its exit may wait for itself forever. Ray has already
+    disconnected from such a worker and does not kill it.
     """
     raylet, workers = find_child(RAYLET), list[psutil.Process]()
-    with suppress(psutil.Error):  # the process has died, and its workers see that
+    with suppress(psutil.Error):  # the process has died, which ends its workers
         workers = raylet.children(recursive=True) if raylet is not None else []
     ray.shutdown()
     _, left = psutil.wait_procs(workers, timeout=_END_SECONDS)
@@ -116,13 +116,13 @@ def stop_local() -> None:
 
 
 _USUAL = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
-# Ray reports each call for its dashboard, a sixth of what a small one costs.
+# Ray reports each call for its dashboard, which takes a sixth of the time of a small call.
 _EVENTS = "RAY_task_events_report_interval_ms"
-_NOBODY = "127.0.0.1:9"  # the port of what is discarded
+_NOBODY = "127.0.0.1:9"  # the discard port
 
 
 def _init(cpus: int, folder: Path, options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - Ray's own
-    # Local whatever RAY_ADDRESS says.
+    # Start a local Ray regardless of RAY_ADDRESS.
     return ray.init(address="local", num_cpus=cpus, _temp_dir=str(folder), **options)
 
 
@@ -131,7 +131,7 @@ def _init_small(cpus: int, folder: Path, options: Mapping[str, Any], *, is_first
         for module, name, stand_in in _list_unneeded(options):
             stack.enter_context(_replaced(module, name, partial(_take_other, stand_in)))
         if not options["include_dashboard"]:
-            if is_first:  # a version that asks more of its agent has its own at the next try
+            if is_first:  # a retry uses Ray's own agent, which this version may need
                 replace = partial(_replace_agent, folder / _AGENT_FILE)
                 stack.enter_context(_replaced("services", _INTERPRETER, replace))
             stack.enter_context(setting(_EVENTS, os.environ.get(_EVENTS, "0")))
@@ -142,9 +142,10 @@ def _init_small(cpus: int, folder: Path, options: Mapping[str, Any], *, is_first
 
 
 def _list_unneeded(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[..., Any]]]:
-    """Yield functions of Ray's own that start what is never asked anything here, and stand-ins.
+    """Yield Ray functions that start unused services, each with a replacement.
 
-    Each such process loads Ray in Python while the first workers do, and is waited for at the end.
+    Each of these processes would load Ray in Python while the first workers do, and would delay the
+    end.
     """
     yield "node.Node", "start_monitor", _start_nothing  # the monitor is for clusters that grow
     yield "utils", "set_sigterm_handler", _set_patient_handler
@@ -152,7 +153,7 @@ def _list_unneeded(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Calla
         yield "node.Node", "start_log_monitor", _start_nothing
     if not options["include_dashboard"]:
         yield "node.Node", "start_api_server", _start_nothing
-        # So Ray's agent serves none either, as where Ray is installed without what that takes.
+        # Make Ray's agent serve no dashboard either, as if its dependencies were missing.
         yield "utils", "get_dashboard_dependency_error", lambda: ImportError("not asked for")
 
 
@@ -161,7 +162,7 @@ def _take_other(stand_in: Callable[..., Any], _: object) -> Callable[..., Any]:
 
 
 def _start_nothing(*_: object, **__: object) -> None:
-    """Stand in for a start of Ray's own."""
+    """Replacement for a function of Ray that starts a process."""
 
 
 # Modules with callbacks that Python runs after a fork, or between any two lines of other code.
@@ -170,14 +171,15 @@ _AGAIN_SECONDS = 0.05
 
 
 def _set_patient_handler(handler: Callable[[int, FrameType | None], object]) -> None:
-    """Set Ray's own answer to SIGTERM, which leaves the process by an exception."""
+    """Install Ray's SIGTERM handler, which ends the process by an exception."""
     signal.signal(signal.SIGTERM, partial(_answer_patiently, handler))
 
 
 def _answer_patiently(
     handler: Callable[[int, FrameType | None], object], number: int, frame: FrameType | None
 ) -> None:
-    # What is raised in a callback is printed and forgotten, and the request to end with it.
+    # Python prints and drops an exception raised in a callback, and the request to end would be
+    # lost.
     if frame is not None and frame.f_globals.get("__name__") in _CALLED_BACK:
         threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
         return
@@ -191,7 +193,7 @@ _AGENT_PORTS = (
     "METRICS_EXPORT_PORT_NAME",
     "DASHBOARD_AGENT_LISTEN_PORT_NAME",
 )
-# Names no port, as the agent does where it serves nothing, and lives as long as the node does.
+# Announces no ports, like an agent that serves nothing, and lives as long as the node.
 _AGENT_CODE = """\
 import os, sys, time
 given = dict(word[2:].split("=", 1) for word in sys.argv[1:] if "=" in word)
@@ -207,19 +209,20 @@ while os.getppid() == node:
 
 
 def _replace_agent(path: Path, build: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """Have a program of a few lines for the node's first agent, which serves nothing here.
+    """Replace the node's first agent, which serves nothing here, with a program of a few lines.
 
-    Ray's own loads Ray to do nothing, while the other agent does, and the node waits for both.
+    Ray's own agent would load Ray only to do nothing, at the same time as the other agent, and the
+    node waits for both.
 
     Args:
-        path: where the program is written.
-        build: Ray's own, which makes the start of a command line.
+        path: file for the program.
+        build: Ray's own function, which builds the start of a command line.
     """
     raylet = getattr(ray, "_raylet", None)
     names = [getattr(raylet, constant, None) for constant in _AGENT_PORTS]
-    if None in names:  # a node of this version does not wait for an agent's ports
+    if None in names:  # nodes of this version do not wait for an agent's ports
         return build
-    path.parent.mkdir(parents=True, exist_ok=True)  # Ray makes its folder later
+    path.parent.mkdir(parents=True, exist_ok=True)  # Ray creates its folder later
     path.write_text(_AGENT_CODE.format(names=names), encoding="ascii")
 
     def build_command(component: str, *words: Any, **options: Any) -> list[str]:  # noqa: ANN401 - Ray's own
@@ -231,8 +234,8 @@ def _replace_agent(path: Path, build: Callable[..., list[str]]) -> Callable[...,
 
 
 def _name_dashboard(address: str) -> None:
-    """Tell Ray's agent where a dashboard is: until it knows, it asks and complains each second."""
-    with suppress(Exception):  # where a version has it otherwise; it only fills a log
+    """Announce a dashboard address to Ray's agent, which otherwise complains every second."""
+    with suppress(Exception):  # other versions may differ, and only fill a log
         from ray._private import ray_constants  # noqa: PLC0415 - private
         from ray.experimental.internal_kv import _internal_kv_put  # noqa: PLC0415 - private
 
@@ -241,18 +244,18 @@ def _name_dashboard(address: str) -> None:
 
 
 def choose_start_limit(load: float, cpus: int) -> float:
-    """Return the seconds that a local Ray may take to start: more where it has to share.
+    """Return the seconds that a local Ray may take to start: more if CPUs are shared.
 
     Args:
-        load: processes that want a CPU, over the last minute.
-        cpus: that this process may use.
+        load: average number of processes that requested a CPU over the last minute.
+        cpus: CPUs that this process may use.
     """
     return START_SECONDS * min(max(load / cpus, 1.0), _MOST_TIMES)
 
 
 @contextmanager
 def setting(variable: str, value: str | None) -> Iterator[None]:
-    """Set a variable of the environment, or unset it, for what is started meanwhile."""
+    """Set or unset an environment variable for processes started in the block."""
     before = os.environ.pop(variable, None)
     if value is not None:
         os.environ[variable] = value
@@ -270,10 +273,10 @@ class _ProcessDiedError(Exception):
 
 @contextmanager
 def waiting_for_node(seconds: float) -> Iterator[None]:
-    """Have Ray wait longer for its own processes, and only while they live.
+    """Make Ray wait longer for its own processes, and only while they live.
 
-    It has no setting for either: it waits for a dead one as for one that is slow, and where it
-    does so no signal reaches Python.
+    Ray has no setting for either. It waits for a dead process as for a slow one, and during the
+    wait no signal reaches Python.
     """
     until = time.monotonic() + seconds
     with (
@@ -285,7 +288,7 @@ def waiting_for_node(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def _replaced(module: str, name: str, replace: Callable[[Any], Any]) -> Iterator[None]:
-    """Replace a function of Ray's own, where this version has it."""
+    """Replace one of Ray's functions, if this version has it."""
     within = ray
     for part in ("_private", *module.split(".")):
         within = getattr(within, part, None)
@@ -301,8 +304,8 @@ def _replaced(module: str, name: str, replace: Callable[[Any], Any]) -> Iterator
 
 
 def _ask_node(ask: Callable[..., Any], until: float, gcs: str, node: str, *words: Any) -> Any:  # noqa: ANN401 - Ray's own
-    """Ask for a node once it is there: Ray looks once a second, and takes no signal meanwhile."""
-    with suppress(Exception):  # where a version has it otherwise, Ray's own way is as good
+    """Query a node once it exists. Ray itself polls once a second and blocks signals meanwhile."""
+    with suppress(Exception):  # if a version differs, fall back to Ray's own wait
         from ray._raylet import GcsClient  # type: ignore[attr-defined]  # noqa: PLC0415 - private
 
         list_nodes = partial(GcsClient(address=gcs).get_all_node_info, timeout=_ANSWER_SECONDS)
@@ -311,7 +314,7 @@ def _ask_node(ask: Callable[..., Any], until: float, gcs: str, node: str, *words
 
 
 def _await_node(list_nodes: Callable[[], Iterable[Any]], node: str, until: float) -> None:
-    """Wait until a node is listed; return also where its process has died, or it is too late."""
+    """Wait until a node is listed, its process has died, or the time is over."""
     while time.monotonic() < until and is_running(find_child(RAYLET)):
         if any(found.hex() == node for found in list_nodes()):
             return
@@ -323,11 +326,11 @@ def _wait_port(ask: Callable[..., Any], until: float, *words: Any, **_: Any) -> 
 
 
 def _ask_again(ask: Callable[..., Any], process: str, until: float, *words: Any) -> Any:  # noqa: ANN401 - Ray's own
-    """Ask until there is an answer, it is too late, or its giver has died."""
+    """Retry until there is a response, the time is over, or the responding process has died."""
     while True:
         try:
             return ask(*words)
-        except RuntimeError:  # Ray is not there yet
+        except RuntimeError:  # Ray is not ready yet
             if not is_running(find_child(process)):
                 msg = f"its {process} died as it began"
                 raise _ProcessDiedError(msg) from None
@@ -337,7 +340,7 @@ def _ask_again(ask: Callable[..., Any], process: str, until: float, *words: Any)
 
 
 def kill_trees(processes: Iterable[psutil.Process]) -> None:
-    """Kill processes, and all that they have started."""
+    """Kill processes and all their descendants."""
     for process in processes:
         with suppress(psutil.Error):
             for below in process.children(recursive=True):
@@ -346,7 +349,7 @@ def kill_trees(processes: Iterable[psutil.Process]) -> None:
 
 
 def is_about_token(error: Exception) -> bool:
-    """Return whether Ray misses a token, or was shown another than its cluster's."""
+    """Return whether the error is a missing or wrong token of a cluster."""
     return type(error).__name__ == "AuthenticationError"  # older versions have no such class
 
 
@@ -355,11 +358,11 @@ def _is_late(error: Exception) -> bool:
 
 
 def read_last_error(folder: Path) -> str:
-    """Return the last error in the logs of the newest session below a folder; empty: there is none.
+    """Return the last fatal error in the logs of the newest session in a folder; empty if none.
 
-    Only what ends a process is looked for: a Ray that starts writes errors too.
+    Other errors are ignored, because a Ray that starts successfully logs errors too.
     """
-    with suppress(OSError, ValueError):  # no session is there, or it is being removed
+    with suppress(OSError, ValueError):  # there is no session, or it is being removed
         session = max(folder.glob("session_*/logs"), key=lambda path: path.stat().st_mtime)
         for name in ("raylet", "gcs_server"):
             for suffix in (".out", ".err"):
@@ -371,7 +374,7 @@ def read_last_error(folder: Path) -> str:
 
 
 def _describe_start(error: Exception, seconds: float | None, log: str) -> str:
-    if isinstance(error, PermissionError):  # Ray keeps its token at home
+    if isinstance(error, PermissionError):  # Ray stores its token in the home folder
         todo = "set HOME, or TMPDIR, to a folder that may be written to"
         return f"the local Ray did not start, without the right to write {error.filename}; {todo}"
     if is_about_token(error):
@@ -380,7 +383,7 @@ def _describe_start(error: Exception, seconds: float | None, log: str) -> str:
     log = f"; its log says: {log}" if log else ""
     advice = "`strandline doctor` looks at the machine, and --workers 1 has Ray start less"
     if _is_late(error):
-        # Without a limit it is Ray's own.
+        # Without our own limit, Ray's limit of unknown length applies.
         limit = "in time" if seconds is None else f"within {seconds:.0f} s"
         why = f"{limit}, as where a machine is busy or full"
         return f"the local Ray did not start {why}{log}; {advice}"
@@ -389,13 +392,13 @@ def _describe_start(error: Exception, seconds: float | None, log: str) -> str:
 
 
 def find_child(name: str) -> psutil.Process | None:
-    """Return the process of that name that this one has started, if there is one."""
+    """Return this process's child with that name, or None."""
     children = psutil.Process().children()
     return next((child for child in children if child.name() == name), None)
 
 
 def is_running(process: psutil.Process | None) -> bool:
-    """Return whether a process is there and has not ended; a zombie has."""
+    """Return whether a process is running. A zombie is not."""
     try:
         return process is not None and process.is_running() and not _is_zombie(process)
     except psutil.NoSuchProcess:

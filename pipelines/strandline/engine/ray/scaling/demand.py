@@ -1,8 +1,8 @@
-"""Asks Ray's autoscaler for more nodes while work waits, and for none once it doesn't.
+"""Requests more nodes from Ray's autoscaler while work waits, and cancels the request afterwards.
 
-Workers are started only where there is room, so the autoscaler would never see one that waits; it
-is told of the whole cluster that the pipeline allows instead. Which nodes it may remove it knows
-itself: those that hold no worker. This room must not know how a node is made.
+Workers are only started if there is capacity, so the autoscaler would never see a pending worker.
+The request therefore covers the full size that the pipeline allows. The autoscaler itself removes
+nodes without a worker. The module must not depend on the way nodes are created.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from strandline.engine.flow.stage_queue import StageQueue
 
-# The resources of a cluster of full size: a list of counts and resources, `[[4, {"CPU": 8}]]`.
+# The resources of a cluster at full size: a list of counts and resources, `[[4, {"CPU": 8}]]`.
 VARIABLE = "STRANDLINE_FULL_SIZE"
 WAIT_SECONDS = 60.0
 
@@ -22,27 +22,28 @@ Request = Callable[[list[dict[str, float]]], None]
 
 
 def read_full_size(environment: Mapping[str, str]) -> tuple[Bundle, ...]:
-    """Return one bundle of resources for each node of a cluster of full size.
+    """Return one bundle of resources for each node of a cluster at full size.
 
-    Empty where it is fixed.
+    The result is empty if the cluster has a fixed size.
     """
     listed: list[Any] = json.loads(environment.get(VARIABLE) or "[]")
     return tuple(dict(bundle) for count, bundle in listed for _ in range(count))
 
 
 def request_nodes(bundles: list[dict[str, float]]) -> None:
-    """Tell the autoscaler what the cluster is to have at least; it holds until the next time."""
+    """Set the minimum resources of the cluster in the autoscaler, until the next request."""
     from ray.autoscaler.sdk import request_resources  # noqa: PLC0415 - most clusters have a size
 
     request_resources(bundles=bundles)
 
 
 class Demand:
-    """What was asked for, and whether that is still so.
+    """The current request, and whether it is still needed.
 
     Args:
-        full: one bundle for each node of a cluster of full size; empty: nothing is ever asked.
-        now: seconds from any fixed point.
+        full: one bundle for each node of a cluster at full size; if empty, nothing is requested.
+        now: returns seconds from any fixed point.
+        request: sends a request to the autoscaler.
     """
 
     def __init__(
@@ -55,10 +56,12 @@ class Demand:
         self._wanted_at = now()
 
     def look(self, queues: Sequence[StageQueue], sources_left: int | None) -> None:
-        """Ask for all nodes where work waits, and take that back where none has for a while.
+        """Request all nodes while work waits; cancel after `WAIT_SECONDS` without waiting work.
 
         Args:
-            sources_left: listed and in no queue yet; None while the listing goes on.
+            queues: the queues of the run.
+            sources_left: listed sources that are in no queue yet; None before the end of the
+                listing.
         """
         if not self._full:
             return
@@ -75,10 +78,10 @@ class Demand:
 
 
 def wants_more(queues: Sequence[StageQueue], sources_left: int | None) -> bool:
-    """Return whether more workers would find something to do.
+    """Return whether more workers would have work.
 
-    Queues are kept short while sources follow, so any task that waits is a sign then; at the end
-    it takes more than what is being worked on.
+    While sources follow, queues are kept short, so any waiting task indicates work. At the end,
+    more tasks must be waiting than running.
     """
     waiting = sum(len(queue) for queue in queues)
     if sources_left is None or sources_left > 0:

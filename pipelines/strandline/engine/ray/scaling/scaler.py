@@ -1,7 +1,7 @@
-"""Keeps the pools at the sizes that the planner finds: asks Ray for its nodes, starts and drains.
+"""Keeps the pools at the sizes that the planner computes: queries nodes, starts and drains workers.
 
-It decides nothing itself but which worker of a node is drained, and that one which has waited for
-room too long is given up.
+The module only decides which worker of a node is drained, and when to give up on a worker that has
+waited too long for capacity.
 """
 
 from __future__ import annotations
@@ -29,23 +29,26 @@ from strandline.storage.outputs.ports import OutputLocation
 
 LOOK_SECONDS = 1.0
 SURGE_SECONDS = 0.1
-_SURGE = 2  # times what waited at the last look
+_SURGE = 2  # factor by which waiting tasks must grow since the last check
 AVOID_SECONDS = 15.0  # by then Ray knows whether a node is dead
 PENDING_SECONDS = 120.0
-LONG_SECONDS = 1800.0  # wait for a worker that may have its room, and does not begin
+LONG_SECONDS = 1800.0  # limit for a worker that may have capacity, but does not begin
 
 
 class Scaler:
-    """Looks every second, and at once when a worker has gone.
+    """Checks the pools every second, and at once when a worker has gone.
 
     Args:
-        note: is told a sentence for each change, and for each floor that finds no room.
-        now: seconds from any fixed point.
-        marks: what is known of nodes.
+        stages: the plans of the pools.
+        pools: all pools of the run.
+        outputs: location of the sinks' outputs.
+        note: receives a sentence for each change, and for each minimum that does not fit.
+        now: returns seconds from any fixed point.
+        marks: known facts about nodes.
 
     Attributes:
-        bottleneck: the stage that sets the pace; None where none does, or it is not known yet.
-        below: why a stage has fewer workers than its least number, by its name.
+        bottleneck: the stage that sets the pace; None if there is none or it is unknown.
+        below: why a stage has fewer workers than its minimum, by the name of the stage.
     """
 
     def __init__(
@@ -68,30 +71,31 @@ class Scaler:
         self._reported: set[str] = set()
         self._now = now
         self._due = 0.0
-        self._looked = (0.0, 0)  # when, and how many tasks waited then
+        self._looked = (0.0, 0)  # time, and number of waiting tasks, of the last check
         self._is_first = True
         self.bottleneck: str | None = None
         self.below: Mapping[str, str] = {}
 
     def is_due(self, queues: Sequence[StageQueue]) -> bool:
-        """Return whether it is time to look."""
+        """Return whether a check is due."""
         now, (last, waited) = self._now(), self._looked
         if self._pools.has_gone or now >= self._due:
             return True
-        # A fan-out is work for many at once, and workers take a second and more to start.
+        # A fan-out makes work for many workers at once, and workers take a second or more to start.
         least = _SURGE * max(waited, sum(1 for _ in self._pools.list_workers()))
         return now >= last + SURGE_SECONDS and sum(map(len, queues)) > least
 
     def avoid(self, node: str) -> None:
-        """Start nothing on a node for a while: it may be dead, which is not known yet."""
-        # The driver's own node is alive as long as this runs.
+        """Start nothing on a node for a while, because it may be dead."""
+        # The driver's own node is alive as long as this process runs.
         if node != self._here:
             self._shunned[node] = self._now() + AVOID_SECONDS
 
     def look(self, queues: Sequence[StageQueue], sources_left: int | None) -> list[Worker]:
-        """Plan with what is there now, and carry the plan out.
+        """Plan with the current state, and carry out the plan.
 
         Args:
+            queues: the queues of the pools.
             sources_left: see `Inputs`.
 
         Returns:
@@ -108,7 +112,7 @@ class Scaler:
         ]
         self._withdraw(now, nodes)
         workers = [_describe(worker) for worker in self._pools.list_workers() if worker not in lost]
-        # A worker that starts on a node that is about to go is lost with what it has begun.
+        # A worker started on a departing node would be lost with its work.
         nodes = [
             node
             for node in nodes
@@ -146,7 +150,7 @@ class Scaler:
                         left[placement.node] -= cpu
 
     def _choose_cpu(self, stage: int, cpu: float, left: float | None) -> float:
-        """Return what a worker reserves: where CPUs are shared, no more than there is now."""
+        """Return the CPUs that a worker reserves; on shared CPUs no more than are free now."""
         if left is None or cpu >= self._stages[stage].cpu:
             return cpu
         return max(0.0, min(cpu, round_cpu(left)))
@@ -170,7 +174,7 @@ class Scaler:
 
 
 def _choose_leavers(workers: Iterable[Worker], placement: Placement) -> list[Worker]:
-    """Return those of a node with the least to lose."""
+    """Return the workers of a node with the least to lose."""
     here = [
         candidate
         for candidate in workers
@@ -192,7 +196,7 @@ def _describe(worker: Worker) -> WorkerFacts:
 
 
 def find_nodes(name: str) -> list[str]:
-    """Return the ids of the nodes that are alive and have that address, or that id."""
+    """Return the ids of live nodes with that address or id."""
     return [
         str(node["NodeID"])
         for node in ray.nodes()
@@ -201,7 +205,7 @@ def find_nodes(name: str) -> list[str]:
 
 
 def list_nodes() -> tuple[list[NodeFacts], set[str]]:
-    """Return the nodes that are alive, and the names of those that have died."""
+    """Return the live nodes, and the names of the dead nodes."""
     free = available_resources_per_node()
     nodes, dead = [], set()
     for node in ray.nodes():
