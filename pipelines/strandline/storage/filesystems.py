@@ -190,7 +190,7 @@ def is_synced_whole(path: Path, mounts: str, kernel: str) -> bool:
 
 
 def judge(kind: str) -> Judgement:
-    """Return the judgement for a type of file system, or `UNKNOWN`."""
+    """Return the `Judgement` of a type of file system, or `UNKNOWN`."""
     for judgement in JUDGEMENTS:
         if kind in judgement.kinds:
             return judgement
