@@ -30,7 +30,7 @@ class DuplicateKeyError(StrandlineError, ValueError):
 
 
 class UnknownSourceError(StrandlineError, ValueError):
-    """A requested source is not in the searched place."""
+    """A requested source was not found, for example in quarantine."""
 
     exit_code = ExitCode.BAD_SPEC
 

@@ -178,6 +178,7 @@ class Tally:
 
 
 def _digest(children: tuple[bytes, ...]) -> int:
+    # At least 2, so that no digest equals `_ANNOUNCED` or `_CHILDLESS`.
     return (hash(children) & 0x3FFF_FFFF_FFFF_FFFF) + 2 if children else _CHILDLESS
 
 

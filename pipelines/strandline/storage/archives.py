@@ -1,4 +1,4 @@
-"""Unpacks archives into a folder that is complete or absent, and never outside of it.
+"""Unpacks archives into a folder that is complete or absent, and writes nothing elsewhere.
 
 Archives come from third parties, so names and sizes in them are not trusted. The module must not
 depend on the purpose of the files.
@@ -191,7 +191,7 @@ def _describe_damage(url: str, error: Exception) -> ArchiveError:
 
 
 def _begins_as_zip(file: Path) -> bool:
-    """Return True if the file begins as a ZIP. A tar file may end like a ZIP."""
+    """Return True if the file begins as a ZIP. A tar file may end with a ZIP member."""
     with file.open("rb") as opened:
         return opened.read(4) in {b"PK\x03\x04", b"PK\x05\x06"}
 

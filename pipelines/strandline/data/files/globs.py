@@ -78,6 +78,7 @@ class PathPattern:
         """The folder to walk: absolute and without a trailing slash. A URL stays a URL."""
         expanded = expand_placeholder(self.prefix)
         if is_url(expanded):
+            # A bare protocol such as `memory://` keeps its slashes.
             return expanded.rstrip("/") if expanded.rstrip("/").count("/") > 1 else expanded
         return os.path.abspath(expanded.removeprefix("file://") or ".")
 

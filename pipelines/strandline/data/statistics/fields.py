@@ -71,7 +71,7 @@ class FieldSummary:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return the numbers for readers as JSON, without the histogram."""
+        """Return the numbers to display as JSON, without the histogram."""
         return {
             "rows": self.rows,
             "nulls": self.nulls,

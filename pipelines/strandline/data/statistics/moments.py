@@ -77,7 +77,7 @@ class Moments:
         return None if variance is None else math.sqrt(variance)
 
     def describe(self) -> dict[str, float | None]:
-        """Return the numbers for readers."""
+        """Return the numbers to display."""
         return {
             "min": self.least,
             "max": self.greatest,

@@ -36,7 +36,7 @@ class TextVolume:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return the numbers for readers as JSON, without the histogram."""
+        """Return the numbers to display as JSON, without the histogram."""
         spread = {f"tokens_{name}": value for name, value in self.tokens.describe().items()}
         return {
             "documents": self.tokens.count,

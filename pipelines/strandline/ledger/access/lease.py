@@ -81,7 +81,7 @@ class Claimant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Properties that the ledger must match: pipeline, run, fingerprint, and place of the outputs.
+    """Properties that the ledger must match: pipeline, run, fingerprint, and output location.
 
     Attributes:
         dropping: see `Recipe`.
@@ -98,7 +98,7 @@ class Claim:
     rejoins: str | None = None
 
     def strip(self, parts: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parts of a fingerprint except the place of the outputs."""
+        """Return the parts of a fingerprint except the location of the outputs."""
         at = None if self.location is None else self.location.part
         return {path: part for path, part in parts.items() if path != at}
 
@@ -113,8 +113,7 @@ def refuse_live_driver(
     """Raise an error if the last driver is still running.
 
     A driver that lost its parent ends by itself, so the function waits for it. Only the heartbeat
-    of a driver on another host is visible; the function watches for the longest pause between two
-    heartbeats.
+    of a driver on another host is visible, so the function watches it for `LAPSE_SECONDS`.
 
     Args:
         store, claimant, find_process, sleep: the ledger, the process that requests it, a function
@@ -176,7 +175,7 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
     attempt = max(int(lease["attempt"]), known) + 1
     store.take_lease(_render(attempt, claimant))
     # With Fail, no source is finished at this point, so a restart forgets only failures. After a
-    # move, outputs are missing at the new place, so even Redo has to start over.
+    # move, outputs are missing at the new location, so even Redo has to start over.
     is_over = claim.on_change is not OnChange.REDO or _is_moved(store, claim)
     if changed and claim.on_change is not OnChange.CONTINUE and is_over:
         restart(store)
@@ -221,7 +220,7 @@ def list_recipes(store: Store, claim: Claim, attempt: int) -> list[Recipe]:
 def _read_former(store: Store, claim: Claim) -> list[Recipe]:
     """Return the previous recipes. Values missing in older releases are the current values."""
     parts = claim.strip(claim.fingerprint.parts)
-    # Older releases stored the place of the outputs among the parts, and no code.
+    # Older releases stored the output location among the parts, and no code.
     return [
         each._replace(parts=adopt_code(claim.strip(each.parts), parts))
         for each in read_recipes(store)

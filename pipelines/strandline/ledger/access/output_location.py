@@ -1,6 +1,6 @@
-"""The absolute place of a pipeline's outputs, and the claim on a ledger that includes it.
+"""The absolute location of a pipeline's outputs, and the claim on a ledger that includes it.
 
-The driver, its workers, and every command resolve the place here, so they always agree.
+The driver, its workers, and every command resolve the location here, so they always agree.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def locate_outputs(plan: PipelinePlan, folder: PipelineFolder) -> str:
 
 
 def find_location(plan: PipelinePlan, folder: PipelineFolder) -> OutputRoot:
-    """Return the place of the outputs in the form that the ledger records."""
+    """Return the location of the outputs in the form that the ledger records."""
     location, own = locate_outputs(plan, folder), str(folder.output)
-    # The folder beside the ledger moves with the ledger, so compare resolved paths as well.
+    # Record no path for the folder beside the ledger, in any spelling: it moves with the ledger.
     is_own = location in {own, os.path.realpath(own)}
     return OutputRoot(None if is_own else location, own, f"{plan.stages[-1].name}.with.path")
 

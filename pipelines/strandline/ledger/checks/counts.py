@@ -208,6 +208,7 @@ class _Flow:
         """
         known = {change.stage: change for change in record.changes}
         written = sum(output.rows for output in record.data)
+        # A source starts as one row, and the changes lead to the written rows.
         if not stages or 1 + sum(change.rows for change in record.changes) != written:
             return False
         if not known.keys() <= {ROOT, *stages}:  # a stage was renamed

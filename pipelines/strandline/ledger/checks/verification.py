@@ -322,7 +322,7 @@ class _SharedCheck:
             named = sum(self._parts.get(file, ())[1::2])
             if named != facts.live:
                 yield _Fault(f"{facts.live} rows should be named, and {named} are: {name}")
-            elif is_settled and facts.live != facts.rows:  # the next attempt rewrites it
+            elif is_settled and facts.live != facts.rows:  # else the next attempt rewrites it
                 yield _Fault(f"{facts.rows - facts.live} rows are nobody's: {name}")
 
     def _find_overlaps(self, files: Mapping[bytes, SharedFile]) -> Iterator[_Fault]:

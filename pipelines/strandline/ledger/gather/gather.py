@@ -3,7 +3,7 @@
 While sources finish, only new pieces are joined to the previously merged file. A complete gathering
 reads all pieces in the order of their sources' digests, seals them in a pack, and removes the
 shards; so the result depends only on the finished sources. The ledger has the list of pieces. A
-transaction names new files only after they are complete; files without a name are removed after it.
+transaction names new files only after they are complete; unnamed files are removed afterward.
 Merged files are a cache over pack and shards, and are rebuilt after a source with pieces was
 dropped.
 """

@@ -1,7 +1,7 @@
 """Applies a change to the ledger's databases, within a transaction of the store.
 
 Only the transitions between states are here. The store decides when a transaction begins, which
-process may write, and how disk errors are handled; only the store imports lmdb.
+process may write, and how disk errors are handled; this module does not import lmdb.
 """
 
 from __future__ import annotations

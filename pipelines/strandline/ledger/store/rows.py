@@ -56,8 +56,8 @@ def list_output_names(store: Store) -> list[str]:
 def list_failed(store: Store) -> Iterator[tuple[bytes, FailureRecord]]:
     """Yield the failed sources.
 
-    Entries with 0 times are not failures: they mark finished sources that must be read from another
-    place.
+    Entries with 0 times are not failures: they mark finished sources whose outputs can't be read
+    again.
     """
     return (each for each in store.list_failures() if each[1].times)
 

@@ -1,4 +1,4 @@
-"""Vanished sources: in the ledger, but missing in a listing. Finds and removes them.
+"""Finds and removes vanished sources, which are in the ledger but no longer in a listing.
 
 A finished source that is missing in the listing stays, unless the pipeline has another policy. But
 parts belong to their file, so parts that a listed file no longer has are removed. Nothing vanishes

@@ -79,7 +79,7 @@ def open_url(url: str, mode: str = "rb", *, ahead: int | None = None) -> BinaryI
     """
     # A disk cache rejects a file that it has cached in blocks of another size.
     ahead = None if "::" in url else ahead
-    if not url.startswith(_WEB):  # web servers may refuse a single page
+    if not url.startswith(_WEB):  # on the web, a refusal may concern one page
         return _open_watched(url, mode, ahead)
     filesystem, root = open_store(url)
     opened = filesystem.open(root, mode, block_size=ahead)

@@ -158,6 +158,7 @@ def resolve_location(location: str) -> str:
     if "://" not in local:
         return os.path.realpath(local)
     bare = location.rstrip("/")
+    # A bare protocol such as `memory://` keeps its slashes.
     return location if bare.endswith(":") else bare
 
 

@@ -211,7 +211,7 @@ def watching_pages(path: Path) -> Iterator[None]:
 
 def _take_fault(number: int) -> None:
     path = _READERS.get(threading.get_ident())
-    if path is None:  # restored; it runs once this handler has returned
+    if path is None:  # not ours: the previous handler runs after this one
         _set_handler(number, _HANDLERS[number])
         signal.raise_signal(number)
         return
