@@ -1,1 +1,1 @@
-"""The data that stages work on: files behind paths and URLs, rows in tables, statistics of both."""
+"""The data that stages process: files behind paths and URLs, tables, and statistics."""

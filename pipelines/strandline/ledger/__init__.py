@@ -1,4 +1,5 @@
-"""Which sources are finished, provably: the counting law, its bytes on disk, and the order of both.
+"""The ledger of finished sources: the counting law, its storage, and the order of both.
 
-It knows tokens, keys and outputs. It does not know stages, engines or how work is scheduled.
+The package works with tokens, keys, and outputs. It must not depend on stages, engines, or
+scheduling.
 """

@@ -1,4 +1,4 @@
-"""What can be wrong with a ledger, in the words of the person who must act."""
+"""Errors of a ledger, worded for the person who must act."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class LedgerError(StrandlineError):
 
 
 class LedgerInUseError(LedgerError):
-    """Another driver has the ledger and is alive; it will not be so for ever."""
+    """A live driver holds the ledger. The condition is temporary."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 
 
 class LeaseLostError(LedgerInUseError):
-    """Another attempt has taken the ledger over; nothing more may be written by this one."""
+    """Another attempt has taken the ledger over, so this attempt may not write anymore."""
 
 
 class DuplicateKeyError(StrandlineError, ValueError):
@@ -30,7 +30,7 @@ class DuplicateKeyError(StrandlineError, ValueError):
 
 
 class UnknownSourceError(StrandlineError, ValueError):
-    """A source was asked for that is not where it was looked for."""
+    """A requested source was not found, for example in quarantine."""
 
     exit_code = ExitCode.BAD_SPEC
 
@@ -42,13 +42,13 @@ class NonDeterministicTaskError(StrandlineError):
 
 
 class NegativePendingCountError(StrandlineError):
-    """A token was settled without an announcement, though no event can have been lost."""
+    """A token was settled without an announcement, although no event can have been lost."""
 
     exit_code = ExitCode.NOT_DETERMINISTIC
 
 
 def duplicate_of(listed: ListedSource, where: str) -> DuplicateKeyError:
-    """Return the error of a source with a key that was listed before, and where that was."""
+    """Return the error for a source whose key was already listed at `where`."""
     return DuplicateKeyError(
         f"the source key {listed.key!r} is listed twice: as item {listed.ordinal} and {where}; "
         "keys must be unique"

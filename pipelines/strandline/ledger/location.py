@@ -1,4 +1,4 @@
-"""Where a ledger stands and under which lease it is written; all that it takes to host it."""
+"""Place and lease of a ledger, and the other settings needed to host it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from strandline.storage.outputs.ports import OutputLocation
 
 
 class Trial(NamedTuple):
-    """What an attempt has worked on apart, before everything else.
+    """Sources that an attempt has processed in a trial, before all other sources.
 
     Attributes:
-        sources: digests; the listing names them once more.
-        finished: how many of them are.
+        sources: digests of the sources; the listing yields them again.
+        finished: number of these sources that finished.
     """
 
     sources: frozenset[bytes]
@@ -25,21 +25,22 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LedgerLocation:
-    """A ledger with a lease that is taken for an attempt.
+    """A ledger with a lease that was taken for an attempt.
 
     Attributes:
         path: folder of the environment.
-        attempt, uid: of the lease.
-        outputs: where the sinks write.
+        attempt, uid: attempt and uid of the lease.
+        outputs: location where the sinks write.
         deletes_vanished, deletes_within, part_suffix: see `RemovalPolicy`.
         quarantine_after: see `LedgerWriter`.
         tolerances: see `LedgerWriter`.
-        make_writer: makes the writer for work on finished sources; None: the others are worked on.
-        is_trial: what is listed is a few sources of many.
-        trial: such as were worked on before; None: none were.
-        room: bytes that more cuts may have; None: any number.
-        worth: stages that are kept, those first whose cuts save most; others come behind them.
-        shards: folder for what stages gather; None: none of them does.
+        make_writer: creates the writer that processes finished sources again, or None for the usual
+            writer.
+        is_trial: True if the listing has only a few of all sources.
+        trial: the preceding trial, or None.
+        room: bytes available for further cuts, or None for no limit.
+        worth: stages with kept cuts, those that save most first; unlisted stages rank last.
+        shards: folder for gathered pieces, or None if no stage gathers.
     """
 
     path: Path
@@ -60,5 +61,5 @@ class LedgerLocation:
 
     @property
     def removal(self) -> RemovalPolicy:
-        """Which finished sources go that a listing does not name."""
+        """Policy for finished sources that are missing in a listing."""
         return RemovalPolicy(self.deletes_vanished, self.deletes_within, self.part_suffix)

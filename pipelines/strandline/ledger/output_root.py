@@ -1,7 +1,7 @@
-"""Where the outputs of a ledger live: kept with it, and compared before anything is skipped.
+"""Location of a ledger's outputs, recorded in the ledger and checked before any source is skipped.
 
-A source counts as finished since its outputs are somewhere; elsewhere it is not. What a place is,
-and whether two spellings are one, has been found out before: here are absolute names alone.
+A source is finished only at the location that has its outputs. Locations here are absolute names;
+the caller has already resolved different spellings.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ def name_own_files(record: SourceRecord) -> set[str]:
 
 
 def clean_up(store: Store, outputs: OutputStore, work: Callable[[], None] = lambda: None) -> int:
-    """Remove what attempts before have not come to; of how many sources.
+    """Remove leftovers that earlier attempts did not remove. Return the number of sources.
 
     Args:
-        work: is told of each.
+        work: called for each source.
 
     Raises:
-        LeaseLostError: another attempt has the ledger.
-        VolumeError: something can't be removed; it stays noted.
+        LeaseLostError: if another attempt has the ledger.
+        VolumeError: if files can't be removed; the source stays recorded.
     """
     untidy = list(store.list_untidy())
     records = store.find_records(untidy)
-    # A source that is not finished any more gets finished again only by a try of its own, which
-    # sees to its folder.
+    # Sources that are no longer finished need no cleanup here: their next try cleans up the folder.
     for source, record in records.items():
         store.require_lease()
         outputs.remove_others(source, name_own_files(record))
@@ -51,14 +50,14 @@ def clean_up(store: Store, outputs: OutputStore, work: Callable[[], None] = lamb
 def sweep_shared(
     store: Store, outputs: OutputStore, work: Callable[[], None] = lambda: None
 ) -> int:
-    """Remove the shared files that no record names, while no sink writes; say how many.
+    """Remove the shared files without a record. Return their number. No sink may write meanwhile.
 
     Args:
-        work: is told of each.
+        work: called for each file.
 
     Raises:
-        LeaseLostError: another attempt has the ledger.
-        VolumeError: a file can't be removed.
+        LeaseLostError: if another attempt has the ledger.
+        VolumeError: if a file can't be removed.
     """
     lying = outputs.list_shared()
     if not lying:
@@ -70,7 +69,7 @@ def sweep_shared(
     }
     extra = [name for name in lying if name not in named]
     for name in extra:
-        store.require_lease()  # or a successor may have written it
+        store.require_lease()  # the next attempt may have written the file
         outputs.remove_shared(name)
         faults.reach("commit.cleaned")
         work()
@@ -87,21 +86,21 @@ def list_out(store: Store) -> Iterator[ListedOutput]:
         rows = facts.live
         for suffix, size, _ in facts.list_files():
             yield ListedOutput(name_shared(file, suffix), size, rows)
-            rows = 0  # files that lie beside the first have no rows of their own
+            rows = 0  # companion files have no rows of their own
 
 
 META = "outputs"
 
 
 class OutputRoot(NamedTuple):
-    """Where a pipeline would have its outputs now.
+    """Current location of a pipeline's outputs.
 
     Attributes:
-        url: an absolute folder or a URL; None: the pipeline's own folder, which goes with the
-            ledger wherever the volume is.
-        own: the pipeline's own folder, to be named.
-        part: the part of the fingerprint that spells the place, if a stage's parameter does.
-        is_marked: an owner's mark says that outputs are there; None: not looked at yet.
+        url: absolute folder or URL, or None for the pipeline's own folder, which moves with the
+            ledger.
+        own: the pipeline's own folder, for messages.
+        part: path of the fingerprint part that contains the location, if a stage parameter does.
+        is_marked: True if an owner mark exists at the location, or None if not checked yet.
     """
 
     url: str | None
@@ -111,34 +110,34 @@ class OutputRoot(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The place in words."""
+        """Return the location for messages."""
         return self.own if self.url is None else self.url
 
 
 def read_output_root(store: Store) -> str | None:
-    """Return folder or URL of the outputs; None: they lie beside the ledger."""
+    """Return the folder or URL of the outputs, or None if they are beside the ledger."""
     known = store.read_meta(META)
     return None if known is None or known["place"] is None else str(known["place"])
 
 
 def find_move(store: Store, location: OutputRoot) -> str | None:
-    """Describe the difference to the location in the ledger, in a line; None: there is none.
+    """Describe the difference from the recorded location in a line. Return None if there is none.
 
-    A ledger of before there were places knows of none.
+    Ledgers of older releases have no recorded location, so no difference is found.
     """
     known = store.read_meta(META)
     if known is None:
         return None
     if known["place"] != location.url:
         return f"outputs: {name_old(store, location)} -> {location.name}"
-    # A disk that is not mounted, or another one, has the path and nothing of what was written.
+    # An unmounted or different disk may have the same path, but none of the outputs.
     if location.is_marked is False and store.count()["finished"]:
         return f"outputs: {location.name} -> gone from there, and {OWNER} with them"
     return None
 
 
 def find_other_changes(store: Store, fingerprint: Fingerprint, location: OutputRoot) -> list[str]:
-    """Return what differs from the pipeline that wrote the ledger, besides where outputs live."""
+    """Return the differences from the recorded pipeline, except the location of the outputs."""
     known = read_fingerprint(store)
     if known is None or known.digest == fingerprint.digest:
         return []
@@ -147,12 +146,12 @@ def find_other_changes(store: Store, fingerprint: Fingerprint, location: OutputR
 
 
 def knows_location(store: Store) -> bool:
-    """Return False where a release wrote the ledger that did not keep it."""
+    """Return False if an older release wrote the ledger without a location."""
     return store.read_meta(META) is not None
 
 
 def name_old(store: Store, location: OutputRoot) -> str | None:
-    """Return the place of before in words; None where it was not kept."""
+    """Return the recorded location for messages, or None if it was not recorded."""
     known = store.read_meta(META)
     if known is not None:
         return str(known["place"] or location.own)
@@ -162,7 +161,7 @@ def name_old(store: Store, location: OutputRoot) -> str | None:
 
 
 def record_location(store: Store, fingerprint: Fingerprint, location: OutputRoot) -> None:
-    """Have the ledger know where its outputs are, which the fingerprint may name, too."""
+    """Record the location of the outputs, and the fingerprint, which may contain it."""
     facts = {**render_fingerprint(fingerprint), META: {"place": location.url}}
     if any(store.read_meta(name) != fact for name, fact in facts.items()):
         store.write(Change(meta=facts))

@@ -1,7 +1,8 @@
-"""Sources that a process died over: suspected, tried apart, and in the end quarantined.
+"""Sources that may have killed a process: suspected, retried separately, and finally quarantined.
 
-Only a source that was alone when a process died is blamed for it; one of many is merely suspected,
-and the next attempt tries it among fewer. Which worker had which source comes from outside.
+A source is blamed for a crash only if no other source was with a worker. Otherwise the source is
+only suspected, and the next attempt tries it in a smaller group. The caller provides which workers
+had which sources.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from strandline_api.spec.policy import count_tolerated
 
 
 class Crash(NamedTuple):
-    """How an attempt ended in the middle of its work.
+    """Crash of an attempt.
 
     Attributes:
-        attempt: its number.
-        processing: sources that were being worked on.
-        queued: sources that waited with a worker.
+        attempt: number of the attempt.
+        processing: sources being processed.
+        queued: sources waiting with a worker.
         cause: a word of the API's list of causes.
         message: one sentence.
     """
@@ -36,10 +37,9 @@ class Crash(NamedTuple):
 
 
 def accuse(store: Store, crash: Crash, quarantine_after: int) -> int:
-    """Note in the ledger what a crash says of the sources that it interrupted; how many.
+    """Record suspicions about the sources that a crash interrupted. Return the number of records.
 
-    A source that finished all the same is not touched, and a crash is noted once however often
-    this is called.
+    Sources that finished anyway are not affected. Repeated calls for the same crash have no effect.
     """
     if (store.read_meta("accused") or 0) >= crash.attempt:
         return 0
@@ -55,16 +55,16 @@ def accuse(store: Store, crash: Crash, quarantine_after: int) -> int:
 
 
 def release(store: Store, keys: Collection[str] | None) -> list[str]:
-    """Take sources out of quarantine, so that the next attempt tries them anew.
+    """Remove sources from quarantine, so that the next attempt tries them again.
 
     Args:
-        keys: their keys; None: all.
+        keys: keys of the sources, or None for all.
 
     Returns:
-        The keys that were released, in order.
+        The released keys, sorted.
 
     Raises:
-        UnknownSourceError: some are not in quarantine; none is released.
+        UnknownSourceError: if any source is not in quarantine. No source is released then.
     """
     found = _find_quarantined(store, keys)
     marks = [
@@ -103,10 +103,10 @@ def _accuse_source(
 
 
 def _accuse_finished(change: Change, store: Store, crash: Crash, after: int) -> None:
-    """Accuse a source that was to be replaced: it has no mark, since it stays finished."""
+    """Blame a source that was being replaced. Such a source stays finished and has no mark."""
     (source,) = crash.processing
     entry = store.find_finished([source]).get(source)
-    # A source that this attempt has finished had been replaced already.
+    # If the crashed attempt has finished the source, the replacement was already complete.
     if entry is None or entry.attempt >= crash.attempt:
         return
     key = store.find_records([source])[source].key
@@ -121,12 +121,12 @@ def find_excess(
     dead: Mapping[str, int],
     efforts: Mapping[str, Effort],
 ) -> tuple[str, str] | None:
-    """Return the first stage with more dead letters of a source than it tolerates, and a sentence.
+    """Return the first stage with more dead letters than it tolerates, and a sentence about it.
 
     Args:
-        tolerances: by stage, a number or a percentage of the rows that came to it.
+        tolerances: by stage, a number or a percentage of the stage's input rows.
         dead: the source's dead letters by stage.
-        efforts: what stages did for the source; of those that tolerate a percentage.
+        efforts: work on the source by stage, at least of the stages that tolerate a percentage.
     """
     for stage, tolerance in tolerances:
         count = dead.get(stage, 0)

@@ -1,13 +1,13 @@
-"""The counting law: when is a source finished, whatever order its events arrive in.
+"""The counting law: decides when a source is finished, in whatever order its events arrive.
 
-Each token of a source's task tree is announced once, by the event that settles its parent (the
-root by the source stage), and settled once. The tally keeps a signed count a token, +1 announced,
--1 settled, and forgets zeros. A source is finished when its root was announced and no count is
-left: then the root was settled, so the event that settled it was seen, so its children were
-announced and are settled too, and so on down. No order of arrival can make that true too early,
-which a single counter of deltas can't promise.
+Each token of a source's task tree is announced once, by the event that settles its parent (the root
+by the source stage), and settled once. The tally keeps a signed count per token, +1 for announced
+and -1 for settled, and drops zeros. A source is finished when its root was announced and no count
+remains. Then the root was settled, so the event that settled it was seen; so its children were
+announced and are settled too, and so on down the tree. No order of arrival can make this condition
+true too early, which a single counter of deltas can't guarantee.
 
-Pure: no disk, no clock. Bytes are the store's, the order of both is the writer's.
+Pure: no disk, no clock. The store handles bytes; the writer orders both.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _OPEN = b""
 
 
 class _Failed:
-    """What is kept of a source that failed in this attempt: later events of it are ignored."""
+    """Stands for the tree of a source that failed in this attempt. Its later events are ignored."""
 
 
 _FAILED = _Failed()
 
-# A live source's tree: token -> _ANNOUNCED, or the digest of its children when settled (positive
-# once announced too, negative before), and _OPEN -> how many counts are not zero. A tree that is
-# only an announced root, as most are for most of their life, is kept as that token alone.
+# Tree of a live source: token -> `_ANNOUNCED`, or the digest of its children if settled (positive
+# if also announced, negative if not), and `_OPEN` -> number of nonzero counts. Most trees are only
+# an announced root for most of their life; such a tree is stored as the token alone.
 _Tree = bytes | dict[bytes, int] | _Failed
 
 
@@ -38,12 +38,13 @@ class Tally:
     """Counts of the live sources of one attempt.
 
     Args:
-        is_over: says whether a source with this digest was finished before (waiting for its
-            commit, or in the ledger); asked once a source, so late duplicates open nothing.
+        is_over: returns True if the source with this digest was finished before (waiting for its
+            commit, or in the ledger). Called for events of unknown sources, so late duplicates open
+            nothing.
 
     Attributes:
-        efforts: for each source that has any, by stage, until it is forgotten.
-        restarted: sources of which all that was counted was taken back once.
+        efforts: work by source and stage, until the source is forgotten.
+        restarted: sources whose counts were reset.
     """
 
     def __init__(self, is_over: Callable[[bytes], bool]) -> None:
@@ -56,7 +57,7 @@ class Tally:
     def announce(self, roots: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, list[Left]]]:
         """Count the first events of sources, each with the token of its root; see `count`.
 
-        It finishes those alone of which everything else was told before.
+        This finishes only sources whose other events have all arrived before.
         """
         finished: list[tuple[bytes, list[Left]]] = []
         trees = self._trees
@@ -64,23 +65,24 @@ class Tally:
             if source in trees or self._is_over(source):
                 finished += self.count([Event(source, (), (root,))])
             else:
-                # Most sources are a lone root for long: a dictionary each would take the memory.
+                # Most sources are a lone root for long: a dictionary for each would take too much
+                # memory.
                 trees[source] = root
         return finished
 
     def count(self, events: Iterable[Event]) -> list[tuple[bytes, list[Left]]]:
-        """Count events; return the sources that they finished, each with what it leaves.
+        """Count events. Return the sources that they finished, each with its outputs and pieces.
 
         Raises:
-            NonDeterministicTaskError: a token became other children than before.
+            NonDeterministicTaskError: if a token was settled with other children than before.
         """
         finished: dict[bytes, list[Left]] = {}
         trees = self._trees
         for event in events:
             source, settled, children, outputs, efforts = event
             tree = trees.get(source)
-            # By far the most frequent, so without a call: a task was written or filtered, be it
-            # the only one of its source or one of many.
+            # By far the most frequent case, so handled without a call: a task was written or
+            # filtered, whether it was the only task of its source or one of many.
             is_leaf = not children and len(settled) == 1
             if is_leaf and type(tree) is bytes and tree == settled[0]:
                 if outputs or efforts:
@@ -93,8 +95,8 @@ class Tally:
                     self._keep(source, outputs, efforts)
                 is_finished = not tree[_OPEN]
             else:
-                # Sources that this very batch finished are unknown to `is_over`: a duplicate would
-                # open one again.
+                # `is_over` does not yet include sources that this batch finished; a duplicate would
+                # reopen them.
                 is_finished = source not in finished and self._count_one(event, tree)
             if is_finished:
                 del trees[source]
@@ -102,33 +104,36 @@ class Tally:
         return list(finished.items())
 
     def _count_one(self, event: Event, tree: _Tree | None) -> bool:
-        """Count any event; True where it finishes its source."""
+        """Count any event. Return True if it finishes its source."""
         source, settled, children, outputs, efforts = event
         if len(settled) == 1 and settled == children:
-            # Counted as any other, a root that becomes itself would finish its source at once.
+            # A root that becomes itself signals a restart. Counted normally, it would finish the
+            # source.
             self._restart(source, settled[0])
             return False
         if tree is None:
             if self._is_over(source):
-                # A late duplicate: counted, it would open what is finished, and nothing closes it.
+                # A late duplicate: counting it would open a finished source, and no event would
+                # close it.
                 return False
             if not settled and len(children) == 1:
-                # Most sources are a lone root for long: a dictionary each would take the memory.
+                # Most sources are a lone root for long: a dictionary for each would take too much
+                # memory.
                 self._trees[source] = children[0]
                 return False
             tree = self._trees[source] = {_OPEN: 0}
         elif isinstance(tree, bytes):
             tree = self._trees[source] = {_OPEN: 1, tree: _ANNOUNCED}
         if isinstance(tree, _Failed):
-            # Later events of its tasks could finish a source of which one task is missing.
+            # Later events of its tasks could finish a source that lacks a task.
             return False
-        # Outputs of a duplicate are kept already: kept twice, they would be recorded twice.
+        # Outputs of a duplicate are already kept; keeping them again would record them twice.
         if _count_event(source, tree, settled, children) and (outputs or efforts):
             self._keep(source, outputs, efforts)
         return not tree[_OPEN]
 
     def _restart(self, source: bytes, root: bytes) -> None:
-        # A source that is over is counted no more, and a failed one waits for the next attempt.
+        # Finished sources are no longer counted, and failed sources wait for the next attempt.
         if source in self._trees and self._trees[source] is not _FAILED:
             self._trees[source] = root
             self._outputs.pop(source, None)
@@ -141,12 +146,11 @@ class Tally:
             add_efforts(self.efforts.setdefault(source, {}), efforts)
 
     def fail(self, failures: Iterable[Failure]) -> list[Failure]:
-        """Close failed sources; return the failures that are new."""
+        """Close failed sources. Return the new failures."""
         fresh = []
         for failure in failures:
             if self._trees.get(failure.source) is _FAILED or self._is_over(failure.source):
-                # The failure would be written over the first one, or over a source that is
-                # finished.
+                # Recording the failure would overwrite the first failure, or a finished source.
                 continue
             self._trees[failure.source] = _FAILED
             self._outputs.pop(failure.source, None)
@@ -155,16 +159,16 @@ class Tally:
         return fresh
 
     def forget(self, source: bytes) -> None:
-        """Drop a source that is finished or buried; from now on `is_over` must answer for it."""
+        """Drop a finished or failed source. From now on, `is_over` must return True for it."""
         self._trees.pop(source, None)
         self.efforts.pop(source, None)
 
     def list_open(self) -> Iterator[bytes]:
-        """Return sources that have counts left, in no order; failed ones are not among them."""
+        """Return sources with open counts, in unspecified order, without failed sources."""
         return (source for source, tree in self._trees.items() if tree is not _FAILED)
 
     def find_unannounced(self) -> bytes | None:
-        """Return a source with a token that was settled but never announced, if there is one."""
+        """Return a source with a token that was settled but never announced, or None."""
         for source, tree in self._trees.items():
             if isinstance(tree, dict) and any(
                 state < 0 for token, state in tree.items() if token is not _OPEN
@@ -174,21 +178,23 @@ class Tally:
 
 
 def _digest(children: tuple[bytes, ...]) -> int:
+    # At least 2, so that no digest equals `_ANNOUNCED` or `_CHILDLESS`.
     return (hash(children) & 0x3FFF_FFFF_FFFF_FFFF) + 2 if children else _CHILDLESS
 
 
 def _count_event(
     source: bytes, tree: dict[bytes, int], settled: tuple[bytes, ...], children: tuple[bytes, ...]
 ) -> bool:
-    """Count one event in a tree; False where it was counted before."""
+    """Count one event in a tree. Return False if it was counted before."""
     digest = _digest(children)
-    # An event that settles nothing can't be known as a duplicate; announced again, it changes no
-    # count.
+    # An event that settles nothing can't be recognized as a duplicate. Repeated announcements
+    # change no count.
     is_new = not settled
     for token in settled:
         state = tree.get(token)
         if state is None:
-            # The parent's event is on the way: uncounted, the source would finish without it.
+            # The parent's event is still on its way. If not counted, the source would finish
+            # without it.
             tree[token] = -digest
             tree[_OPEN] += 1
             is_new = True
@@ -197,7 +203,7 @@ def _count_event(
             tree[_OPEN] -= 1
             is_new = True
         elif abs(state) != digest:
-            # Children of both tries are on their way, and no count could tell them apart.
+            # Children of both tries are on their way, and no count could distinguish them.
             msg = (
                 f"source {source.hex()}: the task {token.hex()} was worked on twice and became "
                 f"{len(children)} other tasks than the first time; stages must be functions of "
@@ -211,7 +217,8 @@ def _count_event(
                 tree[token] = _ANNOUNCED
                 tree[_OPEN] += 1
             elif state < 0:
-                # The token's own event came first: both are known now, and nothing of it is open.
+                # The token's own event came first. Both events are known now, so the token is
+                # closed.
                 tree[token] = -state
                 tree[_OPEN] -= 1
     return is_new

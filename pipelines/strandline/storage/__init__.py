@@ -1,4 +1,4 @@
-"""Files and folders: durable writes, renames, locks and what a volume can bear.
+"""Files and folders: durable writes, renames, locks, and file systems.
 
-It knows bytes and names. It does not know what a source, a ledger or a retry is.
+The package works with bytes and names. It must not depend on sources, ledgers, or retries.
 """

@@ -1,7 +1,7 @@
-"""An archive of files, unpacked into a folder that is whole or absent, and nowhere else.
+"""Unpacks archives into a folder that is complete or absent, and writes nothing elsewhere.
 
-Archives come from elsewhere, so nothing in one is trusted: not its names, not its sizes. It must
-not know what the files are for.
+Archives come from third parties, so names and sizes in them are not trusted. The module must not
+depend on the purpose of the files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_FILES = 100_000
 _BLOCK = 1 << 20
 
 
-# Exceptions of the readers of archives and compressions for bytes that are none of theirs.
+# Exceptions that readers of archives and compressed files raise for invalid bytes.
 _DAMAGES = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -46,17 +46,17 @@ _DAMAGES = (
 
 
 class ArchiveError(StrandlineError):
-    """An archive that is not what was asked for, or that can't be unpacked safely."""
+    """An archive has the wrong digest, is invalid, or can't be unpacked safely."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 class Member(NamedTuple):
-    """What an archive holds.
+    """A member of an archive.
 
     Attributes:
-        is_plain: a file or a folder; no link, device or pipe.
-        open: its content; of a file alone.
+        is_plain: True for files and folders, False for links, devices, and pipes.
+        open: opens the content; for files only.
     """
 
     name: str
@@ -68,16 +68,17 @@ class Member(NamedTuple):
 def fetch_archive(
     url: str, digest: str, folder: Path, sleep: Callable[[float], None], *, is_kept: bool
 ) -> None:
-    """Have an archive's files in a folder; where the folder is there, it has them already.
+    """Download an archive and unpack it into a folder, unless the folder already exists.
 
     Args:
         url: see `download`.
-        digest: its SHA-256 in hexadecimal; nothing is unpacked where it has another one.
-        is_kept: the folder outlives this machine's next crash, so what is in it must be on disk.
+        digest: expected SHA-256 in hexadecimal. An archive with another digest is not unpacked.
+        is_kept: True if the folder must survive a crash of the machine; files are then synced.
 
     Raises:
-        ArchiveError: another digest, no archive, or one that reaches out of its folder.
-        UnreachableError, NothingThereError, VolumeError: as `download`.
+        ArchiveError: if the archive has another digest, is invalid, or has paths outside of the
+            folder.
+        UnreachableError, NothingThereError, VolumeError: see `download`.
     """
     if folder.exists():
         return
@@ -101,7 +102,7 @@ def _put(files: Path, folder: Path, *, is_kept: bool) -> None:
     try:
         files.rename(folder)
     except OSError:
-        if not folder.exists():  # another process has been quicker, with the same files
+        if not folder.exists():  # else another process was faster, with the same files
             raise
     if is_kept:
         sync_folder(folder.parent)
@@ -126,12 +127,12 @@ def _unpack(file: Path, folder: Path, url: str, *, is_kept: bool) -> None:
             names.add(path)
             left = _write(member, folder / path, left, url, is_kept=is_kept)
     if is_kept:
-        for below, _, _ in os.walk(folder):  # names last once their folders are synced, each one
+        for below, _, _ in os.walk(folder):  # a new file is durable once its folder is synced
             sync_folder(below)
 
 
 def _write(member: Member, path: Path, left: int, url: str, *, is_kept: bool) -> int:
-    """Write a file, however large the archive says that it is; the bytes that may still follow."""
+    """Write a file without trusting its declared size. Return the number of bytes still allowed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with member.open() as source, path.open("xb") as target:
         while block := source.read(_BLOCK):
@@ -147,9 +148,9 @@ def _write(member: Member, path: Path, left: int, url: str, *, is_kept: bool) ->
 
 
 def _find_path(name: str, url: str) -> PurePosixPath:
-    """Return where a member goes, below the folder.
+    """Return the path of a member, relative to the folder.
 
-    Its links can't lead out, since there are none.
+    Links can't lead outside, because links are rejected.
     """
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
@@ -160,7 +161,7 @@ def _find_path(name: str, url: str) -> PurePosixPath:
 
 @contextmanager
 def _listing(file: Path, url: str) -> Iterator[Iterator[Member]]:
-    """Open an archive by what it holds, whatever its name ends in."""
+    """Open an archive by its content, whatever its suffix."""
     try:
         if _begins_as_zip(file):
             with zipfile.ZipFile(file) as packed:
@@ -170,14 +171,15 @@ def _listing(file: Path, url: str) -> Iterator[Iterator[Member]]:
                 yield _list_tar(tape)
     except _DAMAGES as error:
         raise _describe_damage(url, error) from error
-    except (NotImplementedError, RuntimeError) as error:  # a password, or a rare compression
+    except (NotImplementedError, RuntimeError) as error:  # encrypted, or a rare compression
         raise ArchiveError(f"the archive at {url} can't be unpacked: {error}") from error
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         name = Path(str(error.filename)).name
         msg = f"the archive at {url} holds {name!r} as a file and as a folder"
         raise ArchiveError(msg) from error
     except OSError as error:
-        # So bzip2's reader tells damage, and a file a place in it that can't be; a disk has others.
+        # bzip2's reader reports damage without an errno, and an invalid seek has EINVAL. Errors of
+        # a disk have other numbers.
         if error.errno not in {None, errno.EINVAL}:
             raise
         raise _describe_damage(url, error) from error
@@ -189,7 +191,7 @@ def _describe_damage(url: str, error: Exception) -> ArchiveError:
 
 
 def _begins_as_zip(file: Path) -> bool:
-    """Return whether the first bytes are a ZIP's; a tape may end in a member that is one."""
+    """Return True if the file begins as a ZIP. A tar file may end with a ZIP member."""
     with file.open("rb") as opened:
         return opened.read(4) in {b"PK\x03\x04", b"PK\x05\x06"}
 
@@ -209,5 +211,5 @@ def _list_tar(tape: tarfile.TarFile) -> Iterator[Member]:
 
 def _open(tape: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     opened = tape.extractfile(info)
-    assert opened is not None  # `extractfile` gives None only for what is no file
+    assert opened is not None  # `extractfile` returns None only for members that are not files
     return opened

@@ -1,6 +1,6 @@
-"""A file from anywhere, fetched to a disk here: by HTTP, from an object store, from a folder.
+"""Downloads to a local disk: by HTTP, from an object store, or from a folder.
 
-It tells what may be otherwise the next time from what will not. It must not know what is fetched.
+Errors distinguish temporary from permanent failures. The module must not depend on the content.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from strandline.storage.errors import naming_volume
 from strandline_api.outcome.exit_codes import ExitCode
 
 MOST_BYTES = 1 << 30
-PAUSES = (1.0, 4.0)  # seconds before the second try and the third
-_SECONDS = 60.0  # of silence
+PAUSES = (1.0, 4.0)  # seconds before the second and third try
+_SECONDS = 60.0  # maximum time without data
 _BLOCK = 1 << 20
-# A server that says so may say otherwise later.
+# Temporary client errors, which may disappear on a retry.
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
 class UnreachableError(StrandlineError):
-    """A place can't be reached now; another time it may be."""
+    """A location can't be reached at the moment."""
 
 
 class NothingThereError(StrandlineError):
-    """There is nothing to be had at a place, and waiting does not help."""
+    """A location has no usable file, and a retry would not help."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 def download(url: str, target: Path, sleep: Callable[[float], None]) -> str:
-    """Copy a file to `target`, which must not exist; its SHA-256 in hexadecimal.
+    """Copy a file to `target`, which must not exist. Return the SHA-256 in hexadecimal.
 
     Args:
-        url: `https://`, any other that fsspec knows, or a path.
+        url: `https://`, any other URL that fsspec supports, or a path.
 
     Raises:
-        UnreachableError: it could not be reached in three tries.
-        NothingThereError: it is not there, is more than 1 GiB, or may not be read.
-        VolumeError: there is no room for it.
+        UnreachableError: if three tries have failed.
+        NothingThereError: if the file is missing, larger than 1 GiB, or not readable.
+        VolumeError: if the disk is full.
     """
     for pause in PAUSES:
         try:
@@ -60,10 +60,10 @@ def download(url: str, target: Path, sleep: Callable[[float], None]) -> str:
 
 
 def copy_matching(url: str, ending: str, folder: Path) -> int:
-    """Copy the files right below a URL with names that end so into a folder; how many there were.
+    """Copy the files directly below a URL with a matching suffix. Return the number of files.
 
     Raises:
-        UnreachableError, NothingThereError: as `download`.
+        UnreachableError, NothingThereError: see `download`.
     """
     with _explaining(url):
         filesystem, root = open_store(url)
@@ -88,31 +88,32 @@ def _copy(url: str, target: Path) -> str:
 
 
 def _read(url: str) -> Iterator[bytes]:
-    # Errors of the reader are raised by the reader, not here.
+    # `_explaining` covers only errors of the source: errors of writing are raised in the consumer.
     with _explaining(url), _open(url) as source:
         while block := source.read(_BLOCK):
             yield block
-        # Python's reader of HTTP takes a lost connection for the end.
+        # Python's HTTP client treats a lost connection as the end of the file.
         if isinstance(source, HTTPResponse) and source.length:
             raise ConnectionError(f"it ended {source.length:,} bytes early")
 
 
 def _open(url: str) -> BinaryIO:
     if url.startswith(("https://", "http://")):
-        # The schemes are checked, and the author of the URL has code of his own run anyway.
+        # The scheme is checked above. Authors of the URL can run their own code in the pipeline
+        # anyway.
         return cast("BinaryIO", urllib.request.urlopen(url, timeout=_SECONDS))  # noqa: S310
     return open_url(url)
 
 
 @contextmanager
 def _explaining(url: str) -> Iterator[None]:
-    """Turn whatever a file system raises into one of the two errors, with the place in it."""
+    """Turn all errors of a file system into one of the two errors, naming the URL."""
     try:
         yield
     except urllib.error.HTTPError as error:
         is_final = error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code not in _PASSING
         kind = NothingThereError if is_final else UnreachableError
-        error.close()  # the error holds the connection
+        error.close()  # the error holds the connection open
         msg = f"{url}: the server answers {error.code} {error.reason}"
         raise kind(msg) from error
     except FileNotFoundError as error:
@@ -121,8 +122,8 @@ def _explaining(url: str) -> Iterator[None]:
     except CredentialsRefusedError:
         raise
     except (PermissionError, ImportError, ValueError) as error:
-        # A right is missing, or a library that a protocol needs, or the protocol is not known.
+        # Missing permission, missing library of a protocol, or unknown protocol.
         raise NothingThereError(f"{url}: {describe_store_error(error)}") from error
-    except Exception as error:  # file systems have errors of their own
+    except Exception as error:  # each file system has its own error classes
         msg = f"{url}: can't be reached ({describe_store_error(error)})"
         raise UnreachableError(msg) from error

@@ -1,4 +1,4 @@
-"""Why a volume can't be used, in one sentence each."""
+"""Errors of volumes, explained in one sentence each."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class VolumeError(StrandlineError):
 
 
 class HeldError(StrandlineError):
-    """Another process does already what was asked for."""
+    """Another process already does the requested work."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 
 
 @contextmanager
 def naming_volume(path: object) -> Iterator[None]:
-    """Turn an `OSError` inside into a `VolumeError` that names `path` and says what to do."""
+    """Turn an `OSError` in the block into a `VolumeError` that names `path` and the remedy."""
     try:
         yield
     except OSError as error:

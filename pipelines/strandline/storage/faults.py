@@ -1,9 +1,9 @@
-"""The one port through which tests make a step fail; silent unless the environment names a step.
+"""Fault injection for tests: makes a step fail. Inactive unless the environment names a step.
 
-`STRANDLINE_FAULT=step:action[:nth]` arms it for a process and its children: at the nth time (1 by
-default) that `step` is reached, the process is killed (`kill`), or the step raises `enospc` or
-`eio`. `STRANDLINE_FAULT_LOG` names a file that gets one line a fault fired, written first, so that
-a test can prove that its fault happened, and that it happens once over all processes.
+`STRANDLINE_FAULT=step:action[:nth]` arms it for a process and its children: when `step` is reached
+for the nth time (1 by default), the process is killed (`kill`), or the step raises `enospc` or
+`eio`. `STRANDLINE_FAULT_LOG` names a file that receives a line before the fault fires, so that a
+test can prove that the fault happened, and that it happened once across all processes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ STEPS = (
     "retention.hidden",
     "retention.removed",
 )
-# Of commands that hand a data set over; no run reaches them.
+# Steps of commands that deliver a data set; runs do not reach them.
 STEPS_OF_PUSHES = (
     "push.copied",
     "push.described",
@@ -72,10 +72,10 @@ _reached: Counter[str] = Counter()
 
 
 def reach(step: str) -> None:
-    """Report that `step` is reached; returns at once unless this very step is armed.
+    """Report that `step` is reached. Return at once unless this step is armed.
 
     Raises:
-        OSError: the armed action is an error.
+        OSError: if the armed action is an error.
     """
     armed = os.environ.get("STRANDLINE_FAULT")
     if armed is not None:
@@ -97,7 +97,7 @@ def _fire(step: str, armed: str) -> None:
 
 
 def _claim(line: str) -> bool:
-    """Write the log line; False where another process has fired before."""
+    """Write the log line. Return False if another process has already fired."""
     path = os.environ.get("STRANDLINE_FAULT_LOG")
     if path is None:
         return True

@@ -1,8 +1,8 @@
-"""On which file system a path lies, and whether a memory-mapped ledger is safe there.
+"""Finds the file system of a path, and decides whether a memory-mapped ledger is safe there.
 
-A ledger is a memory map, with a table of readers and a lock in another that processes share. That
-needs one kernel behind both: whatever several hosts may have mounted at a time is refused, however
-well it keeps their files in step. `docs/reliability.md` shows the table.
+A ledger is a memory map, and processes share a table of readers and a lock in a second map. Both
+need a single kernel, so every file system that several hosts can mount at the same time is
+rejected, even if it keeps files consistent. `docs/reliability.md` shows the table.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from typing import NamedTuple
 
 
 class Judgement(NamedTuple):
-    """Whether a ledger may live on a kind of file system.
+    """Whether a ledger may be on a type of file system.
 
     Attributes:
-        name: as people know it.
-        kinds: types, as the kernel's table of mounts has them; `fuse.` stands for all that begin
-            so.
-        is_safe: it may.
-        reason: why, or why not; goes on with a sentence.
+        name: common name.
+        kinds: types in the kernel's table of mounts. `fuse.` matches all types with this prefix.
+        is_safe: True if a ledger may be there.
+        reason: why or why not, as the continuation of a sentence.
     """
 
     name: str
@@ -131,14 +130,14 @@ UNKNOWN = Judgement(
     is_safe=True,
     reason="`strandline doctor` says that nobody has judged it, and tries locks and a map",
 )
-# Other file systems may hand a request to sync on to a server, or to a disk below them, or nowhere.
+# Other file systems may forward a sync to a server or to a lower disk, or ignore it.
 _SYNCED_WHOLE = frozenset({"ext4", "xfs", "btrfs"})
-_TELLS_OF_ERRORS = (5, 8)  # before that kernel `syncfs` said that all was well
-_ESCAPE = re.compile(r"\\([0-7]{3})")  # of blanks and backslashes in a mount point
+_TELLS_OF_ERRORS = (5, 8)  # older kernels do not report errors of `syncfs`
+_ESCAPE = re.compile(r"\\([0-7]{3})")  # escaped blanks and backslashes in a mount point
 
 
 def read_mounts() -> str:
-    """Return the kernel's table of mounts, as text."""
+    """Return the kernel's table of mounts as text."""
     return Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")
 
 
@@ -147,10 +146,10 @@ def find_filesystem(path: str, mounts: str) -> str:
 
     Args:
         path: an absolute path; it need not exist.
-        mounts: text in the form of /proc/self/mountinfo.
+        mounts: text in the format of /proc/self/mountinfo.
     """
     best, kind = "", "unknown"
-    for line in mounts.split("\n"):  # a mount point may hold any other line end
+    for line in mounts.split("\n"):  # mount points may contain other line separators
         head, _, tail = line.partition(" - ")
         fields = head.split(" ")
         if len(fields) < 5 or not tail:  # noqa: PLR2004 - the mount point is the fifth field
@@ -163,7 +162,7 @@ def find_filesystem(path: str, mounts: str) -> str:
 
 
 def explain_unsafe(path: Path, mounts: str) -> str | None:
-    """Return why the ledger can't live at `path`, in one sentence; None where it can."""
+    """Explain in one sentence why the ledger can't be at `path`, or return None if it can."""
     kind = find_filesystem(os.path.realpath(path), mounts)
     found = judge(kind)
     if found.is_safe:
@@ -175,15 +174,15 @@ def explain_unsafe(path: Path, mounts: str) -> str | None:
 
 
 def is_local(path: Path, mounts: str) -> bool:
-    """Return whether files at `path` lie on this host, not on a server."""
+    """Return True if files at `path` are on this host, not on a server."""
     return judge(find_filesystem(os.path.realpath(path), mounts)).is_safe
 
 
 def is_synced_whole(path: Path, mounts: str, kernel: str) -> bool:
-    """Return whether `syncfs` makes all that was written there durable, and tells of errors.
+    """Return True if `syncfs` makes all written data at `path` durable and reports errors.
 
     Args:
-        kernel: its release, such as `6.1.0-18-amd64`.
+        kernel: release of the kernel, such as `6.1.0-18-amd64`.
     """
     release = tuple(int(number) for number in re.findall(r"\d+", kernel)[:2])
     kind = find_filesystem(os.path.realpath(path), mounts)
@@ -191,7 +190,7 @@ def is_synced_whole(path: Path, mounts: str, kernel: str) -> bool:
 
 
 def judge(kind: str) -> Judgement:
-    """Return what is known of a type of file system; `UNKNOWN` where nothing is."""
+    """Return the `Judgement` of a type of file system, or `UNKNOWN`."""
     for judgement in JUDGEMENTS:
         if kind in judgement.kinds:
             return judgement

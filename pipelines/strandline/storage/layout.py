@@ -1,4 +1,4 @@
-"""Where things lie on a volume: `<volume>/<namespace>/<pipeline>/{ledger,attempts,latest,…}`."""
+"""Paths on a volume: `<volume>/<namespace>/<pipeline>/{ledger,attempts,latest,…}`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from strandline.storage.errors import naming_volume
 from strandline_api.outcome.driver_log import LOGS
 
-# The volume where no option names one.
+# Default volume, used without an option.
 VOLUME = "./strandline-data"
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # arguments of renameat2(2)
@@ -21,13 +21,13 @@ _NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 @dataclass(frozen=True, slots=True)
 class PipelineFolder:
-    """The folder of one pipeline on a volume; it belongs to its namespace and name."""
+    """The folder of a pipeline on a volume, identified by namespace and name."""
 
     path: Path
 
     @classmethod
     def of(cls, volume: Path, namespace: str, name: str) -> PipelineFolder:
-        """Return the folder of pipeline `name` of `namespace`, absolute; it need not exist."""
+        """Return the folder of pipeline `name` in `namespace`, absolute; it need not exist."""
         return cls(volume.absolute() / namespace / name)
 
     @property
@@ -42,78 +42,78 @@ class PipelineFolder:
 
     @property
     def replaced(self) -> Path:
-        """The ledger that the last restored copy has replaced."""
+        """The ledger replaced by the last restored copy."""
         return self.path / "ledger-replaced"
 
     @property
     def listed(self) -> Path:
-        """Return the file with inodes and digests of the last listing."""
+        """The file with inodes and digests of the last listing."""
         return self.path / "listed-files"
 
     @property
     def output(self) -> Path:
-        """Return where sinks write that name no place of their own."""
+        """The default folder of outputs."""
         return self.path / "output"
 
     @property
     def shards(self) -> Path:
-        """Return what stages have gathered: the pieces, and what they were merged to."""
+        """The folder of gathered pieces and merged files."""
         return self.path / "shards"
 
     @property
     def writers_lock(self) -> Path:
-        """Held shared by every process that writes outputs on this host."""
+        """Lock file, held shared by every process that writes outputs on this host."""
         return self.path / "writers.lock"
 
     @property
     def run_lock(self) -> Path:
-        """Held by the one process that makes attempt after attempt; it holds that one's pid."""
+        """Lock file of the process that starts attempts; contains its pid."""
         return self.path / "run.lock"
 
     @property
     def progress(self) -> Path:
-        """Return how far the running driver is, by its own word a moment ago."""
+        """The progress most recently reported by the running driver."""
         return self.path / "progress.json"
 
     @property
     def notices(self) -> Path:
-        """Return what the running driver's parent was told of nodes that are going."""
+        """Notices of leaving nodes, received by the parent of the running driver."""
         return self.path / "notices.json"
 
     @property
     def attempts(self) -> Path:
-        """One folder for each attempt."""
+        """The parent of all attempt folders."""
         return self.path / "attempts"
 
     @property
     def logs(self) -> Path:
-        """Return what drivers have printed, a file for each attempt."""
+        """The folder of drivers' output, with a file for each attempt."""
         return self.path / LOGS
 
     @property
     def latest(self) -> Path:
-        """The link to the publication that readers are to take."""
+        """The link to the current publication for readers."""
         return self.path / "latest"
 
     @property
     def pinned(self) -> Path:
-        """The link to the publication that a user chose; mostly there is none."""
+        """The link to the publication that a user has pinned; usually absent."""
         return self.path / "pinned"
 
     def attempt(self, number: int) -> Path:
-        """Return the folder of one attempt."""
+        """Return the folder of an attempt."""
         return self.attempts / f"{number:04d}"
 
     def publication(self, attempt: int, number: int) -> Path:
-        """Return the folder of one publication of an attempt."""
+        """Return the folder of a publication of an attempt."""
         return self.attempt(attempt) / f"p{number:04d}"
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its parents.
+    """Create a folder and its parents.
 
     Raises:
-        VolumeError: it can't be made, or it can't be written to.
+        VolumeError: if the folder can't be created or is not writable.
     """
     with naming_volume(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -121,15 +121,16 @@ def make_folder(path: Path) -> None:
 
 
 def is_mounted_readonly(path: Path) -> bool:
-    """Return whether no process can write there, since the volume is mounted read-only."""
+    """Return True if the path is on a volume that is mounted read-only."""
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
 def check_writable(path: Path, mode: int = os.W_OK) -> None:
-    """Check that one may write, without writing.
+    """Check write permission, without writing.
 
     Raises:
-        OSError: one may not; the number tells a volume that is read-only from missing rights.
+        OSError: if writing is not permitted. The errno distinguishes read-only volumes from missing
+            permissions.
     """
     if not os.access(path, mode):
         number = errno.EROFS if is_mounted_readonly(path) else errno.EACCES
@@ -137,30 +138,30 @@ def check_writable(path: Path, mode: int = os.W_OK) -> None:
 
 
 def make_durable(path: Path) -> None:
-    """Make a folder and its parents durable by name, whichever process has made them.
+    """Create a folder and its parents, and make their names durable.
 
-    Another process may have made some and been killed before it synced them.
+    Sync existing folders too: their creator may have been killed before the sync.
 
     Raises:
-        VolumeError: it can't be made, or it can't be written to.
+        VolumeError: if the folder can't be created or is not writable.
     """
     make_folder(path)
     with naming_volume(path):
         below = path.stat().st_dev
         for parent in path.absolute().parents:
-            if parent.stat().st_dev != below:  # a mount has no name there that could be lost
+            if parent.stat().st_dev != below:  # a mount point has no new name that could be lost
                 return
             try:
                 sync_folder(parent)
-            except PermissionError:  # nor can a name have been made where nothing may be read
+            except PermissionError:  # no name can have been created in an unreadable folder
                 return
 
 
 def sync_filesystem(handle: int) -> None:
-    """Make all that was written to a file system durable, names and contents.
+    """Make all data written to a file system durable, names and contents.
 
     Args:
-        handle: of anything on it, opened before what it is asked about was written.
+        handle: descriptor of any file on it, opened before the writes to sync.
     """
     if _LIBC.syncfs(handle) != 0:
         number = ctypes.get_errno()
@@ -168,7 +169,7 @@ def sync_filesystem(handle: int) -> None:
 
 
 def sync_folder(path: Path | str) -> None:
-    """Make names in a folder durable."""
+    """Make the names in a folder durable."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -177,20 +178,20 @@ def sync_folder(path: Path | str) -> None:
 
 
 def replace_folder(path: Path, new: Path, aside: Path) -> bool:
-    """Put a folder in the place of another one, durably, and keep the former one aside.
+    """Replace a folder with another folder durably, and keep the previous folder.
 
-    Where the file system can exchange folders, there is no moment without either of them.
+    If the file system can exchange folders, one of them is always at the path.
 
     Args:
-        path: where the new folder is put; nothing needs to be there.
-        new: the folder, on the same file system.
-        aside: where the former one goes; an earlier one there is removed.
+        path: path of the folder to replace; it need not exist.
+        new: the new folder, on the same file system.
+        aside: path for the previous folder. An existing folder there is removed.
 
     Returns:
-        Whether there was a former one.
+        True if there was a previous folder.
 
     Raises:
-        VolumeError: it can't be done.
+        VolumeError: if the replacement fails.
     """
     with naming_volume(path):
         if aside.exists():
@@ -208,7 +209,7 @@ def replace_folder(path: Path, new: Path, aside: Path) -> bool:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two folders in one step; return False if the file system can't."""
+    """Exchange two folders in one step. Return False if the file system can't."""
     exchange = getattr(_LIBC, "renameat2", None)
     if exchange is None:  # an older C library
         return False

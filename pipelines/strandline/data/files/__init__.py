@@ -1,1 +1,1 @@
-"""Files behind a path or URL: found, listed, opened, and named in the results of stages."""
+"""Files behind a path or URL: finding, listing, opening, and naming."""

@@ -1,6 +1,6 @@
-"""Accounts and addresses for the stores that a source lists: parameters of every source of files.
+"""Accounts and endpoints of the stores that a source lists: parameters of all file sources.
 
-It must not know how a store is asked.
+The module must not depend on how requests to a store are made.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline.storage.access.store_access import StoreAccess, find_faults
 
 
 class StorageOptions(BaseModel):
-    """The account by which a source's stores are asked, and where they stand."""
+    """The account and endpoint for a source's stores."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
@@ -35,14 +35,14 @@ class StorageOptions(BaseModel):
     )
 
     def build_access(self) -> StoreAccess:
-        """Return what the room of stores understands."""
+        """Return the options in the form that `storage` expects."""
         return StoreAccess(
             self.anonymous, self.requester_pays, self.endpoint, dict(self.credentials)
         )
 
 
 def list_access(patterns: Iterable[str], options: StorageOptions | None) -> dict[str, StoreAccess]:
-    """Return how stores are asked below the plain part of each pattern."""
+    """Return the access options for the base URL of each pattern in a store."""
     if options is None:
         return {}
     parsed = [parse_pattern(pattern) for pattern in patterns]
@@ -50,10 +50,10 @@ def list_access(patterns: Iterable[str], options: StorageOptions | None) -> dict
 
 
 def check_access(patterns: Iterable[str], options: StorageOptions | None) -> StorageOptions | None:
-    """Return the options themselves.
+    """Return the options unchanged if they are valid.
 
     Raises:
-        ValueError: a store can't do what they say, or a secret stands where a name should.
+        ValueError: if a store does not support the options, or a value is not a variable name.
     """
     for url, access in list_access(patterns, options).items():
         for fault in find_faults(url.partition("://")[0], access):

@@ -1,7 +1,7 @@
-"""Many small files packed into a fixed number of sources by a digest of their keys.
+"""Packing of many small files into a fixed number of sources, by a digest of their keys.
 
-Adding or changing one file changes one bucket and no other. The listing is spooled to a database
-in a temporary folder, so memory holds one bucket at a time.
+Adding or changing one file changes only one bucket. The listing is spooled to a database in a
+temporary folder, so only one bucket is in memory at a time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def build_file_table(entries: Iterable[ListedFile]) -> pa.Table:
 
 
 def pack_buckets(entries: Iterable[ListedFile], buckets: int) -> Iterator[Source]:
-    """Yield one source per bucket that has files, in order; members are in key order."""
+    """Yield one source per nonempty bucket, in order. Files in a bucket are sorted by key."""
     with spooling("files (bucket INT, key, path, size INT, mtime INT, version)") as spool:
         _fill(spool, entries, buckets)
         rows = spool.execute("SELECT * FROM files ORDER BY bucket, key")
@@ -54,7 +54,7 @@ def pack_buckets(entries: Iterable[ListedFile], buckets: int) -> Iterator[Source
 
 
 def digest_members(members: Iterable[ListedFile | Source]) -> str:
-    """Return the version of several as one: a digest of keys and versions, in the order given."""
+    """Return a combined version: a digest of all keys and versions, in the given order."""
     state = blake2b(digest_size=16)
     for entry in members:
         state.update(f"{entry.key}\0{entry.version}\n".encode("utf-8", "surrogatepass"))

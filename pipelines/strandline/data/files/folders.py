@@ -1,6 +1,6 @@
-"""A walk down a folder of a volume that visits only what a pattern can match.
+"""Walk of a folder on a volume that visits only places where a pattern can match.
 
-It must not know what becomes of the files.
+The module must not depend on the use of the files.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ def walk_folder(
     *,
     follow: bool,
 ) -> Iterator[ListedFile]:
-    """Yield the files of a folder on a volume that a pattern names.
+    """Yield the files in a folder on a volume that match a pattern.
 
     Args:
-        report: gets what is passed over, and what was not looked at.
-        follow: whether folders behind links are entered.
+        report: receives skipped files, and gaps in the walk.
+        follow: True to enter folders behind links.
 
     Raises:
-        OSError: a folder is missing or can't be read.
+        OSError: if a folder is missing or can't be read.
     """
     if pattern.is_plain:
         path = f"{pattern.base.rstrip('/')}/{pattern.rest}"
@@ -60,7 +60,7 @@ def _entry_of(key: str, path: str, stat: os.stat_result) -> ListedFile:
 
 
 class _FolderWalk:
-    """A walk down one folder that visits only what the pattern can match."""
+    """A walk of one folder that visits only places where the pattern can match."""
 
     def __init__(
         self,
@@ -78,7 +78,10 @@ class _FolderWalk:
     def walk(
         self, folder: str, below: str, depth: int, above: tuple[tuple[int, int], ...]
     ) -> Iterator[ListedFile]:
-        """Yield the matches in `folder`; `above` names the folders the walk came through."""
+        """Yield the matches in `folder`.
+
+        To detect loops, `above` has the device and inode of each folder above.
+        """
         if self._follow:
             try:
                 stat = os.stat(folder)
@@ -101,11 +104,11 @@ class _FolderWalk:
                 yield from self._stat(item, name)
 
     def _leads_on(self, item: os.DirEntry[str], name: str, depth: int) -> bool:
-        """Return whether a link leads to a file, or to a folder that is entered; else note it."""
+        """Return True if a link leads to a file or a folder to enter; otherwise report the link."""
         try:
             mode = os.stat(item.path).st_mode
-        except OSError:  # the link leads nowhere, in a circle, or to where nothing may be read
-            # The target may have been either, and may be there again tomorrow.
+        except OSError:  # a dangling link, a loop, or no permission
+            # The target may have been a file or a folder, and may exist again later.
             if self._pattern.regex.match(name) or self._may_enter(item.name, name, depth):
                 self._pass_over("a link that leads nowhere", name)
             return False
@@ -116,7 +119,7 @@ class _FolderWalk:
         return False
 
     def _pass_over(self, what: str, name: str) -> None:
-        """Count what matches may lie in and was not looked at, and note it as a gap."""
+        """Count a skipped place that may contain matches, and report it as a gap."""
         key = self._pattern.format_key(name.rstrip("/"))
         if not self._exclusion.holds(key):
             self._report.note_left(f"not looked at: {what}")
@@ -144,7 +147,7 @@ class _FolderWalk:
                 yield _entry_of(key, item.path, item.stat())
             else:
                 self._report.note_left("left out: neither a file nor a folder")
-        except FileNotFoundError:  # removed since the folder was read: it is not there now
+        except FileNotFoundError:  # removed after the folder was read
             return
         except PermissionError:
             self._pass_over("a file that may not be looked at", name)
@@ -153,10 +156,10 @@ class _FolderWalk:
         try:
             with os.scandir(folder) as items:
                 yield from items
-        except FileNotFoundError:  # removed since its parent was read, or moved where we have been
+        except FileNotFoundError:  # removed or moved after the parent was read
             self._lose(folder, below)
         except PermissionError as error:
-            # Where nothing at all may be read, the listing can't begin.
+            # If the top folder is unreadable, the listing can't begin at all.
             if not depth:
                 raise _name_folder(folder, error) from error
             self._pass_over("a folder that can't be read", below)

@@ -1,7 +1,8 @@
-"""Path patterns: what a glob means, which part of it is a plain folder, what a match is called.
+"""Path patterns: the meaning of a glob, its plain folder, and the keys of matches.
 
 Pure text: no disk is read here. A pattern may start with a placeholder (`{stdlib}`,
-`{site-packages}`) that stands for another folder on every machine; the key of a file keeps it.
+`{site-packages}`) for a folder that differs between machines; the key of a file keeps the
+placeholder.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import cached_property
 
 PLACEHOLDERS = {"{stdlib}": "stdlib", "{site-packages}": "purelib"}
 
-# Files that Spark, Hive, Hadoop and runs of our own leave beside data.
+# Files that Spark, Hive, Hadoop, and Strandline runs leave beside data.
 _MARKERS = re.compile(r"_SUCCESS|_manifest|_(common_)?metadata|_(committed|started)_[^/]*|.*\.crc")
 _LEFT_FOLDERS = frozenset({"_temporary", "_spark_metadata", "_delta_log", "_strandline"})
 _MAGIC = re.compile(r"[*?\[]")
@@ -24,10 +25,10 @@ _PROTOCOL = re.compile(r"^[a-z][a-z0-9+.-]*://|^[a-z][a-z0-9+.-]*::")
 
 
 def check_pattern(pattern: str) -> str:
-    """Return the pattern itself.
+    """Return the pattern unchanged if it is valid.
 
     Raises:
-        ValueError: it is empty, or names a placeholder that there is not.
+        ValueError: if the pattern is empty or has an unknown placeholder.
     """
     if not pattern.strip():
         msg = "a path pattern must not be empty"
@@ -43,14 +44,14 @@ def check_pattern(pattern: str) -> str:
 
 
 def is_url(path: str) -> bool:
-    """Return whether it must be opened through fsspec: `s3://…`, `memory://…`, not `file://…`."""
+    """Return True if fsspec must open a path: `s3://…`, `memory://…`, but not `file://…`."""
     return bool(_PROTOCOL.match(path)) and not path.startswith("file://")
 
 
 def translate_glob(glob: str, *, hidden: bool) -> re.Pattern[str]:
-    """Return the regular expression of a glob over a whole `/`-separated path.
+    """Return the regular expression of a glob, for a complete `/`-separated path.
 
-    `*` and `?` stay within a name, `**` spans folders, `[…]` is a set of characters. Unless
+    `*` and `?` match within a name, `**` spans folders, `[…]` is a set of characters. Unless
     `hidden`, a wildcard at the start of a name does not match a leading dot.
     """
     segments = glob.split("/")
@@ -62,11 +63,11 @@ def translate_glob(glob: str, *, hidden: bool) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class PathPattern:
-    """A pattern split where its first wildcard is.
+    """A pattern, split before the name with the first wildcard.
 
     Attributes:
-        prefix: the plain part as written, with its last slash; starts every key.
-        rest: the part with wildcards; the file's name where the pattern has none.
+        prefix: the plain part as written, with its last slash. All keys begin with it.
+        rest: the part with wildcards, or the file name of a pattern without wildcards.
     """
 
     prefix: str
@@ -74,48 +75,49 @@ class PathPattern:
 
     @cached_property
     def base(self) -> str:
-        """The folder to walk: absolute, without a slash at its end; a URL stays a URL."""
+        """The folder to walk: absolute and without a trailing slash. A URL stays a URL."""
         expanded = expand_placeholder(self.prefix)
         if is_url(expanded):
+            # A bare protocol such as `memory://` keeps its slashes.
             return expanded.rstrip("/") if expanded.rstrip("/").count("/") > 1 else expanded
         return os.path.abspath(expanded.removeprefix("file://") or ".")
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
-        """Return what the path below `base` must match."""
+        """Return the regular expression for paths relative to `base`."""
         return translate_glob(self.rest, hidden=False)
 
     @cached_property
     def is_plain(self) -> bool:
-        """Return whether there is no wildcard at all."""
+        """Return True if the pattern has no wildcard."""
         return not _MAGIC.search(self.rest)
 
     @cached_property
     def matches_hidden(self) -> bool:
-        """Return whether a name that starts with a dot may match; wildcards stand for none."""
+        """Return True if hidden names may match, because the pattern spells a leading dot."""
         return "/." in f"/{self.rest}"
 
     @cached_property
     def leading(self) -> list[re.Pattern[str]]:
-        """Return what folders' names below `base` must match, level by level, up to a `**`."""
+        """Return the expressions for folder names below `base`, by level, up to a `**`."""
         folders = self.rest.split("/")[:-1]
         fixed = folders[: folders.index("**")] if "**" in folders else folders
         return [translate_glob(name, hidden=False) for name in fixed]
 
     @cached_property
     def depth(self) -> int | None:
-        """Folders below `base` down to the files; None: any number."""
+        """Number of folder levels between `base` and the files, or None for any number."""
         segments = self.rest.split("/")
         return None if "**" in segments else len(segments) - 1
 
     def format_key(self, below: str) -> str:
-        """Format the key of the file at `below`, a path relative to `base`."""
+        """Return the key of the file at `below`, a path relative to `base`."""
         return self.prefix + below
 
     def is_marker(self, below: str) -> bool:
-        """Return whether the file there was left beside data, and is not asked for by its name.
+        """Return True if a file is a marker beside data, unless the pattern names it explicitly.
 
-        A checksum's name begins with a dot; it counts where the file that it is of matches.
+        Names of checksums begin with a dot; a checksum counts if the file it belongs to matches.
         """
         folder, _, name = below.rpartition("/")
         if not _MARKERS.fullmatch(name) or name in self.rest:
@@ -124,20 +126,20 @@ class PathPattern:
         return bool(self.regex.match(f"{folder}/{checked}" if folder else checked))
 
     def is_left_folder(self, name: str) -> bool:
-        """Return whether a folder of that name was left beside data, and is not asked for."""
+        """Return True if a folder is bookkeeping beside data, unless the pattern names it."""
         return name in _LEFT_FOLDERS and name not in self.rest
 
     def find_below(self, path: str) -> str | None:
-        """Return where below `base` an absolute path is, if it matches."""
+        """Return the path of a matching file relative to `base`, or None if it does not match."""
         start = self.base.rstrip("/") + "/"
         below = path.removeprefix(start)
         return below if below != path and self.regex.match(below) else None
 
 
 def parse_pattern(pattern: str) -> PathPattern:
-    """Return a pattern in its parts; without a wildcard the last name is the rest.
+    """Split a pattern. Without a wildcard, the last name is the rest.
 
-    One that ends in a slash names a folder, and means all files in it.
+    A pattern with a trailing slash names a folder and matches all files in it.
     """
     pattern += "**" if pattern.endswith("/") else ""
     found = _MAGIC.search(pattern)
@@ -146,7 +148,7 @@ def parse_pattern(pattern: str) -> PathPattern:
 
 
 def expand_placeholder(path: str) -> str:
-    """Return the path with the placeholder at its start replaced by this interpreter's folder."""
+    """Replace a placeholder at the start of a path with this interpreter's folder."""
     for name, folder in PLACEHOLDERS.items():
         if path.startswith(name):
             return sysconfig.get_path(folder) + path.removeprefix(name)
@@ -162,11 +164,11 @@ class Exclusion:
         self._folders = [translate_glob(glob, hidden=True) for glob in whole]
 
     def holds(self, key: str) -> bool:
-        """Return whether the file is excluded."""
+        """Return True if the file is excluded."""
         return any(regex.match(key) for regex in self._files)
 
     def holds_folder(self, key: str) -> bool:
-        """Return whether all of a folder is excluded, so that it need not be read."""
+        """Return True if a folder is completely excluded, so it need not be read."""
         return any(regex.match(key) for regex in self._folders)
 
 
@@ -196,5 +198,5 @@ def _translate_piece(piece: str) -> str:
         return r"[^/]"
     if len(piece) == 1:
         return re.escape(piece)
-    # the standard library spells the set; what it wraps around a whole pattern is cut off
+    # The standard library translates the set; remove the parts that wrap a complete pattern.
     return r"(?!/)" + fnmatch.translate(piece)[len("(?s:") : -len(r")\Z")]

@@ -1,9 +1,9 @@
-"""Notice files with other bytes under the same size and modification time.
+"""Detects files with changed bytes but the same size and modification time.
 
-Archives that are unpacked again and edits in place leave such files. The inode and its change time
-only raise a suspicion: copies, restored volumes, `chmod`, and pods that change groups alter both.
-A recorded digest of the bytes decides: all of a small file, both ends of a large one. This module
-must not know how a folder is walked.
+Unpacking an archive again and editing in place leave such files. Inode and change time only raise a
+suspicion: copies, restored volumes, `chmod`, and pods that change groups alter both. A recorded
+digest of the bytes decides: all of a small file, both ends of a large one. The module must not
+depend on how a folder is walked.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _BYTES = 8
 
 
 class FileIdentities:
-    """Inodes and digests of listed files: those of the last listing, and those of this one.
+    """Inodes and digests of listed files, from the last listing and the current one.
 
     Args:
-        path: the file of the last listing; None if there is none to compare with.
-        is_kept: `save` replaces that file.
+        path: file written by the last listing, or None to compare nothing.
+        is_kept: True if `save` may replace the file.
         read_sample: returns a digest of a file's bytes; see `digest_sample`.
     """
 
@@ -49,7 +49,7 @@ class FileIdentities:
         self._found = [array("Q") for _ in range(_COLUMNS)]
         self._is_new = False
         if path is not None:
-            with suppress(OSError):  # before the first listing
+            with suppress(OSError):  # missing before the first listing
                 self._load(path.read_bytes())
 
     def revise(self, file: ListedFile) -> ListedFile:
@@ -70,14 +70,14 @@ class FileIdentities:
                 sample = self._read_sample(file.path, file.size)
             except OSError:  # the stage that reads the file reports the error
                 return file
-            # Keep a mark, or the next listing would return the first version again.
+            # Keep the mark; otherwise the next listing would return the first version again.
             mark = 0 if known is None else known[2] if known[1] == sample else sample
         for column, value in zip(self._found, (key, file.inode, sample, mark), strict=True):
             column.append(value)
         return file._replace(version=f"{file.version}+{mark:016x}") if mark else file
 
     def save(self) -> None:
-        """Write what this listing has found. If that fails, the former file stays."""
+        """Write the identities of this listing. On failure, the previous file stays."""
         is_shorter = len(self._found[0]) < len(self._known[0])
         if self._path is None or not self._is_kept or not (self._is_new or is_shorter):
             return
@@ -110,7 +110,7 @@ class FileIdentities:
 
 
 def mix_inode(stat: os.stat_result) -> int:
-    """Return a number, never 0, that changes when a file is replaced or its inode altered."""
+    """Return a number, never 0, that changes if a file is replaced or its inode is altered."""
     return _mix(f"{stat.st_ino} {stat.st_ctime_ns}".encode()) or 1
 
 
@@ -118,7 +118,7 @@ def digest_sample(path: str, size: int) -> int:
     """Return a digest of both ends of a file, which cover a small file completely.
 
     Raises:
-        OSError: it can't be read.
+        OSError: if the file can't be read.
     """
     state = blake2b(digest_size=_BYTES)
     with open(path, "rb", buffering=0) as file:

@@ -1,6 +1,6 @@
-"""What a walk finds: files with their versions, and what it has passed over.
+"""Results of a walk: files with their versions, and reports about skipped files.
 
-It must not know how a place is walked.
+The module must not depend on how a place is walked.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ LEFT_FILE = "left out: a marker or checksum of Spark, Hive or Hadoop"
 
 
 class NoteGap(Protocol):
-    """Is told what was not looked at."""
+    """Receives gaps: places that were not visited."""
 
     def __call__(self, why: str, within: str = "") -> None:
         """See `SourceStage.note_gap`."""
 
 
 class ListedFile(NamedTuple):
-    """One file of a listing.
+    """A file of a listing.
 
     Attributes:
-        key: its path as the pattern spells it, the same on every machine.
-        path: what opens it here: an absolute path or a URL.
-        size: bytes.
-        mtime_ns: nanoseconds since 1970; 0 where the store tells none.
-        version: changes when the content does.
+        key: path in the spelling of the pattern, the same on every machine.
+        path: path or URL that opens the file on this machine. Paths are absolute.
+        size: size in bytes.
+        mtime_ns: modification time in nanoseconds since 1970, or 0 if the store has none.
+        version: changes when the content changes.
         inode: changes when the file is replaced or touched; 0 if unknown.
     """
 
@@ -39,14 +39,14 @@ class ListedFile(NamedTuple):
 
 
 class WalkReport(NamedTuple):
-    """What a walk is told to."""
+    """Callbacks for skipped files and gaps of a walk."""
 
     note_left: Callable[[str], None]
     note_gap: NoteGap
 
 
 def name_left(folder: str) -> str:
-    """Return the counter of a folder that was left beside data."""
+    """Return the counter for a skipped bookkeeping folder."""
     if folder == "_delta_log":
         return "left out: the log of a Delta table; files that it has removed are listed, too"
     return f"left out: a folder {folder}"

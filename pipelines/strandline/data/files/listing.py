@@ -1,6 +1,6 @@
-"""The files that a source stage's patterns name now, one at a time.
+"""Lists the files that currently match the patterns of a source stage.
 
-Shared by every source that starts from files. It knows nothing of buckets or formats.
+All sources that start from files share this module. It must not depend on buckets or formats.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from strandline.storage.filesystems import is_local, read_mounts
 from strandline.storage.outputs.published_files import PublishedFolder, listing_names
 from strandline_api.texts import is_unicode
 
-_NO_MARK = "+"  # a size, and nothing after it
+_NO_MARK = "+"  # end of a version that is only a size
 _NO_VERSION = (
     "can't tell versions there: the server tells no ETag and no time, so that only another size "
     "counts as a change; `version: content` reads each file"
@@ -41,14 +41,14 @@ _NO_VERSION = (
 
 
 class VersionFrom(StrEnum):
-    """What a file's version is made of."""
+    """Basis of a file's version."""
 
     STAT = "stat"
     CONTENT = "content"
 
 
 class FileListParams(SourceStage.Params):
-    """Which files are listed."""
+    """Parameters of a listing of files."""
 
     paths: tuple[str, ...] = Field(
         min_length=1,
@@ -94,7 +94,7 @@ class FileListParams(SourceStage.Params):
         return check_access(info.data.get("paths", ()), options)
 
     def list_stores(self) -> Mapping[str, Any]:
-        """Return how the stores of the patterns are asked."""
+        """Return the access options of all stores, by base URL."""
         return list_access(self.paths, self.storage_options)
 
     def list_places(self) -> Iterable[tuple[str, str]]:
@@ -106,7 +106,7 @@ class FileSource(SourceStage):
     """Lists files by patterns.
 
     Attributes:
-        published: folders of other pipelines: only what they have out is listed there.
+        published: folders of other pipelines, in which only published files are listed.
         identities: inodes and digests of the files of the last listing.
     """
 
@@ -116,21 +116,21 @@ class FileSource(SourceStage):
 
     @property
     def packed_under(self) -> str:
-        """Return how keys begin where a source is made of many files; else empty."""
+        """Prefix of keys if a source consists of many files; otherwise empty."""
         return ""
 
     @property
     def may_list_nothing(self) -> bool:
-        """Return whether ledgers tell what there is, be it nothing."""
+        """Return True if ledgers determine all files, so an empty listing is valid."""
         paths = [parse_pattern(path) for _, path in self.params.list_places()]
         folders = [_find_folder(path, self.published) for path in paths]
         return all(folder and folder.has_ledger for folder in folders)
 
     def list_files(self, params: FileListParams) -> Iterator[ListedFile]:
-        """Return every file that the patterns name; see `list_files`.
+        """Return every file that matches the patterns; see `list_files`.
 
         Raises:
-            OSError: a folder is missing or can't be read.
+            OSError: if a folder is missing or can't be read.
         """
         files = list_files(params, self.count, self._note_file_gap, self.published)
         return (
@@ -138,7 +138,7 @@ class FileSource(SourceStage):
         )
 
     def _note_file_gap(self, why: str, within: str = "") -> None:
-        # The path of a file that was not looked at names its source only where each file is one.
+        # The path of a skipped file identifies its source only if each source is a single file.
         self.note_gap(why, "" if self.packed_under else within)
 
 
@@ -148,17 +148,17 @@ def list_files(
     note_gap: NoteGap,
     published: Sequence[PublishedFolder] = (),
 ) -> Iterator[ListedFile]:
-    """Return every file that the patterns name, each once, in no particular order.
+    """Return every file that matches the patterns, each once, in unspecified order.
 
     Args:
-        params: patterns and bounds.
-        count: called with a counter's name for each file that is left out, for whatever was not
-            looked at, and for each pattern that names no file.
-        note_gap: called with a reason, and with a path as keys begin, that was not looked at.
-        published: folders of other pipelines: only what they have out is listed there.
+        params: patterns and limits.
+        count: called with a counter's name for each skipped file, for each place that was not
+            visited, and for each pattern without a match.
+        note_gap: called with a reason and the prefix of keys in a place that was not visited.
+        published: folders of other pipelines, in which only published files are listed.
 
     Raises:
-        OSError: a folder is missing or can't be read.
+        OSError: if a folder is missing or can't be read.
     """
     entries = _list_all(params, count, note_gap, published)
     if params.limit is None:
@@ -185,20 +185,21 @@ def _list_all(
         else:
             report = WalkReport(count, note_gap)
             walk = walk_folder(pattern, exclusion, report, follow=params.follow_symlinks)
-            # Reading each new file from a server would slow the listing down.
+            # Drop inodes of remote files: reading each new file from a server would slow the
+            # listing down.
             if not is_local(Path(pattern.base), mounts := mounts or read_mounts()):
                 walk = (entry._replace(inode=0) for entry in walk)
         folder = _find_folder(pattern, published)
         is_ruled = folder is not None and folder.has_ledger
         if folder is not None and is_ruled:
             walk = _walk_published(folder, pattern, exclusion, walk, (count, note_gap))
-        found = is_ruled  # where a ledger knows of no outputs, nothing is missing
+        found = is_ruled  # a ledger without outputs leaves no gap
         for entry in walk:
             found = True
             if not _is_covered(entry.path, patterns[:index], exclusion):
                 yield from _admit(entry, params, count)
         if not found:
-            # An empty folder may be one that nothing is mounted on.
+            # An empty folder may be a mount point without a mount.
             count(f"no file matches {params.paths[index]}")
             note_gap(f"no file matches {params.paths[index]}")
 
@@ -206,7 +207,7 @@ def _list_all(
 def _find_folder(
     pattern: PathPattern, published: Sequence[PublishedFolder]
 ) -> PublishedFolder | None:
-    """Return the folder of another pipeline in which all lies that a pattern can name."""
+    """Return another pipeline's folder that contains all possible matches, or None."""
     base = f"{pattern.base.rstrip('/')}/"
     return next((each for each in published if base.startswith(f"{each.root.rstrip('/')}/")), None)
 
@@ -218,7 +219,7 @@ def _walk_published(
     walk: Iterator[ListedFile],
     notes: tuple[Callable[[str], None], NoteGap],
 ) -> Iterator[ListedFile]:
-    """Yield what a pipeline has out of the files that lie there; what it lacks is a gap."""
+    """Yield the files that a pipeline has published. Missing published files are gaps."""
     count, note_gap = notes
     whose = f"pipeline {folder.pipeline}"
     start = pattern.base.rstrip("/").removeprefix(folder.root.rstrip("/")).lstrip("/")
@@ -238,10 +239,10 @@ def _walk_published(
             note_gap(f"what {whose} has out can't be told: {error}", pattern.prefix.rstrip("/"))
             yield from walk
             return
-        for key in names.partial:  # the next attempt of that pipeline writes it again
+        for key in names.partial:  # the next attempt of that pipeline rewrites it
             count(what := f"left out: holds rows that {whose} has no more")
             note_gap(f"{what}: {key!r}", key)
-        with suppress(FileNotFoundError):  # without outputs there need be no folder
+        with suppress(FileNotFoundError):  # without outputs, the folder may be missing
             for entry in filter(lambda entry: entry.key not in names.partial, walk):
                 if names.take(entry.key, start + entry.key.removeprefix(pattern.prefix)):
                     yield entry

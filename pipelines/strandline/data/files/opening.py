@@ -1,6 +1,6 @@
-"""Files of any place and compression as one kind of binary stream.
+"""Opens files from any place, with any compression, as binary streams.
 
-It knows paths and URLs, nothing of what is in the files.
+The module works with paths and URLs, and must not depend on the content of files.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pydantic import Field
 from strandline.data.files.globs import is_url
 from strandline.storage.access.stores import open_url
 
-# Errors of reading a file: its place, or what it is packed in.
+# Errors of reading or decompressing a file.
 READ_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)
-PART_AHEAD = 64 << 10  # for what is read in parts, here and there
-RANGE_AHEAD = 8 << 20  # for what is read in a row, and not to the file's end
+PART_AHEAD = 64 << 10  # for random access
+RANGE_AHEAD = 8 << 20  # for sequential reads that stop before the end of the file
 _CHUNK = 1 << 20
 _CODECS = {".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 PACKED = (".gz", *_CODECS)
 _ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 _TOO_WIDE = "Frame requires too much memory"
-LEAST_WINDOW = 27  # zstd and Arrow take this much unasked
+LEAST_WINDOW = 27  # accepted by zstd and Arrow by default
 ZstdWindow = Annotated[
     int,
     Field(
@@ -44,14 +44,14 @@ ZstdWindow = Annotated[
 
 
 class UnreadableFileError(Exception):
-    """A file that can't be read or understood; the message names it."""
+    """A file can't be read or parsed; the message names it."""
 
 
 class BadInput(StrEnum):
-    """What becomes of a file, or a part of one, that can't be read or understood.
+    """Treatment of files, or parts of files, that can't be read or parsed.
 
-    An item's own `onError` is another matter: it speaks of rows that raise an error for any reason,
-    and knows dead letters.
+    Independent of a stage's own `onError`, which applies to rows with any error, and supports dead
+    letters.
     """
 
     FAIL = "fail"
@@ -59,7 +59,7 @@ class BadInput(StrEnum):
 
 
 class _WideZstd(io.RawIOBase):
-    """The bytes of a zstd file with larger windows than Arrow takes."""
+    """Decompressed bytes of a zstd file with a larger window than Arrow accepts."""
 
     def __init__(self, file: BinaryIO, window: int) -> None:
         super().__init__()
@@ -81,18 +81,18 @@ class _WideZstd(io.RawIOBase):
 
 
 class ChangedListError(Exception):
-    """A list is no longer the one that the run was planned with; the message names it."""
+    """A list has changed since the run was planned; the message names it."""
 
 
 def open_binary(path: str, *, ahead: int | None = None) -> BinaryIO:
-    """Return the bytes of a local path or an fsspec URL.
+    """Open a local path or an fsspec URL for reading.
 
     Args:
-        ahead: bytes that a store is asked for beyond those that are read; None: it is read to its
-            end, and the store's library knows best.
+        ahead: bytes that a store may read ahead, or None for reading to the end with the default of
+            the store's library.
 
     Raises:
-        OSError: it can't be opened.
+        OSError: if the file can't be opened.
     """
     if is_url(path):
         return open_url(path, ahead=ahead)
@@ -103,7 +103,7 @@ def digest_content(path: str) -> str:
     """Return a hex digest of a file's bytes (blake2b-128).
 
     Raises:
-        OSError: it can't be read.
+        OSError: if the file can't be read.
     """
     state = blake2b(digest_size=16)
     with open_binary(path) as file:
@@ -113,10 +113,10 @@ def digest_content(path: str) -> str:
 
 
 def digest_input(path: str) -> str:
-    """Return the digest of a file that a parameter names; see `digest_content`.
+    """Return the digest of a file named by a parameter; see `digest_content`.
 
     Raises:
-        ValueError: it can't be read; the message says which and why.
+        ValueError: if the file can't be read; the message names the file and the reason.
     """
     try:
         return digest_content(path)
@@ -128,15 +128,15 @@ def digest_input(path: str) -> str:
 def open_decompressed(
     path: str, zstd_window: int = LEAST_WINDOW, *, ahead: int | None = None
 ) -> Iterator[BinaryIO]:
-    """Open a file's lines or bytes, decompressed where its suffix is .gz, .zst, .bz2 or .lz4.
+    """Open a file, and decompress it if its suffix is .gz, .zst, .bz2, or .lz4.
 
     Args:
-        zstd_window: largest window of a .zst file, as a power of two.
+        zstd_window: largest accepted window of a .zst file, as a power of two.
         ahead: see `open_binary`.
 
     Raises:
-        OSError: it can't be opened.
-        ImportError: the package is not installed that takes windows so large.
+        OSError: if the file can't be opened.
+        ImportError: if a large window needs a package that is not installed.
     """
     suffix = path[path.rfind(".") :].lower()
     with open_binary(path, ahead=ahead) as file:
@@ -154,7 +154,7 @@ def open_decompressed(
 
 
 def explain_error(path: str, error: BaseException) -> UnreadableFileError:
-    """Explain an error that says which file and why, in one sentence."""
+    """Return a readable error that names the file and the reason, in one sentence."""
     why = getattr(error, "strerror", None) or str(error) or type(error).__name__
     if _TOO_WIDE in why:
         why += (

@@ -1,6 +1,6 @@
-"""A walk through a store, or the look at one file of it, by fsspec.
+"""Walk of a store, or lookup of one file in a store, through fsspec.
 
-It must not know what becomes of the files.
+The module must not depend on the use of the files.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _MARKS = (
 def walk_url(
     pattern: PathPattern, exclusion: Exclusion, count: Callable[[str], None]
 ) -> Iterator[ListedFile]:
-    """Yield the files of a store that a pattern names.
+    """Yield the files in a store that match a pattern.
 
     Args:
-        count: called with a counter's name for what is left out.
+        count: called with a counter's name for each skipped file or folder.
 
     Raises:
-        OSError: there is no such place, or the store refuses.
+        OSError: if the place does not exist, or the store refuses access.
     """
-    # Links are not asked for: stores that are reached by URL resolve them themselves.
+    # Links need no handling: stores behind URLs resolve links themselves.
     try:
         if not pattern.is_plain:
             yield from _walk_url_folder(pattern, exclusion, count)
@@ -51,7 +51,7 @@ def walk_url(
     except FileNotFoundError as error:
         msg = f"{pattern.format_key(pattern.rest)!r}: there is no such file or folder"
         raise FileNotFoundError(msg) from error
-    except Exception as error:  # stores have errors of their own
+    except Exception as error:  # each store library has its own error classes
         msg = f"{pattern.format_key(pattern.rest)!r}: {explain_store_error(error)}"
         kind = StoreRefusesError if is_refusal(error) else OSError
         raise kind(msg) from error
@@ -76,7 +76,8 @@ def _walk_url_folder(
             if pattern.is_marker(below + name):
                 count(LEFT_FILE)
             elif name and pattern.regex.match(below + name) and not exclusion.holds(key):
-                # As the pattern spells it: some libraries lose the account or the protocol.
+                # Keep the URL as the pattern spells it: some libraries drop the account or the
+                # protocol.
                 yield _entry_of_url(key, f"{pattern.base.rstrip('/')}/{below}{name}", info)
 
 

@@ -1,1 +1,1 @@
-"""A data set that is handed over in one piece: its files, their bytes, and why it is not."""
+"""Shipments: data sets that are pushed as a whole, with their files, bytes, and refusals."""

@@ -1,4 +1,4 @@
-"""The bytes of what is pushed, each file compared with the ledger's digest as it is read."""
+"""Content of pushed files, compared with the ledger's digests while reading."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLOCK = 1 << 20
 
 
 class Contents:
-    """Reads the files of a place of outputs.
+    """Reads the files at a location of outputs.
 
     Args:
         location: folder or URL.
@@ -27,14 +27,14 @@ class Contents:
         self.location = location.rstrip("/")
 
     def find_path(self, file: ShippedFile) -> Path | None:
-        """Return where a file lies on this machine; None: it is in a store."""
+        """Return the local path of a file, or None if the file is in a store."""
         return None if "://" in self.location else Path(self.location, file.name)
 
     def read(self, file: ShippedFile) -> Iterator[bytes]:
         """Yield the bytes of a file in blocks.
 
         Raises:
-            UnfitForPushError: after the last block, other bytes are there than the ledger has.
+            UnfitForPushError: after the last block, if the bytes differ from the ledger's record.
         """
         state, size = blake2b(digest_size=DIGEST_BYTES), 0
         try:
@@ -49,13 +49,17 @@ class Contents:
             raise _explain(file)
 
     def check(self, file: ShippedFile) -> None:
-        """Read a file, and raise where its bytes are others."""
+        """Check the bytes of a file against the ledger's record.
+
+        Raises:
+            UnfitForPushError: if the bytes differ.
+        """
         for _ in self.read(file):
             pass
 
     @contextmanager
     def fetched(self, file: ShippedFile) -> Iterator[Path]:
-        """Provide a file, whose bytes are right, on this machine; a copy is gone in the end."""
+        """Yield the path of a verified local file, or of a temporary copy."""
         path = self.find_path(file)
         if path is not None:
             self.check(file)

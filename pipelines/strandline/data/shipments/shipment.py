@@ -1,6 +1,6 @@
-"""A data set that is pushed in one piece: files by name and digest, run, owner, and refusals. Pure.
+"""Data sets that are pushed as a whole: files by name and digest, run, and owner. Pure.
 
-It must not know where anything goes.
+The module must not depend on targets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORMAT = 1
 MANIFEST = "strandline.json"
 ALGORITHM = "blake2b-128"
 REVISION_BYTES = 16
-# Properties of a commit.
+# Names of commit properties.
 REVISION, PIPELINE, LEDGER = "strandline.revision", "strandline.pipeline", "strandline.ledger"
 
 
@@ -28,10 +28,10 @@ class ShippedFile(NamedTuple):
     """A file that counts.
 
     Attributes:
-        name: below the root of the outputs, with `/` between its parts.
-        size: bytes.
-        digest: blake2b-128 of them.
-        rows: rows that count; of files that belong together the first one has them all.
+        name: path relative to the root of the outputs, with `/` as separator.
+        size: size in bytes.
+        digest: blake2b-128 digest of the bytes.
+        rows: number of rows that count. Of companion files, the first has all rows.
     """
 
     name: str
@@ -45,8 +45,8 @@ class Author(NamedTuple):
 
     Attributes:
         pipeline: namespace and name.
-        ledger: its id; empty where there is none yet.
-        takes_over: what another ledger of the pipeline has pushed is its, too.
+        ledger: id of the ledger; empty if it has no id yet.
+        takes_over: True if pushes of another ledger of the pipeline may be replaced.
     """
 
     pipeline: str
@@ -56,17 +56,17 @@ class Author(NamedTuple):
 
 @dataclass(frozen=True)
 class Shipment:
-    """A data set as a complete run has left it.
+    """A data set made by a complete run.
 
     Attributes:
         pipeline: namespace and name.
-        run: the run's name.
-        fingerprint: of stages and parameters.
-        ledger: the id of the ledger that counts the files.
-        attempt: the last one.
-        files: by name.
+        run: name of the run.
+        fingerprint: digest of stages and parameters.
+        ledger: id of the ledger that lists the files.
+        attempt: number of the last attempt.
+        files: files, sorted by name.
         card: README of the data set.
-        index: what readers of the files' format begin with; None: they need nothing.
+        index: entry point for readers of the files' format, or None if they need none.
         takes_over: see `Author`.
     """
 
@@ -82,35 +82,35 @@ class Shipment:
 
     @property
     def author(self) -> Author:
-        """The ledger that pushes it."""
+        """The ledger that pushes the data set."""
         return Author(self.pipeline, self.ledger, self.takes_over)
 
     @cached_property
     def revision(self) -> str:
-        """A digest of the fingerprint and of all files: the same data set has the same one."""
+        """A digest of the fingerprint and all files. Equal data sets have equal digests."""
         facts = [self.fingerprint, [[*each[:2], each.digest.hex()] for each in self.files]]
         text = json.dumps(facts, separators=(",", ":"))
         return blake2b(text.encode(), digest_size=REVISION_BYTES).hexdigest()
 
     @property
     def extras(self) -> dict[str, bytes]:
-        """Files beside those that count: card, index and manifest, in the order of writing."""
+        """Additional files in the order of writing: card, index, and manifest."""
         index = {} if self.index is None else {INDEX: self.index}
         return {CARD: self.card} | index | {MANIFEST: self.render_manifest()}
 
     @property
     def rows(self) -> int:
-        """Rows of all files."""
+        """Number of rows in all files."""
         return sum(file.rows for file in self.files)
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total size of all files in bytes."""
         return sum(file.size for file in self.files)
 
     @property
     def properties(self) -> dict[str, str]:
-        """The run that made it, as a table or a commit may carry it."""
+        """Properties of the run, for the metadata of a table or a commit."""
         return {
             REVISION: self.revision,
             "strandline.fingerprint": self.fingerprint,
@@ -121,7 +121,7 @@ class Shipment:
         }
 
     def render_manifest(self) -> bytes:
-        """Render what proves the copy: every file with its bytes and digest."""
+        """Render the manifest, which proves a copy by each file's size and digest."""
         facts: dict[str, Any] = {
             "format": FORMAT,
             "revision": self.revision,
@@ -141,12 +141,12 @@ class Shipment:
 
 
 def list_names(manifest: bytes) -> set[str]:
-    """Return the names of the files in a manifest; none where it is not one of ours."""
+    """Return the names of the files in a manifest; empty if the bytes are not a manifest."""
     return set(_read(manifest).get("files", {}))
 
 
 def read_properties(manifest: bytes) -> dict[str, object] | None:
-    """Return a manifest's pipeline and ledger, by names of properties; None: it is no manifest."""
+    """Return the pipeline and ledger of a manifest as properties, or None if it is invalid."""
     facts = _read(manifest)
     if "pipeline" not in facts:
         return None
@@ -154,7 +154,7 @@ def read_properties(manifest: bytes) -> dict[str, object] | None:
 
 
 def find_revision(manifest: bytes) -> str | None:
-    """Return the revision that a manifest is of; None where it is not one of ours."""
+    """Return the revision in a manifest, or None if the bytes are not a manifest."""
     found = _read(manifest).get("revision")
     return found if isinstance(found, str) else None
 
@@ -168,13 +168,13 @@ def _read(manifest: bytes) -> dict[str, Any]:
 
 
 class PushResult(NamedTuple):
-    """What a push has come to.
+    """Result of a push.
 
     Attributes:
-        target: where the data set now is, for people.
-        revision: of the data set.
-        is_new: it was not there before.
-        files: that were copied or uploaded now.
+        target: location of the data set, for messages.
+        revision: revision of the data set.
+        is_new: True if the revision was not there before.
+        files: number of files copied or uploaded by this push.
     """
 
     target: str
@@ -183,24 +183,24 @@ class PushResult(NamedTuple):
     files: int
 
     def describe(self) -> str:
-        """Return which revision is where, in words."""
+        """Return a clause that names revision and target."""
         return f"revision {self.revision} is at {self.target}"
 
 
-_SHORT = 12  # characters of an id that are shown
+_SHORT = 12  # characters of an id in messages
 
 
 def require_ours(
     target: str, author: Author, properties: Mapping[str, object] | None, what: str = "table"
 ) -> None:
-    """Refuse a target that another has written.
+    """Raise an error if another pipeline or ledger has written the target.
 
     Args:
-        properties: of the last commit of ours; None: there is none.
-        what: the target is.
+        properties: properties of the last Strandline commit, or None if there is none.
+        what: kind of target, for messages.
 
     Raises:
-        TargetRefusedError: it is another's.
+        TargetRefusedError: if the target belongs to another pipeline or ledger.
     """
     found = properties or {}
     owner, ledger = found.get(PIPELINE), found.get(LEDGER)
@@ -210,7 +210,7 @@ def require_ours(
             f"{target}: {whose} has written this {what}, and a push replaces all rows of one; name "
             f"another {what}"
         )
-    # Releases before this one wrote the ledger too; one that made nothing has an empty one.
+    # Earlier releases recorded the ledger too. Ledgers that made nothing have an empty id.
     if author.takes_over or not ledger or ledger == author.ledger:
         return
     raise TargetRefusedError(
@@ -233,12 +233,12 @@ class RequirementsError(StrandlineError):
 
 
 class BadTargetError(StrandlineError):
-    """The target is written in a way that names none."""
+    """The name of the target has an invalid form."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 class TargetRefusedError(StrandlineError):
-    """The target does not take the data set."""
+    """The target does not accept the data set."""
 
     exit_code = ExitCode.VOLUME_UNUSABLE

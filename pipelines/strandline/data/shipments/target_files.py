@@ -1,4 +1,4 @@
-"""Files of a folder or a store that a data set is pushed to; each is whole or absent."""
+"""Files of a push target, in a folder or a store. Each file is complete or absent."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from strandline.storage.outputs.remote import put_files
 
 
 class TargetFiles(Protocol):
-    """Files of a target; each is whole or absent, and durable."""
+    """Files of a target. Each file is durable, and complete or absent."""
 
     def read(self, name: str) -> bytes | None:
-        """Return the bytes of a file; None: it is not there."""
+        """Return the bytes of a file, or None if the file is missing."""
 
     def list_sizes(self, folder: str) -> Iterable[tuple[str, int]]:
-        """Yield the files below a folder, by name within it, with their bytes."""
+        """Yield names, relative to a folder, and sizes in bytes of all files below the folder."""
 
     def put(self, name: str, blocks: Iterable[bytes]) -> None:
-        """Write a file in the place of what has its name."""
+        """Write a file, replacing an existing file with the same name."""
 
 
 def open_target(location: str) -> TargetFiles:
-    """Return the files of a folder, or of what is under a URL."""
+    """Return the files in a folder or under a URL."""
     return _RemoteTarget(location) if "://" in location else _LocalTarget(Path(location))
 
 
 class _LocalTarget:
-    """A folder; files are whole or absent, and durable."""
+    """Files in a folder, complete or absent, and durable."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -61,7 +61,7 @@ class _LocalTarget:
 
 
 class _RemoteTarget:
-    """What is under a URL; a put is whole or absent."""
+    """Files under a URL. A put is complete or absent."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")

@@ -1,6 +1,7 @@
-"""Summaries that can be joined: what was learnt of two parts becomes what is true of the whole.
+"""Mergeable summaries: summaries of parts combine into a summary of the whole.
 
-Pure: numbers and strings in, numbers out. A summary is a value; `+` joins two of them, in any
-order and grouping, and the empty one changes nothing. It must not know stages, tables, files, or
-how a summary is stored; each one spells itself as plain lists and is made of them again.
+Pure: the inputs are numbers and strings, the outputs are numbers. A summary is a value; `+` joins
+two summaries, in any order and grouping, and the empty summary is neutral. The package must not
+depend on stages, tables, files, or the storage of summaries. Every summary can be dumped to plain
+lists and parsed from them.
 """

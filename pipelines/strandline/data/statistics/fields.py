@@ -1,6 +1,6 @@
-"""All that is told of one field of a table: how many rows, how many empty, how the rest is spread.
+"""Summary of a table's field: number of rows, number of nulls, and distribution of values.
 
-Numbers are measured by their value, texts by their length in characters.
+Numbers are measured by value, texts by length in characters.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from strandline.data.statistics.sketches import Distinct, Quantiles
 
 
 class FieldKind(StrEnum):
-    """What a field holds."""
+    """Kind of values in a field."""
 
     NUMBER = "number"
     TEXT = "text"
-    EMPTY = "empty"  # no row has a value that would show a type
+    EMPTY = "empty"  # no row has a value that reveals a type
 
 
 @dataclass(frozen=True, slots=True)
 class FieldSummary:
-    """The summary of one field.
+    """Summary of a field.
 
     Attributes:
-        rows: all rows, empty ones too.
-        nulls: rows without a value.
-        not_finite: infinite numbers and those that are none; in no other part of the summary.
-        distinct: of the values themselves, also of texts.
+        rows: number of all rows, including empty rows.
+        nulls: number of rows without a value.
+        not_finite: number of infinities and NaNs, which all other parts of the summary ignore.
+        distinct: sketch of the values themselves, even for texts.
     """
 
     rows: int
@@ -45,7 +45,7 @@ class FieldSummary:
 
     @classmethod
     def of(cls, values: Sequence[float | str | None], bins: Bins = GROWING) -> FieldSummary:
-        """Return the summary of values that are all numbers or all texts, or None."""
+        """Return the summary of values, which are all numbers or None, or all texts or None."""
         given = [value for value in values if value is not None]
         finite = [value for value in given if isinstance(value, str) or math.isfinite(value)]
         measures = [len(value) if isinstance(value, str) else value for value in finite]
@@ -71,7 +71,7 @@ class FieldSummary:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return what people read, as JSON has it; the histogram apart."""
+        """Return the numbers to display as JSON, without the histogram."""
         return {
             "rows": self.rows,
             "nulls": self.nulls,
@@ -82,13 +82,13 @@ class FieldSummary:
         }
 
     def dump(self) -> list[Any]:
-        """Dump it as a plain list; `parse` reads it."""
+        """Return a plain list for `parse`."""
         parts = (self.moments, self.histogram, self.quantiles, self.distinct)
         return [self.rows, self.nulls, self.not_finite, *(part.dump() for part in parts)]
 
     @classmethod
     def parse(cls, dumped: list[Any]) -> FieldSummary:
-        """Read what `dump` gave."""
+        """Return the summary from the result of `dump`."""
         rows, nulls, not_finite, moments, histogram, quantiles, distinct = dumped
         return cls(
             rows,

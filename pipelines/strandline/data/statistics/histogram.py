@@ -1,6 +1,6 @@
-"""How numbers are spread over bins that are fixed before the first of them is seen.
+"""Histograms with bins that are fixed in advance.
 
-Bins that adapt to the numbers would depend on the order in which these come.
+Adaptive bins would depend on the order of the numbers.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 
 class GrowingBins(NamedTuple):
-    """Bins that get wider with the number: so many to a doubling, zero in one of its own.
+    """Bins whose width grows with the number: a fixed count per doubling, and a bin for zero.
 
     Attributes:
-        per_doubling: bins between a number and twice that number.
+        per_doubling: number of bins between a number and twice that number.
     """
 
     per_doubling: int = 4
@@ -25,7 +25,7 @@ class GrowingBins(NamedTuple):
     def find(self, number: float) -> int:
         """Return the bin of a finite number.
 
-        0 is zero's, and bins below it are of negative numbers.
+        Bin 0 contains only zero. Negative numbers have negative bins.
         """
         if not number:
             return 0
@@ -35,7 +35,7 @@ class GrowingBins(NamedTuple):
         return int(math.copysign(at, number))
 
     def bound(self, at: int) -> tuple[float, float]:
-        """Return where a bin begins and ends."""
+        """Return the lower and upper bound of a bin."""
         if not at:
             return 0.0, 0.0
         low, high = self._edge(abs(at)), self._edge(abs(at) + 1)
@@ -50,11 +50,11 @@ class GrowingBins(NamedTuple):
 
 
 class EvenBins(NamedTuple):
-    """Bins of one width between two numbers; what lies below or above has a bin of its own.
+    """Bins of equal width between two numbers, plus a bin below and a bin above.
 
     Attributes:
-        low, high: where the first bin begins and the last one ends.
-        number: how many there are.
+        low, high: lower bound of the first bin and upper bound of the last bin.
+        number: number of bins.
     """
 
     low: float
@@ -62,18 +62,18 @@ class EvenBins(NamedTuple):
     number: int = 32
 
     def find(self, number: float) -> int:
-        """Return the bin of a finite number; -1 is below `low`, `number` is from `high` on."""
+        """Return the bin of a finite number: -1 below `low`, and `number` at or above `high`."""
         if number < self.low:
             return -1
         if number >= self.high:
             return self.number
         at = int((number - self.low) / (self.high - self.low) * self.number)
-        # the division may round across an edge, which `bound` tells otherwise
+        # The division may round across an edge; correct the result to agree with `bound`.
         at += (number >= self._edge(at + 1)) - (number < self._edge(at))
         return min(at, self.number - 1)
 
     def bound(self, at: int) -> tuple[float, float]:
-        """Return where a bin begins and ends."""
+        """Return the lower and upper bound of a bin."""
         if at < 0:
             return -math.inf, self.low
         if at >= self.number:
@@ -87,13 +87,13 @@ class EvenBins(NamedTuple):
 
 Bins = GrowingBins | EvenBins
 GROWING = GrowingBins()
-# Frexp gives the smallest float there is an exponent of -1073; bins of numbers begin at 1.
+# `frexp` returns the exponent -1073 for the smallest float; bins of numbers begin at 1.
 _SHIFT = 1075
 _WIDEST_GAP = 64
 
 
 class BinCount(NamedTuple):
-    """A bin from `low` to `high`; the end nearer to zero belongs to it, of even bins `low`."""
+    """A bin from `low` to `high`. It includes the end nearer to zero; even bins include `low`."""
 
     low: float
     high: float
@@ -102,7 +102,7 @@ class BinCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many numbers are in each bin; bins without any are not kept."""
+    """Number of values in each bin. Empty bins are not stored."""
 
     bins: Bins = GROWING
     counts: Counter[int] = field(default_factory=Counter)
@@ -119,7 +119,7 @@ class Histogram:
         return Histogram(self.bins, self.counts + other.counts)
 
     def list_bins(self) -> list[BinCount]:
-        """Return the bins from left to right, without wide gaps between them."""
+        """Return the bins in ascending order, with empty bins in narrow gaps only."""
         filled = sorted(self.counts)
         shown = dict.fromkeys(filled)
         for at, after in pairwise(filled):
@@ -128,12 +128,12 @@ class Histogram:
         return [BinCount(*self.bins.bound(at), self.counts[at]) for at in sorted(shown)]
 
     def dump(self) -> list[Any]:
-        """Dump it as a plain list; `parse` reads it."""
+        """Return a plain list for `parse`."""
         return [list(self.bins), sorted(self.counts.items())]
 
     @classmethod
     def parse(cls, dumped: list[Any]) -> Histogram:
-        """Read what `dump` gave."""
+        """Return the histogram from the result of `dump`."""
         values, counts = dumped
         bins = GrowingBins(*values) if len(values) == 1 else EvenBins(*values)
         return cls(bins, Counter(dict(counts)))

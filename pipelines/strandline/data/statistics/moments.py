@@ -1,7 +1,7 @@
-"""Count, mean, variance and range of numbers.
+"""Count, mean, variance, and range of numbers.
 
-Sums are kept as exact fractions, not as floats: so joining is associative to the last bit, and a
-run that was killed and went on gives the same moments as one that was not.
+Sums are exact fractions instead of floats, so that joining is associative to the last bit, and a
+killed and resumed run has the same moments as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What is known of some finite numbers.
+    """Moments of finite numbers.
 
     Attributes:
-        count: how many.
+        count: number of numbers.
         total, squares: exact sums of the numbers and of their squares.
-        least, greatest: None where there is no number.
+        least, greatest: minimum and maximum, or None without numbers.
     """
 
     count: int = 0
@@ -60,7 +60,7 @@ class Moments:
 
     @property
     def mean(self) -> float | None:
-        """The mean; None where there is no number, or none that a float can hold."""
+        """The mean, or None without numbers or if a float can't represent it."""
         return _round(self.total / self.count) if self.count else None
 
     @property
@@ -77,7 +77,7 @@ class Moments:
         return None if variance is None else math.sqrt(variance)
 
     def describe(self) -> dict[str, float | None]:
-        """Return what people read."""
+        """Return the numbers to display."""
         return {
             "min": self.least,
             "max": self.greatest,
@@ -86,18 +86,18 @@ class Moments:
         }
 
     def dump(self) -> list[Any]:
-        """Dump it as a plain list; `parse` reads it."""
+        """Return a plain list for `parse`."""
         return [self.count, str(self.total), str(self.squares), self.least, self.greatest]
 
     @classmethod
     def parse(cls, dumped: list[Any]) -> Moments:
-        """Read what `dump` gave."""
+        """Return the moments from the result of `dump`."""
         count, total, squares, least, greatest = dumped
         return cls(count, Fraction(total), Fraction(squares), least, greatest)
 
 
 def _plain(number: float) -> float:
-    return float(number) + 0.0  # the zero below zero becomes zero
+    return float(number) + 0.0  # turn negative zero into zero
 
 
 def _round(number: Fraction) -> float | None:

@@ -1,7 +1,7 @@
-"""What requests to a model were like, as counters of a stage say: how many, of what, and how long.
+"""Figures of requests to a model, from a stage's counters: number, tokens, cost, and duration.
 
-Counters are sums, so those of workers and attempts can be joined; a time is known to the bounds of
-a bin. Pure. It must not know what asks, nor where it is shown.
+Counters are sums, so counters of workers and attempts can be added. Durations are known only up to
+the bounds of a bin. Pure. The module must not depend on the client or the display.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ SENT, FROM_LOG = "requests", "requests answered by the log"
 PROMPT_TOKENS, COMPLETION_TOKENS = "spent: prompt tokens", "spent: completion tokens"
 ESTIMATED = "requests with estimated tokens"
 COST = "spent: cost, in millionths"
-COST_PARTS = 1_000_000  # parts of the currency, in which costs are counted
+COST_PARTS = 1_000_000  # costs are counted in these parts of the currency unit
 _CENT = 0.01
-_COARSE = "spent: cost, in thousandths"  # as releases up to 0.2 count costs
+_COARSE = "spent: cost, in thousandths"  # unit of releases up to 0.2
 _COSTS = {COST: COST_PARTS, _COARSE: 1000}
-# About twice as long each time: a percentile is known to that.
+# Bounds grow by a factor of about two, which is the precision of a percentile.
 LIMITS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 SHARES = (0.5, 0.95, 0.99)
 
 
 def name_time(seconds: float) -> str:
-    """Return the counter of answers that took so long."""
+    """Return the counter for answers of this duration."""
     limit = next((limit for limit in LIMITS if seconds <= limit), math.inf)
     return _name_limit(limit)
 
@@ -40,13 +40,13 @@ class RequestFigures(NamedTuple):
     """Requests of a stage.
 
     Attributes:
-        sent: requests, whatever came of them.
-        from_log: answers that needed none.
-        prompt_tokens, completion_tokens: that were spent.
-        cost: of these; None: no prices are known.
-        times: seconds within which the shares of answers in `SHARES` came, the bound of their bin;
-            infinite beyond the last; empty where there was none.
-        estimated: requests without tokens reported by the server.
+        sent: number of requests, whatever their result.
+        from_log: number of answers taken from the log instead.
+        prompt_tokens, completion_tokens: spent tokens.
+        cost: cost of the tokens, or None without prices.
+        times: for each share in `SHARES`, the bound in seconds of the bin in which that share of
+            answers was reached; infinite beyond the last bound. Empty without answers.
+        estimated: number of requests whose token counts the server did not report.
     """
 
     sent: int = 0
@@ -59,7 +59,7 @@ class RequestFigures(NamedTuple):
 
     @property
     def has_any(self) -> bool:
-        """Return whether a model was asked, or would have been."""
+        """Return True if the stage sent a request or took an answer from the log."""
         return bool(self.sent or self.from_log)
 
 
@@ -67,7 +67,7 @@ NO_REQUESTS = RequestFigures()
 
 
 def read_figures(counters: Mapping[str, int]) -> RequestFigures:
-    """Return what the counters of a stage say of requests; `NO_REQUESTS` where it made none."""
+    """Return the request figures in a stage's counters, or `NO_REQUESTS`."""
     costs = [counters[name] / parts for name, parts in _COSTS.items() if name in counters]
     return RequestFigures(
         counters.get(SENT, 0),
@@ -86,7 +86,7 @@ def _find_times(counters: Mapping[str, int]) -> tuple[float, ...]:
     whole = sums[-1]
     if not whole:
         return ()
-    # The nearest rank: so many answers came within the bound, and fewer within the one before.
+    # Nearest rank: the first bound within which at least that share of the answers arrived.
     ranks = [max(1, math.ceil(share * whole)) for share in SHARES]
     return tuple(
         next(limit for limit, seen in zip(limits, sums, strict=True) if seen >= rank)
@@ -95,7 +95,7 @@ def _find_times(counters: Mapping[str, int]) -> tuple[float, ...]:
 
 
 def format_cost(cost: float) -> str:
-    """Format an amount of money: with cents, and below a cent with two digits that count."""
+    """Format an amount of money with cents, or with two significant digits if below a cent."""
     if cost == 0 or cost >= _CENT or not math.isfinite(cost):
         return f"{cost:,.2f}"
     return f"{cost:.{1 - math.floor(math.log10(cost))}f}"

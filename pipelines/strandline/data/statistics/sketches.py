@@ -1,6 +1,6 @@
-"""Answers about many values from little memory, near the truth by a known bound.
+"""Sketches: approximate answers about many values, in little memory, with a known error bound.
 
-The sketches are those of the library datasketches, which is loaded when the first one is made.
+The sketches come from the library datasketches, which is loaded on first use.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ RANKS = {"p01": 0.01, "p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 
 _CENTROIDS = 200
 _LOG_ROWS = 11
 _INTEGERS = 2.0**63
-# The sketch adds numbers up, so of greater ones it would make infinity.
+# The sketch sums numbers, so larger numbers would result in infinity.
 _GREATEST = 1e290
 
 
 class Quantiles:
-    """Which number stands at a share of all, by a t-digest of at most 5 kB.
+    """Quantiles of numbers, by a t-digest of at most 5 kB.
 
-    Of up to 100 numbers it is exact; of many the share is off by less than 2 percentage points.
-    Numbers beyond 1e290 count as 1e290, and so below zero.
-    The same parts joined in the same order give the same bytes.
+    Exact for up to 100 numbers; for more, the rank error is less than 2 percentage points. Numbers
+    are clipped to the range from -1e290 to 1e290. Joining the same parts in the same order results
+    in the same bytes.
     """
 
     def __init__(self, sketch: Any = None) -> None:  # noqa: ANN401 - the library has no types
@@ -48,30 +48,30 @@ class Quantiles:
 
     @property
     def count(self) -> int:
-        """Return how many numbers there were; this is exact."""
+        """Return the exact number of added numbers."""
         return int(self._sketch.get_total_weight())
 
     def describe(self) -> dict[str, float | None]:
-        """Describe the numbers at the shares of `RANKS`; None where there is no number."""
+        """Return the quantiles at `RANKS`. All are None without numbers."""
         if not self.count:
             return dict.fromkeys(RANKS)
         return {name: float(self._sketch.get_quantile(rank)) for name, rank in RANKS.items()}
 
     def dump(self) -> bytes:
-        """Dump it as bytes; `parse` reads it."""
+        """Return bytes for `parse`."""
         return bytes(self._sketch.serialize())
 
     @classmethod
     def parse(cls, dumped: bytes) -> Quantiles:
-        """Read what `dump` gave."""
+        """Return the quantiles from the result of `dump`."""
         return cls(_load().tdigest_double.deserialize(dumped))
 
 
 class Distinct:
-    """How many different values there are, by a CPC sketch of at most 2 kB.
+    """Number of distinct values, by a CPC sketch of at most 2 kB.
 
-    The answer is off by 1.5 % (one standard deviation). Order and grouping don't matter: equal
-    sets of values give equal bytes.
+    The standard error is 1.5 %. Order and grouping have no effect: equal sets of values result in
+    equal bytes.
     """
 
     def __init__(self, sketch: Any = None) -> None:  # noqa: ANN401 - the library has no types
@@ -79,11 +79,11 @@ class Distinct:
 
     @classmethod
     def of(cls, values: Iterable[str | float]) -> Distinct:
-        """Return the sketch of some values; 1 and 1.0 are one."""
+        """Return the sketch of values. 1 and 1.0 are the same value."""
         sketch = _load().cpc_sketch(_LOG_ROWS)
         for value in values:
             is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _INTEGERS
-            # the library passes over the empty text; no value is NaN, so that stands for it
+            # The library ignores the empty string; NaN can stand for it, because no value is NaN.
             sketch.update(math.nan if value == "" else int(value) if is_whole else value)
         return _join(sketch)
 
@@ -91,21 +91,21 @@ class Distinct:
         return _join(self._sketch, other._sketch)
 
     def estimate(self) -> float:
-        """Return how many there are, about."""
+        """Return the approximate number of distinct values."""
         return float(self._sketch.get_estimate())
 
     def dump(self) -> bytes:
-        """Dump it as bytes; `parse` reads it."""
+        """Return bytes for `parse`."""
         return bytes(self._sketch.serialize())
 
     @classmethod
     def parse(cls, dumped: bytes) -> Distinct:
-        """Read what `dump` gave."""
+        """Return the sketch from the result of `dump`."""
         return cls(_load().cpc_sketch.deserialize(dumped))
 
 
 def _join(*sketches: Any) -> Distinct:  # noqa: ANN401 - the library has no types
-    # Even a single sketch: one that was not joined answers by the order of its values.
+    # Even for a single sketch: without a union, estimates depend on the order of values.
     union = _load().cpc_union(_LOG_ROWS)
     for sketch in sketches:
         union.update(sketch)

@@ -1,4 +1,4 @@
-"""How much text there is: documents, characters, tokens, and how long the documents are."""
+"""Volume of text: number and length of documents, in characters and tokens."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from strandline.data.statistics.moments import Moments
 
 @dataclass(frozen=True, slots=True)
 class TextVolume:
-    """The volume of some documents.
+    """Volume of documents.
 
     Attributes:
-        characters, tokens: of each document.
-        histogram: of the tokens of a document.
+        characters, tokens: moments of the number per document.
+        histogram: histogram of tokens per document.
     """
 
     characters: Moments
@@ -25,7 +25,7 @@ class TextVolume:
 
     @classmethod
     def of(cls, characters: Sequence[int], tokens: Sequence[int]) -> TextVolume:
-        """Return the volume of documents, by their counts of characters and tokens."""
+        """Return the volume of documents, given the numbers of characters and tokens."""
         return cls(Moments.of(characters), Moments.of(tokens), Histogram.of(tokens))
 
     def __add__(self, other: TextVolume) -> TextVolume:
@@ -36,7 +36,7 @@ class TextVolume:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return what people read, as JSON has it; the histogram apart."""
+        """Return the numbers to display as JSON, without the histogram."""
         spread = {f"tokens_{name}": value for name, value in self.tokens.describe().items()}
         return {
             "documents": self.tokens.count,
@@ -46,11 +46,11 @@ class TextVolume:
         }
 
     def dump(self) -> list[Any]:
-        """Dump it as a plain list; `parse` reads it."""
+        """Return a plain list for `parse`."""
         return [self.characters.dump(), self.tokens.dump(), self.histogram.dump()]
 
     @classmethod
     def parse(cls, dumped: list[Any]) -> TextVolume:
-        """Read what `dump` gave."""
+        """Return the volume from the result of `dump`."""
         characters, tokens, histogram = dumped
         return cls(Moments.parse(characters), Moments.parse(tokens), Histogram.parse(histogram))

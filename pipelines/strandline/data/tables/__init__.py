@@ -1,1 +1,1 @@
-"""Rows and columns as all stages know them: schemas, rules over rows, summaries."""
+"""Rows and columns as used by all stages: schemas, rules for rows, and summaries."""

@@ -1,6 +1,6 @@
-"""Rows that are read one by one, cut into batches that are bounded in number and in bytes.
+"""Batches of rows, limited in number and in bytes.
 
-It knows sizes, nothing of what a row is.
+The module uses only sizes, and must not depend on the type of rows.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Row = TypeVar("Row")
 def cut_batches(
     rows: Iterable[Row], measure: Callable[[Row], int], most: int, most_bytes: int
 ) -> Iterator[list[Row]]:
-    """Yield rows in their order in lists of at most `most`, each as soon as it is full.
+    """Yield rows in order, in lists of at most `most` rows. Each list is yielded once it is full.
 
     Args:
-        measure: returns the bytes of a row.
-        most_bytes: with which a list is full; its last row may go beyond.
+        measure: returns the size of a row in bytes.
+        most_bytes: size at which a list is full. The last row may exceed it.
     """
     batch: list[Row] = []
     size = 0

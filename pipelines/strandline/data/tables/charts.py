@@ -1,6 +1,6 @@
-"""Small charts as inline SVG, for pages that hold everything themselves.
+"""Small charts as inline SVG, for self-contained pages.
 
-They take the colour of the text around them, so that they are readable on any ground.
+Charts use the color of the surrounding text, so they are readable on any background.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WHOLE = 1e15
 
 
 def draw_histogram(title: str, bins: Sequence[Mapping[str, Any]]) -> str:
-    """Upright bars of bins (`low`, `high`, `count`; None is open) under a title."""
+    """Return a histogram with vertical bars. Bins have `low`, `high`, and `count`; None is open."""
     shown = _join_neighbours(bins)
     highest = max((each["count"] for each in shown), default=0) or 1
     width = _WIDTH / max(len(shown), 1)
@@ -40,7 +40,7 @@ def draw_histogram(title: str, bins: Sequence[Mapping[str, Any]]) -> str:
 
 
 def draw_bars(title: str, numbers: Mapping[str, int]) -> str:
-    """Return a bar across for each name, with its number, under a title."""
+    """Return a chart with a horizontal bar and a number for each name."""
     highest = max(numbers.values(), default=0) or 1
     room = _WIDTH - _LABEL - _NUMBER
     parts = []
@@ -55,7 +55,7 @@ def draw_bars(title: str, numbers: Mapping[str, int]) -> str:
 
 
 def format_number(number: float | None) -> str:
-    """Format a number as people read it; None is an open end."""
+    """Format a number for readers. None is an open end."""
     if number is None:
         return "…"
     return f"{number:,.0f}" if number == int(number) and abs(number) < _WHOLE else f"{number:.4g}"

@@ -1,6 +1,6 @@
-"""Columns of a task's table, asked for by name and given back changed.
+"""Columns of a task's table: lookup by name, conversion, and replacement.
 
-It knows tables, nothing of what the values mean.
+The module must not depend on the meaning of values.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from strandline.plan.task import Task
 
 
 class MissingColumnError(ValueError):
-    """A column that a stage needs and its input does not have."""
+    """The input lacks a column that a stage needs."""
 
 
 def check_names(schema: pa.Schema) -> None:
-    """Check that each column, and each field of an object, has a name of its own.
+    """Check that column names are unique, and field names are unique within each object.
 
     Raises:
-        ValueError: two have the same name, of which one would be lost.
+        ValueError: if a name occurs twice, because one of the values would be lost.
     """
     _check_fields(list(schema), "column")
 
@@ -38,10 +38,10 @@ def _check_fields(fields: Sequence[pa.Field], what: str) -> None:
 
 
 def find_column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    """Return the column called `name`.
+    """Return the column named `name`.
 
     Raises:
-        MissingColumnError: there is none; the message lists those there are.
+        MissingColumnError: if the column is missing; the message lists the existing columns.
     """
     if name not in table.column_names:
         msg = f"there is no column {name!r}; there are: {', '.join(table.column_names) or 'none'}"
@@ -50,10 +50,10 @@ def find_column(table: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def find_field(table: pa.Table, path: str) -> pa.ChunkedArray:
-    """Return the column at a path such as `image.bytes`, of a column of maps one of their fields.
+    """Return the column at a path such as `image.bytes`, which may be a field of a struct column.
 
     Raises:
-        MissingColumnError: there is none; the message lists those there are.
+        MissingColumnError: if the column is missing; the message lists the existing names.
     """
     if path in table.column_names:
         return table.column(path)
@@ -73,11 +73,11 @@ def find_field(table: pa.Table, path: str) -> pa.ChunkedArray:
 
 
 def list_strings(table: pa.Table, name: str) -> list[str]:
-    """Return the values of a string column; a null is the empty string.
+    """Return the values of a string column. Nulls become empty strings.
 
     Raises:
-        MissingColumnError: there is no such column.
-        TypeError: it holds no text.
+        MissingColumnError: if the column is missing.
+        TypeError: if the column is not text.
     """
     column = find_column(table, name)
     if not (holds_text(column.type) or pa.types.is_null(column.type)):
@@ -87,11 +87,11 @@ def list_strings(table: pa.Table, name: str) -> list[str]:
 
 
 def list_texts(table: pa.Table, name: str) -> list[str]:
-    """List a column's values as text, as keys and names of groups; a null is the empty string.
+    """Return a column's values as text, for keys and group names. Nulls become empty strings.
 
     Raises:
-        MissingColumnError: there is no such column.
-        TypeError: its values have no spelling.
+        MissingColumnError: if the column is missing.
+        TypeError: if the values can't be converted to text.
     """
     column = find_column(table, name)
     try:
@@ -103,7 +103,7 @@ def list_texts(table: pa.Table, name: str) -> list[str]:
 
 
 def holds_text(kind: pa.DataType) -> bool:
-    """Return True for every Arrow type of text, also behind a dictionary."""
+    """Return True for all Arrow types of text, including dictionaries of text."""
     if pa.types.is_dictionary(kind):
         return holds_text(kind.value_type)
     return bool(
@@ -112,7 +112,7 @@ def holds_text(kind: pa.DataType) -> bool:
 
 
 def holds_bytes(kind: pa.DataType) -> bool:
-    """Return True for types of files and pictures, also inside lists and structs."""
+    """Return True for binary types, even inside of lists and structs."""
     if pa.types.is_nested(kind):
         return any(holds_bytes(kind.field(at).type) for at in range(kind.num_fields))
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
@@ -121,7 +121,7 @@ def holds_bytes(kind: pa.DataType) -> bool:
 def set_column(
     table: pa.Table, name: str, values: Sequence[object] | pa.Array, kind: pa.DataType
 ) -> pa.Table:
-    """Return the table with the column replaced in its place, or added at the end."""
+    """Return the table with the column replaced in place, or added at the end."""
     column = values if isinstance(values, pa.Array) else pa.array(values, kind)
     index = table.column_names.index(name) if name in table.column_names else -1
     field = pa.field(name, kind)
@@ -134,7 +134,7 @@ def map_strings(table: pa.Table, name: str, change: Callable[[str], str]) -> pa.
     """Return the table with `change` applied to a column of strings or of lists of strings.
 
     Raises:
-        MissingColumnError: there is no such column.
+        MissingColumnError: if the column is missing.
     """
     column = find_column(table, name).combine_chunks()
     kind = column.type
@@ -148,6 +148,6 @@ def map_strings(table: pa.Table, name: str, change: Callable[[str], str]) -> pa.
 def keep_rows(
     task: Task, table: pa.Table, mask: pa.Array | pa.ChunkedArray | list[bool]
 ) -> Task | None:
-    """Return the task with the rows where `mask` is true; None where no row is left."""
+    """Return the task with the rows where `mask` is True, or None if no row remains."""
     kept = table.filter(pa.array(mask, pa.bool_()) if isinstance(mask, list) else mask)
     return task.replace(kept) if kept.num_rows else None

@@ -1,6 +1,6 @@
-"""Tables as a schema wants them: columns in its order, each of its type, those not there null.
+"""Conversion of tables to a schema: order and types of columns; missing columns become null.
 
-It must not know files, nor what becomes of a row that doesn't fit.
+The module must not depend on files, or on the treatment of rows that do not fit.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from strandline.data.tables.schemas import NOT_THERE, find_misfit, format_type
 
 
 class SchemaMisfitError(ValueError):
-    """A column that does not fit into a schema; the message says how, in words.
+    """A column does not fit a schema; the message explains why.
 
     Args:
-        column: its name; `a.b` is the field `b` in the objects of `a`, `a[]` an item of its lists.
-        details: what it has, and what the schema has.
-        row: the first row that does not fit, by its position; None: no one row is to blame.
+        column: name of the column. `a.b` is the field `b` in the objects of `a`, and `a[]` is an
+            item of its lists.
+        details: type or value in the column, and the type in the schema.
+        row: position of the first row that does not fit, or None if the whole column does not.
     """
 
     def __init__(self, column: str, details: str, row: int | None = None) -> None:
@@ -28,10 +29,11 @@ class SchemaMisfitError(ValueError):
 
 
 def conform_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table of the schema with the same values.
+    """Convert a table to a schema without changing values.
 
     Raises:
-        SchemaMisfitError: a column is not in the schema, or has a value that its type can't hold.
+        SchemaMisfitError: if a column is missing in the schema, or has a value that its type can't
+            represent.
     """
     check_names(table.schema)
     wanted = set(schema.names)
@@ -48,10 +50,10 @@ def _conform_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
 
 
 def conform_values(name: str, column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    """Return a column with the same values in another type.
+    """Convert a column to another type without changing values.
 
     Raises:
-        SchemaMisfitError: a value is none of that type.
+        SchemaMisfitError: if the type can't represent a value.
     """
     if column.type == wanted:
         return column
@@ -69,17 +71,17 @@ def conform_values(name: str, column: pa.ChunkedArray, wanted: pa.DataType) -> p
 
 
 def cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    """Return a column in another type that holds each of its values; a time's zone is applied.
+    """Cast a column to another type without changing values. Time zones are converted to UTC.
 
     Raises:
-        ArrowInvalid: a value would not be the same.
+        ArrowInvalid: if a value would change.
     """
     is_time = pa.types.is_timestamp(wanted) and wanted.tz is None
     if not (is_time and holds_text(column.type)):
         return column.cast(wanted)
     try:
         return column.cast(wanted)
-    except pa.ArrowInvalid:  # text of times that name their zone, such as `Z`
+    except pa.ArrowInvalid:  # texts of times with a zone, such as `Z`
         return column.cast(pa.timestamp(wanted.unit, "UTC")).cast(wanted)
 
 
@@ -88,8 +90,8 @@ def _find_first_value(column: pa.ChunkedArray) -> int:
 
 
 def _find_first_misfit(column: pa.ChunkedArray, wanted: pa.DataType) -> int:
-    """Return the first row that can't be cast, by halves."""
-    low, high = 0, len(column)  # rows of which `low` can be cast and `high` can't
+    """Return the first row that can't be cast, by bisection."""
+    low, high = 0, len(column)  # the first `low` rows can be cast, the first `high` rows can't
     while high - low > 1:
         middle = (low + high) // 2
         try:

@@ -1,4 +1,4 @@
-"""Tables that stand for a file, or a part of it, until a reader stage opens it."""
+"""Tables that represent a file, or a part of a file, until a reader stage opens it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LARGE_SOURCE = (
 
 
 class FileReference(NamedTuple):
-    """A file by its key and by what opens it.
+    """A file's key and path.
 
     Attributes:
-        start, stop: the range of its bytes that is meant; all of it where `stop` is None.
+        start, stop: range of bytes. If `stop` is None, the reference is the whole file.
     """
 
     key: str
@@ -34,33 +34,36 @@ class FileReference(NamedTuple):
 
     @property
     def is_range(self) -> bool:
-        """Return whether it is one range of several, maybe, and not the file."""
+        """Return True if the reference is a range of bytes instead of the whole file."""
         return self.stop is not None
 
 
 def build_reference(entry: ListedFile) -> pa.Table:
-    """Return one row: key and path."""
+    """Return a table with one row: key and path."""
     return pa.table({"key": [entry.key], "path": [entry.path]})
 
 
 def build_range(entry: ListedFile, start: int, stop: int | None) -> pa.Table:
-    """Return one row: key, path, and the range of bytes."""
+    """Return a table with one row: key, path, and range of bytes."""
     table = build_reference(entry).append_column("start", pa.array([start], pa.int64()))
     return table.append_column("stop", pa.array([stop], pa.int64()))
 
 
-RANGE_SUFFIX = r"#bytes=\d+-\d+"  # the end of a range's key
+RANGE_SUFFIX = r"#bytes=\d+-\d+"  # end of a range's key
 
 
 def list_ranges(
     entry: ListedFile, length: int | None, whole: pa.Table, count: Callable[[str], None]
 ) -> Iterator[Source]:
-    """Yield ranges of a file's bytes, each a source under `path#bytes=0-1048575`; or the file.
+    """Yield a source for each range of a file's bytes, or one source for the whole file.
+
+    The key of a range is `path#bytes=0-1048575`.
 
     Args:
-        length: of a range, in bytes; None: the file stays whole, as does one with an unknown end.
-        whole: the row for the file where it does.
-        count: called with a counter's name where much is one source.
+        length: length of a range in bytes, or None to keep the file whole. Files of unknown length
+            always stay whole.
+        whole: row for the whole file.
+        count: called with a counter's name if a whole file is large.
     """
     if length is None or not _is_end_known(entry):
         if entry.size > _LARGE_BYTES:
@@ -70,21 +73,20 @@ def list_ranges(
     for start in range(0, max(entry.size, 1), length):
         stop = start + length
         key = f"{entry.key}#bytes={start}-{stop - 1}"
-        # Bytes that were appended to the file since it was listed are of the next listing's
-        # version.
+        # Bytes appended after this listing belong to the version of the next listing.
         yield Source(key, entry.version, build_range(entry, start, stop))
 
 
 def _is_end_known(entry: ListedFile) -> bool:
-    """Return whether it is known where a file ends; a web server may not tell."""
+    """Return True if the length of a file is known. Web servers may not report it."""
     return entry.size > 0 or not is_url(entry.path)
 
 
 def list_references(task: Task) -> list[FileReference]:
-    """Return the files that a task's table stands for.
+    """Return the files that a task's table represents.
 
     Raises:
-        MissingColumnError: the table has no `key` or no `path`.
+        MissingColumnError: if the table lacks `key` or `path`.
     """
     keys, paths = list_strings(task.table, "key"), list_strings(task.table, "path")
     if not {"start", "stop"}.issubset(task.table.column_names):

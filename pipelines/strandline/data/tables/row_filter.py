@@ -1,6 +1,6 @@
-"""What stages have in common that drop rows: each one has a reason, and it is counted or written.
+"""Base class of stages that drop rows. Each drop has a reason, which is counted or written.
 
-It must not know what a reason is about.
+The module must not depend on the meaning of a reason.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _TAKEN = (
 
 
 class JudgedRows(NamedTuple):
-    """What a filter makes of rows.
+    """A filter's judgment of rows.
 
     Attributes:
-        table: the rows as they go on, all of them, in their order.
-        reasons: why each is dropped; None or empty where it is kept.
-        measures: of each row, by name; where they are to become columns.
+        table: all rows in order, in the form in which they are passed on.
+        reasons: reason for dropping each row; None or empty for kept rows.
+        measures: measures of all rows by name, if they are written to columns.
     """
 
     table: pa.Table
@@ -44,10 +44,10 @@ class JudgedRows(NamedTuple):
 
 
 class RowFilter(Stage):
-    """Drops rows, or marks them where a column for the reason or columns for all are asked for."""
+    """Drops rows, or marks them if a reason column or `mark` is set."""
 
     class Params(Stage.Params):
-        """What each of these filters has."""
+        """Parameters of all row filters."""
 
         reason_column: str | None = Field(
             default=None,
@@ -82,11 +82,11 @@ class RowFilter(Stage):
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"mark", "stage_column"})
     keeps_columns = True
-    changes_rows: ClassVar[bool] = False  # rows are not handed on as they came
+    changes_rows: ClassVar[bool] = False  # True if kept rows are changed
 
     @property
     def only_adds(self) -> bool:  # type: ignore[override]  # a parameter decides
-        """Return whether it marks, and does nothing else to a row."""
+        """Return True if the stage marks rows and changes nothing else."""
         return self.params.mark and not (self.changes_rows or self.adds_columns)
 
     def change_columns(self, columns: Columns) -> Columns:
@@ -94,7 +94,7 @@ class RowFilter(Stage):
         return super().change_columns(columns).having(filter(None, names))
 
     def find_conflict(self, before: Sequence[Stage]) -> str | None:
-        """Return which column of `mark` stages before have given already."""
+        """Return the conflict if an earlier stage already writes a column of `mark`, or None."""
         named = [(stage.planned_name, stage) for stage in before]
         columns = [step.after for step in trace_columns(named)][-1:]
         names = [name for each in columns for name in each.names]
@@ -102,11 +102,11 @@ class RowFilter(Stage):
         return None if taken is None else _TAKEN.format(taken)
 
     def list_rules(self) -> Sequence[Rule]:
-        """List the limits that decide, in the order in which they are asked; by default none."""
+        """Return the limits in the order of their checks; by default none."""
         return ()
 
     def list_marks(self) -> tuple[str, ...]:
-        """List the columns that `mark` adds; none where it is not asked for."""
+        """Return the columns that `mark` adds; empty if `mark` is off."""
         if not self.params.mark:
             return ()
         measures = (rule.measure for rule in list_measures(self.list_rules()))
@@ -116,26 +116,27 @@ class RowFilter(Stage):
         return (*self.adds_columns, *self.list_marks())
 
     def name_mark(self, mark: str) -> str:
-        """Return the name of a column that `mark` adds, in letters that expressions understand."""
+        """Return the name of a column that `mark` adds, with characters valid in expressions."""
         name = _NO_NAME.sub("_", self.planned_name or to_snake(type(self).__name__))
         return f"{name}_{mark}"
 
     def name_measure(self, rule: Rule) -> str:
-        """Return the column that has what a rule is about."""
+        """Return the column with the measure of a rule."""
         return rule.measure if rule.is_column else self.name_mark(rule.measure)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Judge the rows that no stage before has marked."""
+        """Judge the rows that no earlier stage has marked."""
         raise NotImplementedError
 
     def process(self, task: Task) -> Task | None:
-        """Drop the rows that have a reason and count them; or mark them, where that is asked for.
+        """Drop rows with a reason and count them, or mark them if requested.
 
-        What `judge_rows` raises fails the task's source.
+        Exceptions of `judge_rows` fail the task's source.
         """
         table, name = task.table, self.params.reason_column
         is_marked = self._find_marked(table)
-        # A filter must not see what is gone for it: it would count it, work on it, or fail on it.
+        # Hide rows that an earlier stage would have dropped, so that the filter neither counts
+        # them, nor processes them, nor fails on them.
         judged = self.judge_rows(_select(table, is_marked, marked=False))
         for reason in filter(None, judged.reasons):
             self.count(f"dropped: {reason}")
@@ -147,9 +148,9 @@ class RowFilter(Stage):
         return task.replace(_merge(fresh, _select(table, is_marked, marked=True), is_marked))
 
     def _apply_rules(self, measures: Iterable[Measured]) -> RowVerdict:
-        """Judge a row by its measures, which are taken one after the other.
+        """Judge a row by its measures, which are computed one after another.
 
-        Where nothing is marked none is taken behind the first reason.
+        Without `mark`, computation stops at the first reason.
         """
         if self.params.mark:
             return self._rule_set.judge(measures, self.counters)
@@ -163,7 +164,7 @@ class RowFilter(Stage):
         """Return the rows with a verdict and measures.
 
         Raises:
-            ValueError: there is a column of such a name already.
+            ValueError: if a column with one of the names already exists.
         """
         table, size = judged.table, judged.table.num_rows
         reasons = [reason or None for reason in judged.reasons]
@@ -190,7 +191,7 @@ class RowFilter(Stage):
         return set_column(table, self.params.stage_column, stages, pa.string())
 
     def _find_marked(self, table: pa.Table) -> list[bool]:
-        """Return which rows stages before would have dropped."""
+        """Return True for each row that an earlier stage has marked with a reason."""
         name = self.params.reason_column
         if name is None or name not in table.column_names:
             return [False] * table.num_rows
@@ -198,7 +199,7 @@ class RowFilter(Stage):
 
 
 def spread_measures(verdicts: Sequence[RowVerdict]) -> dict[str, list[float | None]]:
-    """Return the measures of rows by name; None where a row has none."""
+    """Return the measures of all rows by name; None where a row lacks a measure."""
     names = dict.fromkeys(name for verdict in verdicts for name in verdict.measures)
     return {name: [verdict.measures.get(name) for verdict in verdicts] for name in names}
 
@@ -212,7 +213,7 @@ def _select(table: pa.Table, is_marked: Sequence[bool], *, marked: bool) -> pa.T
 
 
 def _merge(fresh: pa.Table, marked: pa.Table, is_marked: Sequence[bool]) -> pa.Table:
-    """Return all rows in their first order; the marked ones get no column but empty ones."""
+    """Return all rows in their original order. New columns are null in marked rows."""
     if not marked.num_rows:
         return fresh
     columns = [

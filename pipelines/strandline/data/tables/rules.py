@@ -1,7 +1,7 @@
-"""Rules of filters: a measure of a row, a limit, and why rows beyond it are dropped.
+"""Rules of filters: a measure of a row, a limit, and a reason to drop rows beyond the limit.
 
-With a rule as data the same limit can be tried out on measures that were taken before. Pure; it
-must not know what is measured.
+Because a rule is data, other limits can be tried on recorded measures. Pure; the module must not
+depend on the meaning of measures.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ class Rule(NamedTuple):
     """A limit of a measure.
 
     Attributes:
-        reason: why rows beyond it are dropped, or what all its reasons begin with.
-        measure: its name.
-        parameter: which sets the limit, as a file has it; empty where none is a number.
-        limit: None: the rule is off.
-        is_least: rows below are dropped; else those above.
-        is_count: the measure is a whole number.
-        is_column: the measure is a column without `mark` too, of this name.
-        is_missing: rows without the measure are dropped, and no others; there is no limit.
+        reason: reason for dropping rows beyond the limit, or the prefix of all its reasons.
+        measure: name of the measure.
+        parameter: name of the parameter that sets the limit, as written in manifests; empty if no
+            number sets the limit.
+        limit: the limit, or None if the rule is off.
+        is_least: True to drop rows below the limit, False to drop rows above it.
+        is_count: True if the measure is an integer.
+        is_column: True if the measure is a column of this name even without `mark`.
+        is_missing: True to drop exactly the rows without the measure; there is no limit then.
     """
 
     reason: str
@@ -37,7 +38,7 @@ class Rule(NamedTuple):
     is_missing: bool = False
 
     def breaks(self, value: float | None) -> bool:
-        """Return whether a row with this measure is dropped."""
+        """Return True if the rule drops a row with this measure."""
         if self.is_missing:
             return value is None or math.isnan(value)
         if value is None or self.limit is None:
@@ -46,11 +47,11 @@ class Rule(NamedTuple):
 
 
 class RowVerdict(NamedTuple):
-    """What rules make of a row.
+    """Judgment of a row.
 
     Attributes:
-        reason: of the first that it breaks; None where it breaks none.
-        measures: all of them by name, where they were asked for.
+        reason: reason of the first broken rule, or None if no rule is broken.
+        measures: all measures by name, if requested.
     """
 
     reason: str | None
@@ -58,10 +59,10 @@ class RowVerdict(NamedTuple):
 
 
 class RuleSet:
-    """Rules in the order in which they are asked; those of one measure follow each other.
+    """Rules in the order of their checks. Rules of the same measure are consecutive.
 
     Args:
-        rules: as a filter lists them.
+        rules: rules in the order of the filter.
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
@@ -70,15 +71,15 @@ class RuleSet:
             self._by_measure.setdefault(rule.measure, []).append(rule)
 
     def find_reason(self, measures: Iterable[Measured]) -> str | None:
-        """Return the first reason; what comes behind it is not measured."""
+        """Return the first reason, or None. Later measures are not computed."""
         return next(self._find_reasons(measures), None)
 
     def judge(self, measures: Iterable[Measured], counters: dict[str, int]) -> RowVerdict:
         """Return the first reason and all measures.
 
         Args:
-            counters: of the filter. What is counted behind the first reason is taken back, so that
-                they are the same as where nothing was measured any more.
+            counters: counters of the filter. Counts made after the first reason are undone, so that
+                the counters equal those of `find_reason`.
         """
         values: dict[str, float | None] = {}
         reasons = self._find_reasons(_note(measures, values))
@@ -99,7 +100,7 @@ class RuleSet:
 
 
 def list_measures(rules: Iterable[Rule]) -> Sequence[Rule]:
-    """List a rule for each measure that only `mark` makes a column of, in their order."""
+    """Return a rule for each measure that only `mark` writes to a column, in order."""
     return tuple({rule.measure: rule for rule in rules if not rule.is_column}.values())
 
 

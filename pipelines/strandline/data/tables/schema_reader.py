@@ -1,8 +1,8 @@
 """Base class of readers for files that name their own columns, such as JSON Lines and Parquet.
 
-Where nothing is declared, a run infers the schema from a sample of its sources, so that its files
-open as one data set. It must not know how rows are read, nor where a schema is kept that was
-inferred.
+Without a declared schema, a run infers the schema from a sample of its sources, so that its files
+open as one data set. The module must not depend on how rows are read, or on where an inferred
+schema is stored.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from strandline.plan.task import Task
 
 KEY = "key"
 _INFER = "infer"
-_SAMPLE = 32  # sources, where nothing is said
-# Read of each of these. A value further down that does not fit is refused when a run reads it.
+_SAMPLE = 32  # default number of sources
+# Bytes read from each sampled source. A run rejects later values that do not fit.
 _SAMPLED_BYTES = 2 << 20
-_SAMPLED_ROWS = 100  # of a task: one may hold pictures
+_SAMPLED_ROWS = 100  # per task, because rows may contain pictures
 
 
 EXPLAINED = (
@@ -49,14 +49,14 @@ class Types(StrEnum):
 
 
 class SchemaReader(Stage):
-    """Reads tables of one schema, declared or inferred, unless each task is to have its own.
+    """Reads tables with a declared or inferred schema, or with the types of each task.
 
     Attributes:
-        schema: of all that it gives; None: each task has its own, or none is inferred yet.
+        schema: schema of all tables, or None if each task has its own or no schema is inferred yet.
     """
 
     class Params(Stage.Params):
-        """What each of these readers has."""
+        """Parameters of all schema readers."""
 
         schema_: dict[str, Any] | Types | None = Field(
             default=None,
@@ -100,12 +100,12 @@ class SchemaReader(Stage):
 
     @property
     def is_sampled(self) -> bool:
-        """Return whether nothing is said of a schema, so a sample of the sources decides."""
+        """Return True if `schema` is unset, so a sample of the sources determines the schema."""
         return self.params.schema_ is None
 
     @property
     def sample_size(self) -> int:
-        """Return of how many sources the schema is to be inferred; 0 where it is not to be."""
+        """Return the number of sources from which to infer the schema, or 0 to infer none."""
         if self.is_sampled:
             return _SAMPLE
         wanted = self.params.schema_
@@ -113,17 +113,17 @@ class SchemaReader(Stage):
         return count if isinstance(count, int) else 0
 
     def settle(self, schema: pa.Schema) -> Self:
-        """Return the same reader with the schema that was inferred for it."""
+        """Return a copy of the reader with an inferred schema."""
         settled = copy.copy(self)
         settled.schema = self._with_key(schema)
         return settled
 
     def infer_schema(self, tasks: Iterable[Task]) -> pa.Schema | None:
-        """Return the schema that holds all that the reader gives for tasks; None for no row.
+        """Return the schema that fits all rows of the tasks, or None without rows.
 
         Raises:
-            SchemaClashError: there is none; it names the column and both types.
-            UnreadableFileError: a file can't be read.
+            SchemaClashError: if there is no such schema; the error names the column and both types.
+            UnreadableFileError: if a file can't be read.
         """
         whole: pa.Schema | None = None
         for table in chain.from_iterable(map(self.list_tables, tasks)):
@@ -132,10 +132,10 @@ class SchemaReader(Stage):
         return whole
 
     def sample_schema(self, task: Task) -> pa.Schema | None:
-        """Return the schema of the beginning of a task; None for no row.
+        """Return the schema of the beginning of a task, or None without rows.
 
         Raises:
-            UnreadableFileError: a file can't be read.
+            UnreadableFileError: if a file can't be read.
         """
         whole: pa.Schema | None = None
         left = _SAMPLED_BYTES
@@ -143,7 +143,7 @@ class SchemaReader(Stage):
             schema = simplify(table.schema)
             try:
                 whole = schema if whole is None else unify(whole, schema)
-            except SchemaClashError:  # the run refuses the rows behind, or drops them
+            except SchemaClashError:  # the run rejects or drops the later rows
                 break
             left -= table.nbytes
             if left <= 0:
@@ -151,7 +151,7 @@ class SchemaReader(Stage):
         return whole
 
     def _shorten(self) -> Self:
-        """Return the same reader with small tasks, of which the first ones come soon."""
+        """Return a copy of the reader with small tasks, so that the first tasks arrive soon."""
         fields = type(self.params).model_fields
         most = getattr(self.params, "max_rows", _SAMPLED_ROWS)
         rows = {"max_rows": min(most, _SAMPLED_ROWS)} if "max_rows" in fields else {}
@@ -160,33 +160,34 @@ class SchemaReader(Stage):
         return shortened
 
     def list_tables(self, task: Task) -> Iterator[pa.Table]:
-        """Yield tables that have the types of all that the reader gives for a task."""
+        """Yield tables with the types of all rows that the reader returns for a task."""
         answer = self.process(task)
-        # A user's own reader passes here too, and may give one task or a list.
+        # Readers written by users may return a task or a list.
         slots = answer if isinstance(answer, Iterable) else [answer]
         return (each.table for each in slots if isinstance(each, Task))
 
     def change_columns(self, columns: Columns) -> Columns:
-        """Declare the schema's columns, and none but these."""
+        """Declare exactly the columns of the schema."""
         del columns
         if self.schema is None:
             return Columns((KEY,), is_open=True)
         return Columns(tuple(self.schema.names))
 
     def find_conflict(self, before: Any) -> str | None:  # noqa: ANN401 - as in `Stage`
-        """Refuse to infer where other stages would have to be run before."""
+        """Return a conflict if inference would need other stages to run first, or None."""
         if self.sample_size and not self.is_sampled and len(before) > 1:
             return "infers its schema from what the source lists, so it has to come first"
         return None
 
     def conform(self, location: str, table: pa.Table) -> pa.Table:
-        """Return a table of the schema, where there is one.
+        """Convert a table to the schema, if there is one.
 
         Args:
-            location: where the table is from; rows are named by their key.
+            location: origin of the table, for messages that can't name a row's key.
 
         Raises:
-            UnreadableFileError: it does not fit; the message names location, column and both types.
+            UnreadableFileError: if the table does not fit; the message names location, column, and
+                both types.
         """
         if self.schema is None:
             return table
@@ -198,11 +199,11 @@ class SchemaReader(Stage):
             raise UnreadableFileError(f"{location}: {error}{self.explain_refusal()}") from error
 
     def explain_refusal(self) -> str:
-        """Return the remedy for a value that an inferred schema refuses; "" for a declared one."""
+        """Return the remedy for a value that does not fit an inferred schema; empty if declared."""
         return f"; {EXPLAINED}" if self.is_sampled else ""
 
     def _with_key(self, schema: pa.Schema) -> pa.Schema:
-        """Return a schema that has a column for the key, which readers add."""
+        """Return a schema with a column for the key, which readers add."""
         if KEY in schema.names:
             return schema
         return schema.insert(0, pa.field(KEY, pa.string()))

@@ -1,6 +1,6 @@
-"""Schemas of tables: how they are written, what two of them have in common, what fits into one.
+"""Schemas of tables: notation, unification, and fit of one type into another.
 
-It must not know files or stages, nor what becomes of a row that doesn't fit.
+The module must not depend on files, stages, or the treatment of rows that do not fit.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ _NAMES: dict[str, pa.DataType] = {
     "bytes": pa.binary(),
 }
 _SYNTAX = {kind: name for name, kind in _NAMES.items()}
-_SHOWN = 200  # characters of a type in a sentence
+_SHOWN = 200  # characters of a type in messages
 NOT_THERE = "values, and is not in the schema"
 
 
 class SchemaSyntaxError(ValueError):
-    """A type that is written in an unknown way; the message says which."""
+    """A type is written in an unknown notation; the message names it."""
 
 
 class SchemaClashError(ValueError):
-    """Two types of one column of which neither holds the other's values.
+    """A column has two types, and neither can represent the other's values.
 
     Args:
-        column: its name; `a.b` is the field `b` in the objects of `a`, `a[]` an item of its lists.
-        kinds: both types, in words.
+        column: name of the column. `a.b` is the field `b` in the objects of `a`, and `a[]` is an
+            item of its lists.
+        kinds: both types, for messages.
     """
 
     def __init__(self, column: str, *kinds: str) -> None:
@@ -43,13 +44,13 @@ class SchemaClashError(ValueError):
 
 
 def parse_schema(columns: Mapping[str, Any]) -> pa.Schema:
-    """Return the schema of `{name: type}`.
+    """Return the schema for `{name: type}`.
 
-    A type is `text`, `int`, `float`, `bool`, `time` or `bytes`, one of Arrow's own names such as
+    A type is `text`, `int`, `float`, `bool`, `time`, or `bytes`, one of Arrow's own names such as
     `int32`, `[type]` for a list, or `{name: type}` for an object.
 
     Raises:
-        SchemaSyntaxError: a type is none of these.
+        SchemaSyntaxError: if a type has another form.
     """
     return pa.schema([pa.field(name, _parse_type(name, kind)) for name, kind in columns.items()])
 
@@ -73,7 +74,7 @@ def _parse_type(path: str, notation: object) -> pa.DataType:
 
 
 def format_type(kind: pa.DataType) -> str:
-    """Return a type as it is written in YAML, or as Arrow writes it; cut where it is long."""
+    """Return a type in YAML notation, or in Arrow's notation. Long results are cut."""
     notation = _format(kind)
     return notation if len(notation) <= _SHOWN else f"{notation[:_SHOWN]}…"
 
@@ -88,22 +89,22 @@ def _format(kind: pa.DataType) -> str:
 
 
 def format_schema(schema: pa.Schema) -> str:
-    """Return a schema as it is written in YAML, on one line."""
+    """Return a schema in YAML notation, on one line."""
     return _format(pa.struct(list(schema)))
 
 
 def pack_schema(schema: pa.Schema) -> str:
-    """Return a schema as text from which `unpack_schema` makes it again."""
+    """Return a schema as text for `unpack_schema`."""
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
 def unpack_schema(packed: str) -> pa.Schema:
-    """Return the schema that was packed."""
+    """Return the schema from the result of `pack_schema`."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(packed)))
 
 
 def simplify(schema: pa.Schema) -> pa.Schema:
-    """Return the schema without what decides no value: metadata, dictionaries, what is not null."""
+    """Return the schema without metadata, dictionaries, and nullability."""
     return pa.schema([pa.field(field.name, _simplify_type(field.type)) for field in schema])
 
 
@@ -118,12 +119,12 @@ def _simplify_type(kind: pa.DataType) -> pa.DataType:
 
 
 def unify(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
-    """Return the schema that holds the values of both, which are simple.
+    """Return a schema that fits the values of two simplified schemas.
 
-    Null becomes any type, whole numbers fractions, and objects have the fields of both.
+    Null unifies with any type, integers with floats, and objects get the fields of both.
 
     Raises:
-        SchemaClashError: a column has two types of which none holds the other's values.
+        SchemaClashError: if a column has two types, and neither can represent the other's values.
     """
     fields = {field.name: field.type for field in schema}
     for field in other:
@@ -143,7 +144,7 @@ def _unify_types(path: str, mine: pa.DataType, other: pa.DataType) -> pa.DataTyp
         return pa.struct(list(fields.items()))
     if pa.types.is_list(mine) and pa.types.is_list(other):
         return pa.list_(_unify_types(f"{path}[]", mine.value_type, other.value_type))
-    # Arrow holds bytes for a common type of bytes and text, which is never meant.
+    # Arrow would unify text and bytes to bytes, which is never intended.
     if {_find_family(mine), _find_family(other)} == {"text", "bytes"}:
         raise SchemaClashError(path, format_type(mine), format_type(other))
     schemas = [pa.schema([(path, kind)]) for kind in (mine, other)]
@@ -154,7 +155,7 @@ def _unify_types(path: str, mine: pa.DataType, other: pa.DataType) -> pa.DataTyp
 
 
 def list_differing(schema: pa.Schema, other: pa.Schema) -> Iterator[str]:
-    """Yield the columns by which two schemas are not one; null is of every type."""
+    """Yield the columns that differ between two schemas. Null equals every type."""
     for name in dict.fromkeys([*schema.names, *other.names]):
         if name not in schema.names or name not in other.names:
             yield name
@@ -165,12 +166,12 @@ def list_differing(schema: pa.Schema, other: pa.Schema) -> Iterator[str]:
 
 
 def describe_column(schema: pa.Schema, name: str) -> str:
-    """Return the type of a column in words."""
+    """Return the type of a column for messages."""
     return format_type(schema.field(name).type) if name in schema.names else "not there"
 
 
 def list_widened(schema: pa.Schema, whole: pa.Schema) -> Iterator[str]:
-    """Yield the columns of whole numbers that are read as fractions in another schema."""
+    """Yield the integer columns that are floats in another schema."""
     for field in schema:
         yield from _list_widened_types(field.name, field.type, whole.field(field.name).type)
 
@@ -187,9 +188,9 @@ def _list_widened_types(path: str, kind: pa.DataType, whole: pa.DataType) -> Ite
 
 
 def find_misfit(path: str, kind: pa.DataType, wanted: pa.DataType) -> tuple[str, str] | None:
-    """Return where a type does not fit into another one, and why, in words; None where it does.
+    """Return path and reason of a type that does not fit another type, or None if it fits.
 
-    That it fits does not say that each of its values does: a number may be too large.
+    Even if the type fits, single values may not: a number may be too large.
     """
     if pa.types.is_null(kind) or kind == wanted:
         return None
@@ -215,13 +216,13 @@ def _find_field_misfit(path: str, kind: pa.DataType, wanted: pa.DataType) -> tup
     return None
 
 
-# Families of types that may be read as others; whether each value may, Arrow checks when it casts.
+# Families of types that may be read as others. Arrow checks each value during the cast.
 _FITTING: Mapping[str, tuple[str, ...]] = {
     "int": ("int", "float", "decimal"),
     "float": ("float", "int"),
     "decimal": ("decimal",),
     "text": ("text", "time", "date"),
-    "bytes": ("bytes", "text"),  # many writers of Parquet do not mark text as such
+    "bytes": ("bytes", "text"),  # many Parquet writers do not mark text
     "time": ("time",),
     "time zone": ("time zone",),
     "date": ("date",),

@@ -1,6 +1,6 @@
-"""Summaries by name as the pieces of a stateful filter, and as the files people read of them.
+"""Named summaries as pieces of a stateful filter, and as files for readers.
 
-It knows summaries by what they can do (be joined, be spelled), not by what they say.
+The module can join and dump summaries, and must not depend on their content.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from strandline.data.statistics.histogram import Histogram
 
 
 class Summary(Protocol):
-    """What can be gathered: a value that is joined by `+` and dumped as a plain list."""
+    """A value that can be gathered: joined by `+` and dumped to a plain list."""
 
     def __add__(self, other: Self) -> Self: ...
 
     def dump(self) -> list[Any]:
-        """Dump it as a plain list; `parse` reads it."""
+        """Return a plain list, which can be parsed again."""
         ...
 
 
@@ -35,12 +35,12 @@ BINS = pa.list_(pa.struct([("low", pa.float64()), ("high", pa.float64()), ("coun
 
 
 def gather(gathered: dict[str, AnySummary], name: str, summary: AnySummary) -> None:
-    """Join a summary to the one that the name has."""
+    """Join a summary to the existing summary with that name, if any."""
     gathered[name] = gathered[name] + summary if name in gathered else summary
 
 
 def dump_piece(gathered: dict[str, AnySummary]) -> bytes | None:
-    """Return what was gathered as one piece, and forgotten; None where there was nothing."""
+    """Return all gathered summaries as one piece and clear them; None if there are none."""
     if not gathered:
         return None
     piece = _dump(gathered)
@@ -55,7 +55,7 @@ def read_piece(path: Path, parse: Parse[AnySummary]) -> dict[str, AnySummary]:
 
 
 def merge_pieces(paths: Sequence[Path], out: Path, parse: Parse[AnySummary]) -> None:
-    """Join the files of pieces to one, name by name."""
+    """Join files of pieces into one file, by name."""
     gathered: dict[str, AnySummary] = {}
     for path in paths:
         for name, summary in read_piece(path, parse).items():
@@ -73,7 +73,7 @@ def write_rows(
 
 
 def read_rows(artifacts: Sequence[Path], name: str) -> list[dict[str, Any]]:
-    """Return the rows of `<name>.json`, under any prefix, if it is one of the files; else none."""
+    """Return the rows of `<name>.json`, with any prefix; empty if there is no such file."""
     for path in artifacts:
         if path.name.endswith(f"{name}.json"):
             rows: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["rows"]
@@ -82,7 +82,7 @@ def read_rows(artifacts: Sequence[Path], name: str) -> list[dict[str, Any]]:
 
 
 def list_bins(histogram: Histogram) -> list[dict[str, Any]]:
-    """Return the bins as rows hold them; an end that is open is None."""
+    """Return the bins as rows. Open ends are None."""
     return [
         {
             "low": bin_.low if math.isfinite(bin_.low) else None,

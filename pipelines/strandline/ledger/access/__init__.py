@@ -1,1 +1,1 @@
-"""Access to a ledger: its lease, and how long it is open."""
+"""Access to a ledger: leases, sessions, and copies."""

@@ -1,4 +1,4 @@
-"""Lets a command write a ledger while no driver is alive.
+"""Ledger access for commands that write while no driver is alive.
 
 Shell: clocks and randomness enter here.
 """
@@ -21,7 +21,7 @@ from strandline.storage.volume.locks import Process, find_process, read_boot_id
 
 
 def written_alone(folder: PipelineFolder, claimant: Claimant) -> AbstractContextManager[Store]:
-    """Open the folder's ledger while no driver lives, see `opened_alone`."""
+    """Open the folder's ledger while no driver is alive; see `opened_alone`."""
     return opened_alone(folder, claimant, time.sleep)
 
 
@@ -29,7 +29,7 @@ def written_alone(folder: PipelineFolder, claimant: Claimant) -> AbstractContext
 def hold_by_command(
     store: Store, folder: PipelineFolder, claimant: Claimant
 ) -> Iterator[tuple[LedgerSession, Heartbeat]]:
-    """Write for the last attempt, see `holding`, with a lease that is renewed meanwhile."""
+    """Write as the last attempt, and renew the lease until the block ends; see `holding`."""
     heartbeat = Heartbeat(time.monotonic, time.time)
     with holding(store, claimant) as attempt, heartbeat.beating():
         session = LedgerSession(folder.ledger, attempt, claimant.uid, heartbeat)
@@ -38,15 +38,15 @@ def hold_by_command(
 
 
 def make_claimant(parent: int | None = None) -> Claimant:
-    """Describe this process as one that wants a ledger."""
+    """Describe this process as a claimant of a ledger."""
     own = find_process(os.getpid())
-    assert own is not None  # a live process is found
+    assert own is not None  # this process is alive, so it is found
     above = None if parent is None else find_process(parent) or Process(parent, 0)
     return Claimant(uuid.uuid4().hex, read_boot_id(), own, time.time(), above)
 
 
 def read_ledger_id(store: Store) -> str:
-    """Return the ledger's own id, given when it is first asked for."""
+    """Return the ledger's id. The first call creates it."""
     known = store.read_meta("id")
     if known is None:
         known = uuid.uuid4().hex

@@ -1,8 +1,9 @@
-"""The sign of life of an attempt, given by a thread that knows whether the process still works.
+"""Heartbeat of an attempt: a thread that reports whether the process still makes progress.
 
-That the process is there says little. Code at work says so after each step: a turn of a loop, a
-piece that was joined, a source that was committed. While foreign code runs that can't say it, what
-the process computes and moves counts instead. It must not know what is worked on, nor what looks.
+A running process may still hang. Code therefore reports each step: a turn of a loop, a joined
+piece, a committed source. Foreign code cannot report steps; while it runs, CPU time and I/O of the
+process count instead. The module must not depend on the kind of work, nor on the reader of the
+heartbeat.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from strandline.ledger.records.entries import RENEWAL_SECONDS
 
 TICK_SECONDS = 1.0
-# Less than this in so many seconds is what an idle process does anyway.
+# An idle process stays below these amounts of CPU time and I/O per window.
 WINDOW_SECONDS = 15.0
 LEAST_SECONDS = 0.5
 LEAST_BYTES = 1 << 20
@@ -26,21 +27,22 @@ _MOVED = {"rchar", "wchar", "read_bytes", "write_bytes"}
 
 
 class ProcessUsage(NamedTuple):
-    """What a process has done since it began: seconds computed, bytes read and written."""
+    """Resources a process has used since its start: CPU seconds, and bytes read and written."""
 
     seconds: float
     moved: int
 
 
 class Heartbeat:
-    """Beats while the process works: renews the lease of a ledger, and shows when it worked last.
+    """Heartbeat of a working process: renews a ledger's lease and publishes the last step.
 
     Args:
-        now: seconds from a fixed point that all processes of this machine share, and that neither
-            a clock that is set nor a machine that sleeps moves.
-        time: wall clock, seconds since the epoch; it goes into the lease.
-        limit: seconds without a step after which the lease is renewed no more; None: never.
-        read_effort: what this process has done.
+        now: monotonic clock in seconds. All processes of the machine share its origin, and neither
+            clock changes nor suspends of the machine affect it.
+        time: wall clock, in seconds since the epoch, for the lease.
+        limit: seconds without a step after which the lease is no longer renewed, or None for no
+            limit.
+        read_effort: returns the resources that this process has used.
     """
 
     def __init__(
@@ -64,10 +66,10 @@ class Heartbeat:
         self._error: Exception | None = None
 
     def note_progress(self) -> None:
-        """Note a step of the work that is done; to be called often.
+        """Record a finished step of work. Call it often.
 
         Raises:
-            StrandlineError: what has kept the lease from being renewed.
+            StrandlineError: if the lease could not be renewed.
         """
         self._has_worked = True
         if self._error is not None:
@@ -75,9 +77,9 @@ class Heartbeat:
 
     @contextmanager
     def trusting(self) -> Iterator[None]:
-        """Count whatever the process computes and moves as work, as long as the block runs.
+        """Count CPU time and I/O of the process as work until the block ends.
 
-        For code that can't tell of its steps; one that hangs does neither.
+        For code that cannot report steps. A hanging call uses neither.
         """
         with self._counting:
             self._trusted += 1
@@ -90,10 +92,11 @@ class Heartbeat:
 
     @contextmanager
     def renewing(self, renew: Callable[[float], None]) -> Iterator[None]:
-        """Renew a lease every so often as long as the block runs, from another thread.
+        """Renew a lease regularly from another thread until the block ends.
 
         Args:
-            renew: takes the wall clock's time; of several, the one that began last is called.
+            renew: receives the wall clock time. If several blocks are active, the latest `renew` is
+                called.
         """
         with self._turn:
             self._renewals.append(renew)
@@ -101,16 +104,17 @@ class Heartbeat:
         try:
             yield
         finally:
-            with self._turn:  # the block is not under way any more
-                # Blocks of two threads end in any order, so what began last need not end first.
+            with self._turn:  # no renewal may be running when the block ends
+                # Two threads may leave their blocks in any order, so the last entry may belong to
+                # another.
                 self._renewals.remove(renew)
 
     @contextmanager
     def showing(self, show: Callable[[float], None]) -> Iterator[None]:
-        """Show to others when the process worked last, at once and as long as the block runs.
+        """Publish the time of the last step, at once and regularly until the block ends.
 
         Args:
-            show: takes a time by `now`; it is called from another thread.
+            show: receives a time of `now`, in another thread.
         """
         with self._turn:
             self._show = show
@@ -123,7 +127,7 @@ class Heartbeat:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Renew the lease in a thread as long as the block runs."""
+        """Call `renew_lease` regularly from a thread until the block ends."""
         is_over = threading.Event()
 
         def renew() -> None:
@@ -139,7 +143,7 @@ class Heartbeat:
             thread.join()
 
     def renew_lease(self) -> None:
-        """Describe that the process works, if it does; the lease is renewed where that is due."""
+        """Publish the time of the last step, and renew the lease if a renewal is due."""
         now = self._now()
         is_busy = self._look_at_effort(now)
         if self._has_worked or is_busy:
@@ -156,7 +160,7 @@ class Heartbeat:
                 self._error = error
 
     def _look_at_effort(self, now: float) -> bool:
-        """Return whether enough was done of late by code that tells of no steps."""
+        """Return True if code that reports no steps has used enough resources lately."""
         if not self._trusted:
             self._begun = None
             return False
@@ -172,13 +176,13 @@ class Heartbeat:
 
 
 def has_progressed(before: ProcessUsage, after: ProcessUsage) -> bool:
-    """Return whether more was done between two looks than an idle process does."""
+    """Return True if the process used more between two readings than an idle process does."""
     is_computing = after.seconds - before.seconds >= LEAST_SECONDS
     return is_computing or after.moved - before.moved >= LEAST_BYTES
 
 
 def read_moved(path: Path = _IO) -> int:
-    """Return bytes that a process has read and written; 0 where the kernel does not count them."""
+    """Return the bytes a process has read and written, or 0 if the kernel does not count them."""
     try:
         lines = path.read_text(encoding="ascii").splitlines()
     except OSError:

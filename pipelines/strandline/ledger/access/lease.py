@@ -1,7 +1,7 @@
-"""The right to write a ledger: whether its last driver lives, whether it fits, and handing it back.
+"""Lease of a ledger: checks that its last driver is dead and that the pipeline matches.
 
-Facts about processes and clocks come in as arguments. What the pipeline is stays unknown here: a
-name, a fingerprint and its parts are all that is compared.
+Facts about processes and clocks are arguments. The module compares names, fingerprints, and parts
+of fingerprints; it must not depend on anything else of a pipeline.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from strandline.plan.errors import Advice
 from strandline.plan.fingerprint import Fingerprint, adopt_code, describe_difference
 from strandline.storage.volume.locks import Process
 
-MOST_RECIPES = 8  # before recipes that made nothing of what is kept are dropped
+MOST_RECIPES = 8  # above this number, recipes without kept results are dropped
 ORPHAN_SECONDS = 30.0
 _KEPT = ("onChange", "Continue")
 
 
 class OnChange(StrEnum):
-    """Choose what is done where the pipeline is not the one that wrote the ledger.
+    """Behavior for a pipeline that differs from the writer of its ledger.
 
     Attributes:
-        FAIL: refuse to run where something is finished, and tell what has changed.
-        RESTART: forget what is finished, and run everything again.
-        CONTINUE: keep what is finished; the new pipeline takes the rest.
-        REDO: work again on what is finished, from the first stage that has changed where what the
-            stages above handed on is kept; until then it stays as it is.
+        FAIL: refuse to run if sources are finished, and report the changes.
+        RESTART: forget finished sources, and run everything again.
+        CONTINUE: keep finished sources; the new pipeline processes the rest.
+        REDO: process finished sources again, from the first changed stage if its input is kept.
+            Until then their outputs stay.
     """
 
     FAIL = "Fail"
@@ -62,14 +62,14 @@ class OnChange(StrEnum):
 
 
 class Claimant(NamedTuple):
-    """The process that wants the ledger.
+    """A process that requests the ledger.
 
     Attributes:
-        uid: unique for this attempt.
+        uid: unique id of this attempt.
         boot: id of the host's boot.
         process: the driver.
-        time: wall clock, seconds since the epoch.
-        parent: the process that supervises the driver, if one does.
+        time: wall clock, in seconds since the epoch.
+        parent: the process that supervises the driver, or None.
     """
 
     uid: str
@@ -81,12 +81,12 @@ class Claimant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the ledger must fit: the pipeline, its run, its fingerprint, and where outputs live.
+    """Properties that the ledger must match: pipeline, run, fingerprint, and output location.
 
     Attributes:
         dropping: see `Recipe`.
-        rejoins: stage with dead letters that the attempt tries again, and lists no source; None: an
-            attempt at sources.
+        rejoins: stage whose dead letters the attempt retries without listing sources, or None if
+            the attempt processes sources.
     """
 
     pipeline: str
@@ -98,7 +98,7 @@ class Claim:
     rejoins: str | None = None
 
     def strip(self, parts: Mapping[str, Any]) -> dict[str, Any]:
-        """Return parts of a fingerprint without where outputs live."""
+        """Return the parts of a fingerprint except the location of the outputs."""
         at = None if self.location is None else self.location.part
         return {path: part for path, part in parts.items() if path != at}
 
@@ -110,30 +110,30 @@ def refuse_live_driver(
     sleep: Callable[[float], None],
     known_dead: dict[str, Any] | None = None,
 ) -> dict[str, Any] | None:
-    """Refuse where the last driver still runs.
+    """Raise an error if the last driver is still running.
 
-    A driver that lost its parent ends by itself and is waited for. Of one on another host only its
-    heartbeat can be seen, so that is watched for as long as it may pause.
+    A driver that lost its parent ends by itself, so the function waits for it. Only the heartbeat
+    of a driver on another host is visible, so the function watches it for `LAPSE_SECONDS`.
 
     Args:
-        store, claimant, find_process, sleep: the ledger, the process that wants it, and how drivers
-            are looked up and waited for.
-        known_dead: what an earlier call returned; if it still stands, nothing is asked again.
+        store, claimant, find_process, sleep: the ledger, the process that requests it, a function
+            that finds processes, and the delay function.
+        known_dead: lease returned by an earlier call. An unchanged lease is not checked again.
 
     Returns:
-        The lease of a driver that is gone; None: there never was one.
+        The lease of the dead driver, or None if the ledger never had a driver.
 
     Raises:
-        LedgerInUseError: it runs; the message names it.
+        LedgerInUseError: if the driver is running; the message names it.
     """
     lease: dict[str, Any] | None = store.read_meta("lease")
     if lease is None or lease["ended"] or lease == known_dead:
         return lease
-    # The id of a process means nothing on another host, nor after a restart of this one.
+    # Process ids are meaningless on another host, and after a reboot of this host.
     if lease["boot"] != claimant.boot:
         return _watch_heartbeat(store, lease, claimant, sleep)
     driver = Process(lease["pid"], lease["started"])
-    # The claimant is no other driver.
+    # The lease is the claimant's own.
     if driver == claimant.process:
         return lease
     orphan = is_orphan(lease, find_process)
@@ -147,45 +147,46 @@ def refuse_live_driver(
 
 
 def is_orphan(lease: dict[str, Any], find_process: Callable[[int], Process | None]) -> bool:
-    """Return whether a lease's driver had a parent that is gone, so that it will end by itself."""
+    """Return True if the parent of a lease's driver is gone, so the driver will end by itself."""
     parent = lease.get("parent")
     return parent is not None and find_process(parent[0]) != Process(*parent)
 
 
 def is_long_silent(lease: dict[str, Any], time: float) -> bool:
-    """Return whether a lease's driver can't be alive even if its clock is another one."""
+    """Return True if a lease is so old that its driver is dead, even if the clocks differ."""
     return bool(time - lease["time"] > 10 * LAPSE_SECONDS)
 
 
 def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0) -> int:
-    """Check that the ledger fits, take its lease, and return the number of the new attempt.
+    """Check that the ledger matches, take its lease, and return the number of the new attempt.
 
     Args:
-        store, claim, claimant: what is taken, what it must fit, and the process that takes it.
-        known: the highest number that the folder has seen, by a ledger that is gone perhaps.
+        store, claim, claimant: the ledger, the properties it must match, and the process that takes
+            it.
+        known: highest attempt number found in the folder, maybe of a lost ledger.
 
     Raises:
-        LedgerError: the ledger is another pipeline's, or the fingerprint changed, `on_change` is
-            Fail and something is finished; nothing was written.
+        LedgerError: if the ledger belongs to another pipeline, or if the fingerprint changed,
+            sources are finished, and `on_change` is Fail. Nothing was written then.
     """
     changed = refuse_changes(store, claim)
     lease = store.read_meta("lease") or {"attempt": 0}
-    # A new ledger in an old folder must not give a number a second time.
+    # A new ledger in an old folder must not reuse attempt numbers.
     attempt = max(int(lease["attempt"]), known) + 1
     store.take_lease(_render(attempt, claimant))
-    # Fail comes here only where nothing is finished, so nothing but blame is forgotten.
-    # Outputs that are left behind elsewhere are made again here, whatever made them.
+    # With Fail, no source is finished at this point, so a restart forgets only failures. After a
+    # move, outputs are missing at the new location, so even Redo has to start over.
     is_over = claim.on_change is not OnChange.REDO or _is_moved(store, claim)
     if changed and claim.on_change is not OnChange.CONTINUE and is_over:
         restart(store)
     former, recipes = _read_former(store, claim), list_recipes(store, claim, attempt)
-    # A try to replace a source may have failed by a recipe that is no more. Under Continue, sources
-    # of an older recipe stay as they are, so a failed try to replace them means nothing.
+    # Replacements of a source may have failed because of a recipe that is gone. Under Continue,
+    # sources of older recipes are never replaced, so failed replacements no longer matter.
     is_forgiving = recipes[-1].since == attempt or claim.on_change is OnChange.CONTINUE
     forgiven = _list_refused(store) if is_forgiving else []
     meta = _identity(claim) | {RECIPES: [each.pack() for each in recipes]}
     if claim.rejoins is None:
-        # Until its listing has come to its end, what this attempt has to do is not known.
+        # The amount of work is unknown until the listing ends.
         meta[LISTING] = attempt
     if len(recipes) > 1:
         meta[SETTLED] = _find_settled(store, claim, recipes)
@@ -195,31 +196,31 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
 
 
 def _find_settled(store: Store, claim: Claim, recipes: Sequence[Recipe]) -> int | None:
-    """Return what `SETTLED` is as an attempt begins."""
+    """Return the value of `SETTLED` at the start of an attempt."""
     if claim.on_change is OnChange.CONTINUE:
         return recipes[-1].since
     if claim.on_change is OnChange.REDO and claim.rejoins is None:
-        return 0  # until all that are due were worked on
+        return 0  # until all due sources are processed
     settled: int | None = store.read_meta(SETTLED)
     return settled
 
 
 def list_recipes(store: Store, claim: Claim, attempt: int) -> list[Recipe]:
-    """Return the recipes by which sources are finished, and last that of an attempt by a claim."""
+    """Return the recipes of all finished sources, followed by the recipe of this attempt."""
     recipes = _read_former(store, claim) if store.count()["finished"] else []
     if claim.rejoins is not None and claim.on_change is OnChange.CONTINUE:
         recipes = mix_recipes(recipes, claim.rejoins)
     parts, growing = claim.strip(claim.fingerprint.parts), sorted(claim.fingerprint.growing)
     joined = join_recipe(recipes, Recipe(attempt, parts, growing, claim.dropping))
-    # All sources are looked through, so not at each change.
+    # `list_attempts` reads all sources, so do not call it after every change.
     is_due = len(joined) > max(MOST_RECIPES, len(recipes))
     return drop_unused(joined, store.list_attempts()) if is_due else joined
 
 
 def _read_former(store: Store, claim: Claim) -> list[Recipe]:
-    """Return the recipes of before; what an older release did not keep of them is as it is now."""
+    """Return the previous recipes. Values missing in older releases are the current values."""
     parts = claim.strip(claim.fingerprint.parts)
-    # An older release kept where outputs live among the parts, and no code.
+    # Older releases stored the output location among the parts, and no code.
     return [
         each._replace(parts=adopt_code(claim.strip(each.parts), parts))
         for each in read_recipes(store)
@@ -227,10 +228,10 @@ def _read_former(store: Store, claim: Claim) -> list[Recipe]:
 
 
 def _list_helped(store: Store, recipes: Sequence[Recipe]) -> list[tuple[bytes, Mark]]:
-    """Return fresh marks of unfinished sources that failed where a later recipe may help.
+    """Return fresh marks of unfinished sources that failed and may succeed with a later recipe.
 
     Args:
-        recipes: by which they may have failed, and last that of now.
+        recipes: all recipes under which they may have failed, followed by the current recipe.
     """
     changes = Changes(recipes)
     failed: dict[bytes, FailureRecord | Quarantined] = dict(store.list_failures())
@@ -244,13 +245,13 @@ def _list_helped(store: Store, recipes: Sequence[Recipe]) -> list[tuple[bytes, M
 
 
 def _list_refused(store: Store) -> list[bytes]:
-    """Return the finished sources that could not be replaced."""
+    """Return the finished sources whose replacement failed."""
     failed = [source for source, _ in (*store.list_failures(), *store.list_quarantined())]
     return list(store.find_finished(failed))
 
 
 def refuse_changes(store: Store, claim: Claim) -> bool:
-    """Check that the ledger fits; True where the pipeline has changed and may.
+    """Check that the ledger matches. Return True if the pipeline has changed and may change.
 
     Raises:
         LedgerError: see `open_attempt`.
@@ -262,7 +263,7 @@ def refuse_changes(store: Store, claim: Claim) -> bool:
     changed = find_changes(store, claim)
     if changed and claim.rejoins is not None and claim.on_change is not OnChange.CONTINUE:
         raise _refuse_retrial(changed)
-    # A pipeline that has finished nothing has nothing that new outputs could be mixed with.
+    # Without finished sources, new outputs cannot be mixed with old outputs.
     if changed and claim.on_change is OnChange.FAIL and store.count()["finished"]:
         raise _refuse_change(changed, is_moved=_is_moved(store, claim))
     return bool(changed)
@@ -273,15 +274,16 @@ def _is_moved(store: Store, claim: Claim) -> bool:
 
 
 def end_attempt(store: Store, attempt: int, claimant: Claimant) -> None:
-    """Hand the lease back, so that the next attempt need not ask for the process."""
+    """Release the lease, so that the next attempt need not look for a live process."""
     store.write(Change(meta={"lease": _render(attempt, claimant) | {"ended": True}}))
 
 
 @contextmanager
 def holding(store: Store, claimant: Claimant) -> Iterator[int]:
-    """Write for the last attempt, and yield its number; no other may write meanwhile.
+    """Write as the last attempt, and yield its number. Other writers are excluded meanwhile.
 
-    There must have been one. A process that still writes under its uid is refused from now on.
+    The ledger must have had an attempt. The lease gets a new uid, so later writes under the
+    previous uid are rejected.
     """
     attempt = int(store.read_meta("lease")["attempt"])
     store.take_lease(_render(attempt, claimant))
@@ -292,7 +294,7 @@ def holding(store: Store, claimant: Claimant) -> Iterator[int]:
 
 
 def find_changes(store: Store, claim: Claim) -> list[str]:
-    """Return what differs from the pipeline that wrote the ledger, a line each."""
+    """Return the differences from the pipeline that wrote the ledger, a line per difference."""
     location = claim.location
     if location is not None and knows_location(store):
         changed = find_other_changes(store, claim.fingerprint, location)
@@ -304,16 +306,16 @@ def find_changes(store: Store, claim: Claim) -> list[str]:
 
 
 def restart(store: Store) -> None:
-    """Make every source unfinished, and forget what it or its last attempt was blamed for.
+    """Make every source unfinished, and forget all recorded failures and suspicions.
 
-    What lies in its folder goes when it finishes anew.
+    Existing files of a source are removed when the source finishes again.
     """
     while group := list(islice(_list_begun(store), 10_000)):
         store.write(Change(mark=group))
 
 
 def _list_begun(store: Store) -> Iterator[tuple[bytes, Mark]]:
-    """Yield every source of which more is kept than that it is to be done, as if that were all."""
+    """Yield a fresh mark for every source that has more than a fresh mark in the ledger."""
     for source, entry, record in store.list_records():
         yield source, _mark_fresh(record.key, entry.version)
     for source, failure in store.list_failures():
@@ -326,8 +328,8 @@ def _list_begun(store: Store) -> Iterator[tuple[bytes, Mark]]:
 
 
 def _mark_fresh(key: str, version: bytes) -> Mark:
-    # The mark is of no attempt, so that the crash of the one before is not held against the source
-    # either.
+    # Attempt 0 does not exist, so a crash of the previous attempt does not make the source a
+    # suspect.
     return Mark(key, version, attempt=0, ordinal=0, is_stale=True)
 
 
@@ -375,7 +377,7 @@ def _render(attempt: int, claimant: Claimant) -> dict[str, Any]:
 def _watch_heartbeat(
     store: Store, lease: dict[str, Any], claimant: Claimant, sleep: Callable[[float], None]
 ) -> dict[str, Any]:
-    # The clocks of two hosts may differ, but hardly by so much.
+    # The clocks of two hosts hardly differ by that much.
     if is_long_silent(lease, claimant.time):
         return lease
     for _ in range(round(LAPSE_SECONDS)):

@@ -1,7 +1,7 @@
-"""Restoring a ledger from a copy: after a loss, or to undo what runs have done since.
+"""Restoring a ledger from a copy, after a loss or to undo later runs.
 
-The copy is read through before anything is replaced, and the replaced ledger is kept. Outputs are
-not touched: `repair` finds the ones that no longer match.
+The copy is read completely before the ledger is replaced, and the replaced ledger is kept. Outputs
+are not touched: `repair` finds the outputs that no longer match.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _DATA = "data.mdb"
 
 
 class RestoredLedger(NamedTuple):
-    """What a copy held, and where the former ledger is.
+    """The content of a restored copy, and the folder of the previous ledger.
 
     Attributes:
-        attempt: the last attempt that the copy has.
-        counts: sources by state.
-        replaced: folder of the former ledger; None if there was none.
+        attempt: the last attempt recorded in the copy.
+        counts: number of sources by state.
+        replaced: folder of the previous ledger, or None if there was no ledger.
     """
 
     attempt: int
@@ -44,17 +44,17 @@ def restore_ledger(folder: PipelineFolder, owner: str, content: Iterable[bytes])
     """Replace a pipeline's ledger with a copy.
 
     Args:
-        folder: of the pipeline; it need not exist.
+        folder: folder of the pipeline; it need not exist.
         owner: namespace and name of the pipeline, as in `default/notes`.
         content: blocks of the copy.
 
     Raises:
-        LedgerError: the copy is damaged or another pipeline's, or a driver is alive.
-        HeldError: `strandline run` is at work on the pipeline.
-        VolumeError: the volume can't be written.
+        LedgerError: if the copy is damaged or belongs to another pipeline, or if a driver is alive.
+        HeldError: if `strandline run` is running for the pipeline.
+        VolumeError: if the volume cannot be written.
     """
     make_durable(folder.path)
-    # Two restores at once would share the folder of the copy.
+    # Two concurrent restores would share the temporary folder of the copy.
     with hold_alone(folder.run_lock), _received(folder, content) as copy, ExitStack() as stack:
         attempt, counts = _read_through(copy, owner)
         _stop_others(folder, stack)
@@ -64,7 +64,7 @@ def restore_ledger(folder: PipelineFolder, owner: str, content: Iterable[bytes])
 
 @contextmanager
 def _received(folder: PipelineFolder, content: Iterable[bytes]) -> Iterator[Path]:
-    """Provide the copy as a ledger of its own, which is removed unless the block moves it."""
+    """Write the copy to a temporary ledger folder, and remove it unless the block moves it."""
     path = folder.restoring
     shutil.rmtree(path, ignore_errors=True)
     try:
@@ -77,9 +77,9 @@ def _received(folder: PipelineFolder, content: Iterable[bytes]) -> Iterator[Path
 
 
 def _read_through(copy: Path, owner: str) -> tuple[int, dict[str, int]]:
-    """Read every record of a copy; return its last attempt, and how many sources are in each state.
+    """Read every record of a copy. Return its last attempt and the number of sources by state.
 
-    A damaged page would otherwise be found by a run, when the former ledger is gone.
+    Without this check, a run would find a damaged page only after the previous ledger is gone.
     """
     try:
         with opened_to_read(copy) as store:
@@ -97,13 +97,13 @@ def _read_through(copy: Path, owner: str) -> tuple[int, dict[str, int]]:
 
 
 def _stop_others(folder: PipelineFolder, stack: ExitStack) -> None:
-    """Require that no driver is alive, and keep drivers from starting until the stack closes."""
+    """Check that no driver is alive, and prevent drivers from starting until the stack closes."""
     if (folder.ledger / _DATA).exists():
         try:
             stack.enter_context(written_alone(folder, make_claimant()))
         except LedgerInUseError:
             raise
-        except LedgerError:  # a damaged ledger names no driver, so only its lock remains
+        except LedgerError:  # a damaged ledger names no driver; only the lock remains as a check
             pass
         else:
             return

@@ -1,6 +1,6 @@
-"""Where a pipeline's outputs go, made absolute once; and the claim on a ledger that says so.
+"""The absolute location of a pipeline's outputs, and the claim on a ledger that includes it.
 
-All that need the place ask here, so that the driver, its workers and every command mean the same.
+The driver, its workers, and every command resolve the location here, so they always agree.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from strandline.storage.outputs.remote import resolve_location
 
 
 def locate_outputs(plan: PipelinePlan, folder: PipelineFolder) -> str:
-    """Return folder or URL of the outputs, the same from every working directory."""
+    """Return the folder or URL of the outputs, independent of the working directory."""
     return str(folder.output) if plan.output is None else resolve_location(plan.output)
 
 
 def find_location(plan: PipelinePlan, folder: PipelineFolder) -> OutputRoot:
-    """Return the place as the ledger in the pipeline's folder knows it."""
+    """Return the location of the outputs in the form that the ledger records."""
     location, own = locate_outputs(plan, folder), str(folder.output)
-    # The folder beside the ledger moves with it, however it is spelled.
+    # Record no path for the folder beside the ledger, in any spelling: it moves with the ledger.
     is_own = location in {own, os.path.realpath(own)}
     return OutputRoot(None if is_own else location, own, f"{plan.stages[-1].name}.with.path")
 
@@ -33,7 +33,7 @@ def make_claim(
     on_change: OnChange = OnChange.FAIL,
     rejoins: str | None = None,
 ) -> Claim:
-    """Return what the ledger in the pipeline's folder must fit; `rejoins` as in `Claim`."""
+    """Return the claim on the ledger in the pipeline's folder; for `rejoins` see `Claim`."""
     name = f"{plan.namespace}/{plan.name}"
     location = find_location(plan, folder)
     dropping = tuple(stage.name for stage in plan.stages if stage.on_error == "drop")
@@ -41,5 +41,5 @@ def make_claim(
 
 
 def is_own(location: OutputRoot) -> bool:
-    """Return whether it is the folder beside the ledger: what lies there is its own."""
+    """Return True if the outputs are in the folder beside the ledger, which owns all its files."""
     return location.url is None

@@ -1,7 +1,7 @@
-"""The one door to a ledger: how it is opened, under which lease, and until when.
+"""Opening of ledgers, and the lifetime of a lease while a ledger is open.
 
-Nothing else opens a store. A lease is kept and renewed here as long as its ledger is open, so that
-no caller can write under one that has lapsed. What is written is for callers to say.
+Only this module opens a store. A session keeps and renews the lease while its ledger is open, so no
+caller can write under a lapsed lease. Callers decide about the content.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from strandline.storage.volume.locks import find_process, hold_exclusive
 
 
 class LeaseRenewal(Protocol):
-    """What renews a lease every so often, from a thread of its own."""
+    """Renews a lease regularly, from its own thread."""
 
     def renewing(self, renew: Callable[[float], None]) -> AbstractContextManager[None]:
-        """Call `renew` with the wall clock's time every so often as long as the block runs."""
+        """Call `renew` regularly with the wall clock time until the block ends."""
 
 
 class LedgerSession:
-    """A ledger under the lease of one attempt, opened as often as its process needs it.
+    """A ledger under the lease of one attempt. A process may open it several times.
 
     Args:
         path: folder of the ledger.
-        attempt, uid: of the lease, which has been taken.
-        heartbeat: renews the lease while the ledger is open here; None: another process has that
-            done, by `renew`.
+        attempt, uid: the attempt and uid of the lease, which must be taken already.
+        heartbeat: renews the lease while the ledger is open, or None if another process calls
+            `renew`.
     """
 
     def __init__(
@@ -49,18 +49,18 @@ class LedgerSession:
 
     @property
     def is_open(self) -> bool:
-        """Return whether this process has the ledger open."""
+        """Return True if this process has the ledger open."""
         return self._store is not None
 
     @contextmanager
     def open(self) -> Iterator[Store]:
-        """Open the ledger as long as the block runs; the same store where it is open already.
+        """Open the ledger until the block ends. Nested calls share one store.
 
         Raises:
-            LedgerError: it can't be read, or another attempt has taken it over.
-            VolumeError: the folder can't be used.
+            LedgerError: if the ledger can't be read, or another attempt has taken it over.
+            VolumeError: if the folder can't be used.
         """
-        # LMDB forbids a second environment of one ledger in a process, threads included.
+        # LMDB forbids a second environment of the same ledger in a process, even in another thread.
         with self._turn:
             if self._store is None:
                 with ExitStack() as stack:
@@ -76,7 +76,7 @@ class LedgerSession:
 
     @contextmanager
     def using(self, store: Store) -> Iterator[None]:
-        """Use a store that is open here under this lease already, as long as the block runs."""
+        """Use a store that is already open under this lease, until the block ends."""
         with self._turn, ExitStack() as stack:
             self._begin(store, stack)
             self._holders += 1
@@ -86,10 +86,10 @@ class LedgerSession:
             self._leave()
 
     def renew(self, time: float) -> None:
-        """Renew the lease of an open ledger, in whatever thread.
+        """Renew the lease of an open ledger, from any thread.
 
         Args:
-            time: wall clock, seconds since the epoch.
+            time: wall clock, in seconds since the epoch.
         """
         self._require_store().renew_lease(time)
 
@@ -107,30 +107,30 @@ class LedgerSession:
             self._around.close()
 
     def _require_store(self) -> Store:
-        assert self._store is not None  # the caller has it open
+        assert self._store is not None  # callers use this only while the ledger is open
         return self._store
 
 
 @contextmanager
 def opened_to_read(path: Path) -> Iterator[Store]:
-    """Open a ledger for looking as long as the block runs; writers are not disturbed.
+    """Open a ledger read-only until the block ends. Writers are not blocked.
 
     Args:
         path: folder of the ledger.
 
     Raises:
-        LedgerError: there is none, or it can't be read.
-        VolumeError: the folder can't be used.
+        LedgerError: if there is no ledger, or it can't be read.
+        VolumeError: if the folder can't be used.
     """
     with closing(Store(path, readonly=True)) as store:
         yield store
 
 
 def require_ledger(path: Path) -> None:
-    """See that there is a ledger, before one is opened for writing: that would make one.
+    """Check that a ledger exists, because opening it for writing would create it.
 
     Raises:
-        LedgerError: there is none, or it can't be read.
+        LedgerError: if there is no ledger, or it can't be read.
     """
     with opened_to_read(path):
         pass
@@ -138,7 +138,7 @@ def require_ledger(path: Path) -> None:
 
 @contextmanager
 def opened_new(path: Path) -> Iterator[Store]:
-    """Make a ledger in an empty folder, and open it as long as the block runs, without a lease."""
+    """Create a ledger in an empty folder, and open it without a lease until the block ends."""
     with closing(Store(path)) as store:
         yield store
 
@@ -147,17 +147,17 @@ def opened_new(path: Path) -> Iterator[Store]:
 def opened_alone(
     folder: PipelineFolder, claimant: Claimant, sleep: Callable[[float], None]
 ) -> Iterator[Store]:
-    """Open the folder's ledger while no driver lives and none can begin; no lease is taken.
+    """Open the folder's ledger while no driver is alive and no driver can start; take no lease.
 
-    Writers that a dead driver left behind are waited for, and ended in the end.
+    Wait for writers that a dead driver left behind, and kill them if they do not end.
 
     Raises:
-        LedgerError: a driver is alive.
-        VolumeError: a writer can't be ended from here.
+        LedgerError: if a driver is alive.
+        VolumeError: if this process can't end a writer.
     """
     with closing(Store(folder.ledger)) as store:
         dead = refuse_live_driver(store, claimant, find_process, sleep)
         with hold_exclusive(folder.writers_lock, ORPHAN_SECONDS):
-            # Another driver may have been quicker while this one waited.
+            # Check again: another driver may have started during the wait for the lock.
             refuse_live_driver(store, claimant, find_process, sleep, known_dead=dead)
             yield store

@@ -1,1 +1,1 @@
-"""Proofs by a ledger: files and records agree, and nothing of a data set is missing."""
+"""Checks of a ledger: it agrees with the files, and the data set is complete."""

@@ -1,8 +1,8 @@
-"""Whether a data set is complete: the ledger's answer, for every gate that readers stand behind.
+"""Completeness of a data set according to the ledger, for every gate before readers.
 
-An attempt says how its own work ended, and that may be a part: a retry of dead letters works on few
-sources, and commands set finished sources back. So `latest`, `publish.to`, `push`, `after`, cards
-and reports all ask here.
+An attempt reports only its own work, which may be part of the data set: a retry of dead letters
+processes few sources, and commands set finished sources back. Therefore `latest`, `publish.to`,
+`push`, `after`, cards, and reports all use this module.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from strandline.storage.outputs.ports import OutputStore
 
 
 class Gaps(NamedTuple):
-    """Gaps between a ledger and a complete data set; numbers are of sources, but for `missing`.
+    """Gaps between a ledger and a complete data set. All numbers except `missing` count sources.
 
     Attributes:
-        is_listed: the last listing has come to its end.
-        unfinished: released or set back, and neither finished nor failed since.
-        failed: failed in an attempt, and not tried again.
-        quarantined: in quarantine; how many a pipeline tolerates is its own to say.
-        older: finished by an older recipe, and due to be replaced.
-        missing: outputs that are not there, or have another size.
-        first_missing: a sentence about the first of them.
+        is_listed: True if the last listing has reached its end.
+        unfinished: sources that were released or set back, and have neither finished nor failed
+            since.
+        failed: sources that failed in an attempt and were not retried.
+        quarantined: sources in quarantine. Each pipeline has its own limit for them.
+        older: sources finished by an older recipe and due for replacement.
+        missing: outputs that are absent or have the wrong size.
+        first_missing: a sentence about the first missing output.
     """
 
     is_listed: bool
@@ -40,7 +41,7 @@ class Gaps(NamedTuple):
     first_missing: str = ""
 
     def list_sentences(self) -> Iterator[str]:
-        """Yield a sentence for each kind of gap but quarantine, with what closes it."""
+        """Yield a sentence for each kind of gap except quarantine, with its remedy."""
         again = "run the pipeline to its end"
         if not self.is_listed:
             yield f"the last listing of sources has not come to its end; {again}"
@@ -57,13 +58,13 @@ class Gaps(NamedTuple):
 
 
 def find_gaps(store: Store, outputs: OutputStore | None = None) -> Gaps:
-    """Return what a data set lacks.
+    """Return the gaps of a data set.
 
     Args:
-        outputs: where its files lie; None: they are not looked at.
+        outputs: store of the data set's files, or None to skip the check of the files.
 
     Raises:
-        LedgerError, VolumeError: ledger or outputs can't be read.
+        LedgerError, VolumeError: if the ledger or the outputs can't be read.
     """
     states = count_sources(store)
     return Gaps(
@@ -77,13 +78,13 @@ def find_gaps(store: Store, outputs: OutputStore | None = None) -> Gaps:
 
 
 def _has_listed(store: Store) -> bool:
-    # An older release did not note that a listing began.
+    # Older releases did not record the start of a listing.
     return store.read_meta("listed") is not None and not store.read_meta(LISTING)
 
 
 def _count_due(store: Store) -> int:
     settled, recipes = store.read_meta(SETTLED), read_recipes(store)
-    # An older release noted nothing, and published mixtures without asking.
+    # Older releases recorded nothing, and published mixtures of recipes without a check.
     if settled is None or not recipes or settled == recipes[-1].since:
         return 0
     return count_older(store)

@@ -1,9 +1,8 @@
-"""How many sources, files, and rows a ledger has: the one answer for every command and page.
+"""Counts of a ledger's sources, files, and rows, shared by all commands and pages.
 
-All numbers are of the present state, so a run that was changed, killed, or retried has the numbers
-of a fresh run. How much work attempts did is kept by `run.insight`, and may be more.
-
-Only reads. How numbers are described is not known here.
+All numbers describe the present state, so a run that was changed, killed, or retried has the
+numbers of a fresh run. `run.insight` records the work of all attempts, which may be more. This
+module only reads. It must not depend on the wording of reports.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from strandline.ledger.store.rows import find_refused, list_failed
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import ROOT, Reasons, RowChange, add_reasons
 
-# In `meta`: a pipeline has run that may leave dead letters. Without it, no record is read for them.
+# Key in `meta`, set once a pipeline that may leave dead letters has run. Without the key, no
+# records are read to count dead letters.
 MAY_HAVE_DEAD_LETTERS = "dead letters"
 
 
@@ -37,11 +37,11 @@ def count_sources(store: Store) -> dict[str, int]:
 
 
 class DeadLetterCounts(NamedTuple):
-    """Rows that are dead letters.
+    """Numbers of dead letters.
 
     Attributes:
-        rows: by the stage in which they failed.
-        sources: sources that have some.
+        rows: number of rows by the stage in which they failed.
+        sources: number of sources with dead letters.
     """
 
     rows: Counter[str]
@@ -49,7 +49,7 @@ class DeadLetterCounts(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Rows of all stages."""
         return self.rows.total()
 
 
@@ -67,10 +67,10 @@ def count_dead_letters(store: Store) -> DeadLetterCounts:
 
 @dataclass(slots=True)
 class DataCounts:
-    """Files that the ledger names, for readers.
+    """Data files named by the ledger.
 
     Attributes:
-        suffixes: how many of them end in what, such as `.parquet`.
+        suffixes: number of files by suffix, such as `.parquet`.
     """
 
     files: int = 0
@@ -79,7 +79,7 @@ class DataCounts:
     suffixes: Counter[str] = field(default_factory=Counter)
 
     def add(self, record: SourceRecord) -> None:
-        """Count the files of a source; a shared file is counted by itself."""
+        """Count the files of a source. Shared files are counted separately."""
         for output in record.data:
             if output.part is None:
                 self.add_file(output.suffix)
@@ -96,8 +96,8 @@ class StageTotals(NamedTuple):
     """Rows of finished sources at a stage.
 
     Attributes:
-        dead: rows that raised an error there and are dead letters.
-        reasons: dropped rows by reason, the most first.
+        dead: rows that raised an error in the stage and are dead letters.
+        reasons: number of dropped rows by reason, largest first.
     """
 
     name: str
@@ -108,7 +108,7 @@ class StageTotals(NamedTuple):
 
     @property
     def share_kept(self) -> float | None:
-        """Rows out for each row in, or for each row that a reader found; None without rows."""
+        """Rows out per row in, or per row found by a reader. None without rows."""
         dropped = sum(number for _, number in self.reasons) + self.dead
         rows = self.rows_out + dropped if dropped else self.rows_in
         return self.rows_out / rows if rows else None
@@ -116,13 +116,13 @@ class StageTotals(NamedTuple):
 
 @dataclass(slots=True)
 class FinishedCounts:
-    """Numbers of all sources that are finished.
+    """Numbers of all finished sources.
 
     Attributes:
         data: files for readers.
-        stages: rows by stage, in the order of the pipeline, the source not among them.
-        counted: sources in `stages`.
-        uncounted: sources without counts of rows, or with wrong ones.
+        stages: rows by stage, in the order of the pipeline, without the source stage.
+        counted: number of sources included in `stages`.
+        uncounted: number of sources with missing or inconsistent row counts.
         dead: dead letters.
     """
 
@@ -154,7 +154,7 @@ def count_finished(store: Store) -> FinishedCounts:
 
 
 def count_data(store: Store) -> DataCounts:
-    """Count the files of all finished sources, their bytes and rows."""
+    """Count the files, bytes, and rows of all finished sources."""
     data = DataCounts()
     for _, _, record in store.list_records():
         data.add(record)
@@ -169,11 +169,11 @@ def _add_shared(store: Store, data: DataCounts) -> None:
 
 
 class _Orders:
-    """Names of the stages that each attempt worked with, in order.
+    """Names of the stages of each attempt, in order.
 
     Args:
-        since: the first attempt of each recipe.
-        names: of each recipe.
+        since: first attempt of each recipe.
+        names: stage names of each recipe.
     """
 
     def __init__(self, since: Sequence[int], names: Sequence[tuple[str, ...]]) -> None:
@@ -193,7 +193,7 @@ def _read_orders(store: Store) -> _Orders:
 
 
 class _Flow:
-    """Adds up how rows of sources went through stages."""
+    """Sums of row counts per stage."""
 
     def __init__(self) -> None:
         self._in: Counter[str] = Counter()
@@ -202,15 +202,16 @@ class _Flow:
         self._reasons: dict[str, Reasons] = {}
 
     def add(self, record: SourceRecord, dead: Mapping[str, int], stages: Sequence[str]) -> bool:
-        """Add a source; return False if its changes do not lead to the rows that were written.
+        """Add a source. Return False if its changes do not add up to the number of written rows.
 
-        An older release kept no changes.
+        Older releases recorded no changes.
         """
         known = {change.stage: change for change in record.changes}
         written = sum(output.rows for output in record.data)
+        # A source starts as one row, and the changes lead to the written rows.
         if not stages or 1 + sum(change.rows for change in record.changes) != written:
             return False
-        if not known.keys() <= {ROOT, *stages}:  # a stage has another name now
+        if not known.keys() <= {ROOT, *stages}:  # a stage was renamed
             return False
         rows = 1 + _find_change(known, ROOT).rows
         for stage in stages:
@@ -223,7 +224,7 @@ class _Flow:
         return True
 
     def list_stages(self, order: Iterable[str]) -> tuple[StageTotals, ...]:
-        """Return the sums; stages that are gone come last."""
+        """Return the sums. Removed stages come last."""
         names = dict.fromkeys([*order, *self._in])
         return tuple(map(self._sum_up, names))
 

@@ -1,4 +1,4 @@
-"""The proof that ledger and outputs agree: all there, nothing extra, nothing twice."""
+"""Verification that ledger and outputs agree: no file is missing, extra, or duplicated."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ OTHER_BYTES = "other bytes than were written"
 
 
 class VerificationResult(NamedTuple):
-    """What a verification found.
+    """Result of a verification.
 
     Attributes:
-        sources, outputs, size: finished sources, their files, and the bytes of those.
-        unfinished: sources in flight, failed or quarantined; what lies in their folders is not
-            judged, nor what the next attempt removes from those of finished ones.
-        problems: one sentence each, empty where all is well.
-        pieces: of what stages have gathered; see `verify_pieces`.
-        dead: rows that failed alone.
-        older: finished sources that an older recipe has made.
+        sources, outputs, size: number of finished sources, number of their files, and bytes of
+            these files.
+        unfinished: number of sources in flight, failed, or quarantined. Their folders are not
+            checked, and neither are files of finished sources that the next attempt removes.
+        problems: a sentence per problem; empty if ledger and outputs agree.
+        pieces: number of gathered pieces; see `verify_pieces`.
+        dead: number of dead letters.
+        older: number of finished sources made by an older recipe.
     """
 
     sources: int
@@ -55,20 +56,21 @@ class VerificationResult(NamedTuple):
 def verify(
     store: Store, outputs: OutputStore, *, reads_bytes: bool = True, judges_list: bool = True
 ) -> VerificationResult:
-    """Walk ledger and outputs and compare.
+    """Compare the ledger with the outputs.
 
-    Others may write meanwhile; what then seems wrong is looked at once more.
+    Another process may write at the same time. In that case, each problem is checked a second time.
 
     Args:
-        reads_bytes: also read each file and compare its digest; without, only sizes.
-        judges_list: the list of the files that count is to be there too.
+        reads_bytes: also read each file and compare its digest; otherwise, compare only sizes.
+        judges_list: also check the manifest, the list of the files that count.
     """
     version = store.read_version()
     verdict = _compare(store, outputs, reads_bytes=reads_bytes, judges_list=judges_list)
     if not verdict.problems or store.read_version() == version:
         return verdict
     again = _compare(store, outputs, reads_bytes=False, judges_list=judges_list).problems
-    # A file with other bytes was there when it was read, and so was its record just before.
+    # Keep digest problems: file and record both existed at the time of the comparison, and the
+    # second pass reads no bytes.
     stay = [
         problem
         for problem in verdict.problems
@@ -78,10 +80,10 @@ def verify(
 
 
 def count_missing(store: Store, outputs: OutputStore) -> tuple[int, str]:
-    """Count the files of finished sources that are gone or have another size, and name the first.
+    """Count the files of finished sources that are absent or of the wrong size; name the first.
 
-    Others may write meanwhile; then it is looked once more. Kept cuts are not judged: without them
-    a later change is dearer, and nothing else.
+    If another process writes at the same time, count once more. Kept cuts are ignored: a missing
+    cut only makes later changes more expensive.
     """
     version = store.read_version()
     missing = _count_missing(store, outputs)
@@ -116,15 +118,15 @@ def _compare(
 
 
 class _Fault(NamedTuple):
-    """Something that is wrong.
+    """A disagreement between ledger and outputs.
 
     Attributes:
-        problem: one sentence.
-        source: the source that has it as its own output.
-        shared: the shared file that is missing or hurt.
-        name: of a file that no record names.
-        is_of_list: it is the list of the files that count.
-        cut: the stage behind which the source's cut is missing or hurt.
+        problem: a sentence.
+        source: the source that owns the file.
+        shared: the shared file that is missing or damaged.
+        name: name of a file without a record.
+        is_of_list: True if the manifest is the problem.
+        cut: stage whose cut for the source is missing or damaged.
     """
 
     problem: str
@@ -173,15 +175,15 @@ def _find_faults(
 
 
 class Damage(NamedTuple):
-    """What outputs lack or have too much, by what puts it right.
+    """Missing, damaged, and extra files, grouped by remedy.
 
     Attributes:
-        again: finished sources with outputs that are missing or hurt, to be done again.
-        untidy: finished sources that have files beside their own, which the next attempt removes.
-        orphans: sources that the ledger does not know, with files that no record names.
+        again: finished sources with missing or damaged outputs, which must be processed again.
+        untidy: finished sources with extra files in their folders, which the next attempt removes.
+        orphans: sources that are not in the ledger but have files.
         foreign: files that no run has written.
-        is_list_hurt: the list of the files that count is missing or hurt.
-        lighter: finished sources as they are to be recorded, without cuts that are missing or hurt.
+        is_list_hurt: True if the manifest is missing or damaged.
+        lighter: new records of finished sources, without their missing or damaged cuts.
     """
 
     again: dict[bytes, Mark]
@@ -193,10 +195,10 @@ class Damage(NamedTuple):
 
 
 def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()) -> Damage:
-    """Find what would make whole what `verify` finds wrong; nothing may write meanwhile.
+    """Find repairs for the problems that `verify` reports. Nothing may write at the same time.
 
     Args:
-        hurt: sources of which something else is missing, such as what stages have gathered.
+        hurt: sources with other missing data, such as gathered pieces.
     """
     faults = list(_find_faults(store, outputs, Counter(), reads_bytes=True))
     sources = {fault.source for fault in faults if fault.cut is None} | set(hurt)
@@ -213,10 +215,11 @@ def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()
     for source, entry, record in store.list_records():
         parts = (output.part for output in record.outputs if output.part is not None)
         if source in sources or any(part.file in shared for part in parts):
-            # The mark is of no attempt: the crash of the one before is not held against the source.
+            # Attempt 0 does not exist, so a crash of the previous attempt does not make the source
+            # a suspect.
             damage.again[source] = Mark(record.key, entry.version, 0, 0, is_stale=True)
         elif source in cuts:
-            # The source stays finished: only a later change is dearer without the cut.
+            # The source stays finished: a missing cut only makes a later change more expensive.
             damage.untidy.add(source)
             lighter.append(Finish(source, entry.version, drop_cuts(record, cuts[source])))
         if source in damage.orphans:
@@ -226,10 +229,10 @@ def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()
 
 
 def _check_list(store: Store, outputs: OutputStore) -> Iterator[_Fault]:
-    """Yield what is wrong with the list of the files that count, if it holds at all."""
+    """Yield problems of the manifest and its index, if the current ones should exist."""
     listed = store.read_meta(LISTED)
     if listed is None:
-        return  # sources were finished or went since, or it was never written
+        return  # never written, or outdated because sources changed since
     expected = {MANIFEST: listed["digest"]}
     if "index" in listed:
         expected[INDEX] = listed["index"]
@@ -240,15 +243,15 @@ def _check_list(store: Store, outputs: OutputStore) -> Iterator[_Fault]:
             problem = OTHER_BYTES
         except FileNotFoundError:
             problem = MISSING
-        if store.read_meta(LISTED) == listed:  # a run may just have written another list
+        if store.read_meta(LISTED) == listed:  # a run may just have written a new manifest
             yield _Fault(f"{problem}: {name}", is_of_list=True)
 
 
 def _find_extra(names: Iterable[str], unjudged: set[str], *, is_settled: bool) -> Iterator[_Fault]:
-    """Yield what is wrong with files that no record names."""
+    """Yield a problem for each file without a record."""
     for name in sorted(names):
         if name.startswith((f"{TEMPORARY}/", f"{SHARED}/")):
-            if is_settled:  # the next attempt sweeps these
+            if is_settled:  # otherwise the next attempt removes them
                 yield _Fault(f"left over: {name}")
         elif drop_aside(name).rpartition("/")[0] not in unjudged:
             yield _Fault(f"nobody's: {name}", name=name)
@@ -270,7 +273,7 @@ def _check(
         return None
     try:
         return None if outputs.digest(name) == output.digest else OTHER_BYTES
-    except FileNotFoundError:  # the file went after it was listed
+    except FileNotFoundError:  # the file was removed after the listing
         return MISSING
 
 
@@ -287,15 +290,16 @@ def _list_unfinished(store: Store) -> set[str]:
 
 
 class _SharedCheck:
-    """Compares the parts that records name with the files that they are said to be in."""
+    """Compares the parts named in records with the shared files that contain them."""
 
     def __init__(self) -> None:
-        # Numbers alone, since there may be millions: first rows and rows in turn, by file.
+        # Flat arrays of numbers, because there may be millions of parts: first row and number of
+        # rows alternate, per file.
         self._parts: dict[bytes, array[int]] = {}
         self._faults: list[_Fault] = []
 
     def take(self, key: str, output: Output, part: SharedPart) -> None:
-        """Take the part of a source into account."""
+        """Add the part of a source."""
         if part.begin + output.rows > part.rows:
             name = name_shared(part.file, output.suffix)
             self._faults.append(_Fault(f"rows beyond the end: {name}, of source {key}"))
@@ -304,11 +308,12 @@ class _SharedCheck:
     def find_faults(
         self, files: Mapping[bytes, SharedFile], *, is_settled: bool
     ) -> Iterator[_Fault]:
-        """Yield what is wrong.
+        """Yield the problems found.
 
         Args:
-            files: as the ledger keeps them.
-            is_settled: nothing is unfinished, so no file may hold rows that no record names.
+            files: shared files as recorded in the ledger.
+            is_settled: True if no source is unfinished, so every row of a shared file must have a
+                record.
         """
         yield from self._faults
         yield from self._find_overlaps(files)
@@ -317,7 +322,7 @@ class _SharedCheck:
             named = sum(self._parts.get(file, ())[1::2])
             if named != facts.live:
                 yield _Fault(f"{facts.live} rows should be named, and {named} are: {name}")
-            elif is_settled and facts.live != facts.rows:  # the next attempt writes it anew
+            elif is_settled and facts.live != facts.rows:  # else the next attempt rewrites it
                 yield _Fault(f"{facts.rows - facts.live} rows are nobody's: {name}")
 
     def _find_overlaps(self, files: Mapping[bytes, SharedFile]) -> Iterator[_Fault]:

@@ -1,4 +1,4 @@
-"""What each source added to a summary, merged on the way, and verified.
+"""Merging and verification of the pieces that sources add to a stage's summary.
 
-It must not know what is summarised.
+The package must not depend on the content of summaries.
 """

@@ -1,10 +1,11 @@
-"""Gathering: what stages handed over piece by piece becomes one file a stage.
+"""Gathering: merges the pieces that a stage handed over into one file per stage.
 
-While sources finish, only what is new is joined to what was merged before. A whole gathering reads
-all pieces in the order of their sources' digests and seals them in a pack, which takes the place of
-shards; so it depends on the finished sources alone. The list of pieces is the ledger's. New files
-are complete before one transaction names them, and what no longer is named goes after it; what was
-merged is a cache over pack and shards, made anew where a source of it was dropped.
+While sources finish, only new pieces are joined to the previously merged file. A complete gathering
+reads all pieces in the order of their sources' digests, seals them in a pack, and removes the
+shards; so the result depends only on the finished sources. The ledger has the list of pieces. A
+transaction names new files only after they are complete; unnamed files are removed afterward.
+Merged files are a cache over pack and shards, and are rebuilt after a source with pieces was
+dropped.
 """
 
 from __future__ import annotations
@@ -56,22 +57,25 @@ def gather(
     is_brief: bool = False,
     must_stop: Callable[[], bool] = lambda: False,
 ) -> GatherState:
-    """Merge what was gathered since the last time; all of it where that no longer holds.
+    """Merge the pieces gathered since the last call, or all pieces if the merged files are invalid.
 
-    One at a time; it goes through however often it is called or killed.
+    Only one gathering may run at a time. It may be killed at any point and called any number of
+    times.
 
     Args:
-        store: the ledger; sources may finish meanwhile.
-        folder: for shards.
-        merges: how a stage's files are joined, by its name.
-        is_whole: seal all in a pack, in order; only while no shard is written.
-        is_brief: leave it where all would have to be read; only where the next one is at hand.
-        must_stop: asked at each piece and each join; True ends it with a `MergeError`.
+        store: the ledger; sources may finish during the call.
+        folder: folder of the shards.
+        merges: functions that join a stage's files, by stage name.
+        is_whole: seal all pieces in a pack, in order. No shard may be written during the call.
+        is_brief: return without work if all pieces would have to be read. Another gathering must
+            follow soon.
+        must_stop: called before each piece and each join; returning True ends the call with a
+            `MergeError`.
 
     Raises:
-        MergeError: a stage can't merge; what was gathered before stays.
-        LedgerError: a shard or the pack is damaged.
-        VolumeError: the disk is full or fails.
+        MergeError: if a stage can't merge; previous results stay.
+        LedgerError: if a shard or the pack is damaged.
+        VolumeError: if the disk is full or fails.
     """
     before = read_state(store)
     generation, drops = int(store.read_meta("generation") or 0), int(store.read_meta("drops") or 0)
@@ -83,7 +87,8 @@ def gather(
         return before
     if is_valid and not is_new and (before.is_sealed or not is_whole):
         with naming_volume(folder):
-            # Sealed, and nothing new: later shards hold nothing but what came to nothing.
+            # Everything is sealed and no piece is new, so later shards contain only pieces of
+            # abandoned tries.
             _clean(folder, replace(before, through=last_shard) if is_whole else before)
         return before
     store.write(Change(meta={"generation": generation + 1}))
@@ -119,10 +124,10 @@ class _Gathering:
         self._counts: Counter[str] = Counter()
 
     def seal(self, generation: int, last_shard: int) -> None:
-        """Put all pieces into a new pack, which takes the place of the shards before it is merged.
+        """Copy all pieces into a new pack, and remove the shards before the pieces are merged.
 
-        So the volume never holds the shards and what is joined of their pieces at a time. What was
-        merged before stays, and its pieces count as new until they are merged again.
+        The volume thus never holds the shards and the joined pieces at the same time. Previously
+        merged files stay, and their pieces count as new until they are merged again.
         """
         serial = max(self._before.serial, self._before.pack) + 1
         with naming_volume(self._folder), self._scratching(), self._packing(serial) as pack:
@@ -137,13 +142,13 @@ class _Gathering:
         self._before = state
 
     def run(self, generation: int, *, reads_all: bool) -> GatherState:
-        """Make new files, all but the word of them."""
+        """Write the merged files, and return the state to record in the ledger."""
         serial = self._before.serial + 1
         after = replace(self._before, serial=serial, stages=tuple(sorted(self._merges)))
         with naming_volume(self._folder), self._scratching():
             if reads_all and find_free(self._folder) < measure_need(self._folder):
-                # The merged file is a cache, and made anew now; where that fails, the next
-                # gathering makes it.
+                # The merged files are a cache about to be rebuilt, so they can make room. If this
+                # gathering fails, the next gathering rebuilds them.
                 _remove_folder(find_merged(self._folder, self._before, "").parent)
             for _, piece, data in self._read_all(generation, is_whole=reads_all):
                 if piece.stage in self._merges:
@@ -154,7 +159,10 @@ class _Gathering:
 
     @contextmanager
     def _scratching(self) -> Iterator[None]:
-        """Make a folder for what is not complete, which may be what fills the disk."""
+        """Create a folder for incomplete files, and remove it after an error.
+
+        The incomplete files may be the reason that the disk is full.
+        """
         _remove(self._scratch)
         make_folder(self._scratch)
         try:
@@ -166,7 +174,7 @@ class _Gathering:
 
     @contextmanager
     def _packing(self, serial: int) -> Iterator[FrameWriter]:
-        """Open a pack, and put it where it belongs in the end."""
+        """Open a pack for writing; sync it and move it to its final place at the end."""
         with closing(FrameWriter(self._scratch / "pack")) as pack:
             yield pack
             faults.reach("pack.written")
@@ -175,7 +183,12 @@ class _Gathering:
         faults.reach("pack.synced")
 
     def _read_all(self, generation: int, *, is_whole: bool) -> Iterator[tuple[bytes, Piece, bytes]]:
-        """Yield sources and their pieces, with the bytes of each; until it is told to stop."""
+        """Yield sources, pieces, and the bytes of each piece.
+
+        Raises:
+            MergeError: if a stop was requested.
+            LedgerError: if a piece is damaged.
+        """
         with closing(PieceReader(self._folder, self._before)) as reader:
             for source, pieces in self._store.list_pieces(generation, is_whole=is_whole):
                 for piece in pieces:
@@ -189,7 +202,7 @@ class _Gathering:
                     yield source, piece, data
 
     def _finish(self, after: GatherState, before: Mapping[str, Merged]) -> dict[str, Merged]:
-        """Join to what was merged before, file by file, and put the files where they belong."""
+        """Join new pieces to the previously merged files, and put the results in place."""
         made = self._scratch / "merged"
         made.mkdir()
         merged = {}
@@ -218,7 +231,7 @@ class _Gathering:
 
 
 def _clean(folder: Path, state: GatherState) -> None:
-    """Remove what the ledger does not name."""
+    """Remove files that the ledger does not name."""
     named = {find_pack(folder, state).name, find_merged(folder, state, "").parent.name}
     for path in folder.iterdir() if folder.is_dir() else ():
         shard = read_shard_number(path)

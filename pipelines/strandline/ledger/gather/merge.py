@@ -1,6 +1,7 @@
-"""Many pieces joined to one file, with few files at a time. Order is kept.
+"""Merging of many pieces into one file, in order and with few files at a time.
 
-How two files are joined is the stage's to say. It must not know where pieces come from.
+The stage provides the function that joins files. The module must not depend on the origin of
+pieces.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ Merge = Callable[[Sequence[Path], Path], None]
 
 
 class MergeError(StrandlineError):
-    """What a stage has gathered can't be merged; the pieces are kept."""
+    """A stage can't merge its gathered pieces. The pieces are kept."""
 
 
 class MergeTree:
-    """Joins pieces in the order in which they come; `FAN_IN` files a level wait at most.
+    """Joins pieces in the order of their arrival. At most `FAN_IN` files wait at each level.
 
     Args:
-        name: of the stage, for messages.
-        merge: joins files to one.
-        folder: for files in between; it exists, and has no others.
-        must_stop: asked before each join.
+        name: stage name, for messages.
+        merge: joins several files into one.
+        folder: existing, empty folder for intermediate files.
+        must_stop: called before each join; True stops the merge.
     """
 
     def __init__(
@@ -42,28 +43,28 @@ class MergeTree:
         self._levels: list[list[Path]] = []
 
     def add(self, data: bytes) -> None:
-        """Take the next piece.
+        """Add the next piece.
 
         Raises:
-            MergeError: files can't be joined.
-            OSError: the disk is full or fails.
+            MergeError: if files can't be joined.
+            OSError: if the disk is full or fails.
         """
         path = self._next_path()
         path.write_bytes(data)
         self._push(0, path)
 
     def finish(self, out: Path, first: Path | None = None) -> None:
-        """Join all that came to one file.
+        """Join all pieces into one file.
 
         Args:
-            out: the file.
-            first: merged before, of what comes before all else.
+            out: path of the result.
+            first: previously merged file, which precedes all pieces, or None.
 
         Raises:
-            MergeError: files can't be joined.
+            MergeError: if files can't be joined.
         """
         left: list[Path] = []
-        for level in self._levels:  # the higher, the earlier
+        for level in self._levels:  # higher levels contain earlier pieces
             left = [*level, *left]
             if len(left) > FAN_IN:
                 left = [self._join(left, self._next_path())]

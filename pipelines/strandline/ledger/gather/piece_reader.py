@@ -1,4 +1,4 @@
-"""Reads pieces where they are by now: in the shard that the record names, or in the pack."""
+"""Reading of pieces from their current place: the shard that the record names, or the pack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPEN_SHARDS = 64
 
 
 class PieceReader:
-    """Reads pieces in the order of their sources' digests, each where it is by now."""
+    """Reads pieces in the order of their sources' digests, from shards or the pack."""
 
     def __init__(self, folder: Path, state: GatherState) -> None:
         self._folder = folder
@@ -30,7 +30,7 @@ class PieceReader:
         self._shards: dict[int, BinaryIO] = {}
 
     def close(self) -> None:
-        """Close whatever is open."""
+        """Close all open files."""
         if self._pack is not None:
             self._pack.close()
         for file in self._shards.values():
@@ -40,10 +40,10 @@ class PieceReader:
         """Return the bytes of a piece.
 
         Raises:
-            DamagedFileError: they are not what the ledger says.
+            DamagedFileError: if size or digest differ from the ledger.
         """
         location, title = piece.data, Title(source, piece.token, piece.stage)
-        assert isinstance(location, PieceLocation)  # as in every record
+        assert isinstance(location, PieceLocation)  # records contain only locations
         if location.shard <= self._state.through:
             data = self._find_pack().find(title, location.size)
         else:

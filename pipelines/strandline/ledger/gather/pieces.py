@@ -1,8 +1,8 @@
-"""What stages have gathered, on its way into the ledger: bytes into a shard, places into records.
+"""Storage of gathered pieces: bytes go into a shard, and their places into records.
 
-A piece waits in memory until its source is finished, a large one in the shard, and so does any
-while many wait. What lies there and
-is named by no record counts nowhere: it is of a source that failed, began anew, or was replaced.
+A piece stays in memory until its source is finished. Large pieces go into the shard at once, and so
+do all pieces while too many bytes wait. A piece in a shard counts only if a record names it; others
+belong to sources that failed, restarted, or were replaced.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ WAITING_BYTES = 1 << 28
 
 
 class PieceStore:
-    """Keeps the pieces of one attempt, in a shard that no other writes.
+    """Stores the pieces of one attempt, in a shard without other writers.
 
     Args:
-        folder: for shards.
-        shard: number of this one.
+        folder: folder of the shards.
+        shard: number of the shard.
     """
 
     def __init__(self, folder: Path, shard: int) -> None:
@@ -31,14 +31,15 @@ class PieceStore:
         self._shard = shard
         self._writer: FrameWriter | None = None
         self._is_synced = True
-        # Pieces of sources that came to nothing stay in the count, so at worst more goes to disk.
+        # Pieces of abandoned sources stay in the count, so at worst more pieces than necessary go
+        # to disk.
         self._waiting = 0
 
     def put_aside(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Return the events, large pieces in the shard already.
+        """Move large pieces of events into the shard, and return the events.
 
         Raises:
-            OSError: the disk is full or fails.
+            OSError: if the disk is full or fails.
         """
         return [
             event._replace(
@@ -50,10 +51,10 @@ class PieceStore:
         ]
 
     def keep(self, source: bytes, pieces: Iterable[Piece]) -> tuple[Piece, ...]:
-        """Return the pieces of a finished source, in order, with the places they have now.
+        """Write the pieces of a finished source to the shard, and return them sorted, with places.
 
         Raises:
-            OSError: the disk is full or fails.
+            OSError: if the disk is full or fails.
         """
         pieces = sorted(pieces, key=_name)
         waited = sum(len(piece.data) for piece in pieces if isinstance(piece.data, bytes))
@@ -61,10 +62,10 @@ class PieceStore:
         return tuple(self._locate(source, piece) for piece in pieces)
 
     def sync(self) -> None:
-        """Make durable whatever was kept.
+        """Make all kept pieces durable.
 
         Raises:
-            OSError: the disk is full or fails.
+            OSError: if the disk is full or fails.
         """
         if self._writer is not None and not self._is_synced:
             faults.reach("shard.appended")
@@ -85,7 +86,7 @@ class PieceStore:
         return placed
 
     def _must_leave(self, left: Left) -> bool:
-        """Return whether a piece can't wait in memory."""
+        """Return True if a piece is too large to wait in memory; otherwise count its bytes."""
         if not (isinstance(left, Piece) and isinstance(left.data, bytes)):
             return False
         size = len(left.data)
@@ -98,7 +99,8 @@ class PieceStore:
         if isinstance(piece.data, PieceLocation):
             return piece
         if self._writer is None:
-            # An attempt works in several phases, and each of them has a store of its own.
+            # Append: each phase of an attempt has its own PieceStore, and all of them share the
+            # shard.
             self._writer = FrameWriter(self._path, goes_on=True)
         self._is_synced = False
         at = self._writer.append(Title(source, piece.token, piece.stage), piece.data)
@@ -107,7 +109,7 @@ class PieceStore:
 
 
 def split(left: Iterable[Left]) -> tuple[tuple[Output, ...], list[Piece]]:
-    """Return what a finished source leaves, by kind; the outputs in order."""
+    """Split the results of a finished source into sorted outputs and pieces."""
     outputs: list[Output] = []
     pieces: list[Piece] = []
     for piece in left:
@@ -116,12 +118,12 @@ def split(left: Iterable[Left]) -> tuple[tuple[Output, ...], list[Piece]]:
 
 
 def find_shard(folder: Path, number: int) -> Path:
-    """Return the file of a shard."""
+    """Return the path of a shard."""
     return folder / f"{number:06d}.shard"
 
 
 def read_shard_number(path: Path) -> int | None:
-    """Return the number of the shard that lies there; None where it is no shard."""
+    """Return the number of a shard file, or None if the path is not a shard."""
     return int(path.stem) if path.suffix == ".shard" and path.stem.isdecimal() else None
 
 

@@ -1,7 +1,7 @@
-"""How much of a volume a whole gathering will take, so that it can be said before the end.
+"""Disk space that a complete gathering will need, so that a shortage is reported early.
 
-Sizes of files alone are looked at: what a stage makes of its pieces can't be known before, and is
-taken to be no larger than they are.
+Only file sizes are considered. The size of a merged file is unknown beforehand; it is assumed to be
+at most the size of its pieces.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ MIB = 1 << 20
 
 
 def measure_need(folder: Path) -> int:
-    """Return bytes that must be free to gather all that lies in a folder for shards.
+    """Return the free bytes needed to gather all pieces in a folder of shards.
 
-    Pieces go into a new pack, which takes the place of the shards; then what is joined of them and
-    what comes of it are beside it.
+    The pieces are copied into a new pack, which replaces the shards. Then intermediate and final
+    merged files exist beside the pack.
     """
     if not folder.is_dir():
         return 0
@@ -26,13 +26,13 @@ def measure_need(folder: Path) -> int:
 
 
 def find_free(folder: Path) -> int:
-    """Return bytes that are free on the volume of a folder."""
+    """Return the number of free bytes on the volume of a folder."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
 
 
 def explain_shortage(folder: Path, find_free: Callable[[Path], int] = find_free) -> str | None:
-    """Explain why a gathering will not fit, in one sentence; None where it will."""
+    """Explain in one sentence why a gathering will not fit, or return None if it will fit."""
     need = measure_need(folder)
     free = find_free(folder) if need else 0
     if need <= free:
@@ -46,5 +46,5 @@ def explain_shortage(folder: Path, find_free: Callable[[Path], int] = find_free)
 def _measure(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:  # a gathering has put it into a pack meanwhile
+    except FileNotFoundError:  # a gathering has moved the pieces into a pack
         return 0

@@ -1,4 +1,4 @@
-"""What was gathered so far, as the ledger keeps it, and where its files lie."""
+"""State of gathering as recorded in the ledger, and the paths of its files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline.ledger.store.store import Store
 
 
 class Merged(NamedTuple):
-    """A stage's merged file: pieces in it, bytes, their blake2b-128 as text."""
+    """A stage's merged file: number of pieces, bytes, and blake2b-128 digest in hex."""
 
     pieces: int
     size: int
@@ -20,16 +20,16 @@ class Merged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GatherState:
-    """What was gathered so far.
+    """State of gathering.
 
     Attributes:
-        serial: of the gathering; its files are named after it.
-        merged: files by stage.
-        stages: that were merged, those without a piece too.
-        drops: sources with pieces that had been dropped from the ledger when it began.
-        is_sealed: it was a whole one, and is all there is.
-        pack: serial of the pack; 0: there is none.
-        through: the shards up to this number are in the pack.
+        serial: number of the last gathering, part of its file names.
+        merged: merged files by stage.
+        stages: merged stages, including stages without pieces.
+        drops: number of dropped sources with pieces when the gathering began.
+        is_sealed: True if the last gathering was complete.
+        pack: serial of the pack, or 0 if there is no pack.
+        through: highest shard number contained in the pack.
     """
 
     serial: int = 0
@@ -41,7 +41,7 @@ class GatherState:
     through: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Make the JSON object that is stored."""
+        """Return the JSON object to store."""
         return {
             "serial": self.serial,
             "merged": self.merged,
@@ -54,7 +54,7 @@ class GatherState:
 
 
 def read_state(store: Store) -> GatherState:
-    """Return what was gathered so far."""
+    """Return the current state of gathering."""
     known = store.read_meta("gathered")
     if known is None:
         return GatherState()
@@ -70,16 +70,16 @@ def read_state(store: Store) -> GatherState:
 
 
 def find_merged(folder: Path, state: GatherState, stage: str) -> Path:
-    """Return a stage's merged file."""
+    """Return the path of a stage's merged file."""
     return folder / f"{state.serial:06d}.merged" / f"{stage}.merged"
 
 
 def find_pack(folder: Path, state: GatherState) -> Path:
-    """Return the pack."""
+    """Return the path of the pack."""
     return folder / f"{state.pack:06d}.pack"
 
 
 def is_merged_there(folder: Path, state: GatherState, stage: str) -> bool:
-    """Return whether a stage's merged file is there in its size."""
+    """Return True if a stage's merged file exists with the recorded size."""
     path = find_merged(folder, state, stage)
     return path.is_file() and path.stat().st_size == state.merged[stage].size

@@ -1,4 +1,4 @@
-"""The proof that ledger, shards, pack and merged files agree about what stages have gathered."""
+"""Verification that ledger, shards, pack, and merged files agree about gathered pieces."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ _EVER = (1 << 63) - 1
 
 
 class PieceVerdict(NamedTuple):
-    """How many pieces the ledger names, and what is wrong with them, a sentence each."""
+    """Number of pieces named by the ledger, and a sentence per problem."""
 
     pieces: int
     problems: list[str]
 
 
 def verify_pieces(store: Store, folder: Path, *, reads_bytes: bool = True) -> PieceVerdict:
-    """Compare what the ledger says of pieces with what lies in the folder for shards.
+    """Compare the pieces named by the ledger with the files in the folder of shards.
 
     Args:
-        store: the ledger; where a gathering replaces files meanwhile, it is looked at once more.
-        folder: for shards.
-        reads_bytes: also read each piece and compare its digest; without, only sizes.
+        store: the ledger. If a gathering replaces files during the comparison, the comparison is
+            repeated.
+        folder: folder of the shards.
+        reads_bytes: also read each piece and compare its digest; otherwise, compare only sizes.
     """
     while True:
         state = read_state(store)
@@ -42,7 +43,7 @@ def verify_pieces(store: Store, folder: Path, *, reads_bytes: bool = True) -> Pi
 
 
 def find_hurt(store: Store, folder: Path) -> tuple[set[bytes], bool]:
-    """Return the sources of which a piece can't be read, and whether merged files are damaged."""
+    """Return the sources with unreadable pieces, and whether merged files are damaged."""
     state = read_state(store)
     hurt = {source for source, _ in _find_damaged(store, folder, state, Counter())}
     return hurt, any(_check_merged(folder, state, reads_bytes=True))
@@ -72,7 +73,7 @@ def _find_damaged(
     *,
     reads_bytes: bool = True,
 ) -> Iterator[tuple[bytes, str]]:
-    """Yield the source of each piece that is damaged, and how; count the pieces of each stage."""
+    """Yield the source and the damage of each damaged piece. Count all pieces by stage."""
     with closing(PieceReader(folder, state)) as reader:
         for source, pieces in store.list_pieces(_EVER, is_whole=True):
             for piece in pieces:
@@ -87,14 +88,14 @@ def _find_damaged(
 
 
 def _is_settled(store: Store, state: GatherState) -> bool:
-    """Return whether all that there is was merged."""
+    """Return True if all existing pieces have been merged."""
     is_new = next(store.list_pieces(_EVER, is_whole=False), None) is not None
     return state.is_sealed and not is_new and state.drops == int(store.read_meta("drops") or 0)
 
 
 def _check_extent(folder: Path, state: GatherState, title: Title, piece: Piece) -> None:
     location = piece.data
-    assert isinstance(location, PieceLocation)  # as in every record
+    assert isinstance(location, PieceLocation)  # records contain only locations
     is_packed = location.shard <= state.through
     path = find_pack(folder, state) if is_packed else find_shard(folder, location.shard)
     end = (0 if is_packed else location.offset) + measure_head(title) + location.size

@@ -1,1 +1,1 @@
-"""What a ledger holds: its entries, as values and as bytes."""
+"""Entries of a ledger, as values and as bytes."""

@@ -9,24 +9,24 @@ from typing import Any, NamedTuple
 
 from strandline.plan.receipt import Effort, Output, Piece, RowChange
 
-# Answers of `admit` about a source. Above `RELEASED`: by the size of a suspect's crowd.
+# Answers of `admit` for a source. A suspect gets `RELEASED` plus the size of its crowd.
 QUARANTINED, SKIPPED, RELEASED = -1, 0, 1
-# Added for one that failed in an attempt before; no crowd is as large.
+# Added for a source that failed in an earlier attempt; larger than any crowd.
 HAS_FAILED = 1 << 40
-# Between two signs of life of a lease's holder, and without one until it counts as dead.
+# Interval between lease renewals, and time without renewal after which the holder counts as dead.
 RENEWAL_SECONDS = 15.0
 LAPSE_SECONDS = 4 * RENEWAL_SECONDS
-# The name in `meta` of what is known of the list beside the outputs, for as long as that holds.
+# Key in `meta` for digests of the manifest beside the outputs. Changes of sources delete the entry.
 LISTED = "listed outputs"
-# The name in `meta` of the attempt with a listing that is not at its end; 0: that of the last is.
+# Key in `meta` for the attempt whose listing has not ended, or 0 if the last listing has ended.
 LISTING = "listing"
-# The name in `meta` of the recipe, by its first attempt, up to which finished sources of older
-# recipes were replaced or are to stay; 0: some are due.
+# Key in `meta` for the latest settled recipe, by its first attempt: finished sources of older
+# recipes were replaced or are to stay. 0 if replacements are due.
 SETTLED = "settled recipe"
 
 
 class ListedSource(NamedTuple):
-    """A listed source as the ledger sees it: digests of key (16) and version (8), key, place."""
+    """A listed source: key digest (16 bytes), version digest (8 bytes), key, and position."""
 
     source: bytes
     version: bytes
@@ -35,15 +35,15 @@ class ListedSource(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How the sources of an attempt stand after a drain.
+    """Numbers of an attempt's sources by outcome, after a drain.
 
     Attributes:
         finished: sources finished by this attempt.
         skipped: sources that an earlier attempt had finished.
         failed: sources that failed in this attempt.
-        unfinished: sources still open: work in flight was lost or stopped.
-        removed: sources that are no longer listed and were cleaned away.
-        quarantined: listed sources that are in quarantine, from this attempt or before.
+        unfinished: open sources, whose work was lost or stopped.
+        removed: sources that are no longer listed and were removed.
+        quarantined: listed sources in quarantine, by this or an earlier attempt.
     """
 
     finished: int
@@ -55,13 +55,13 @@ class Standing(NamedTuple):
 
 
 class RemovalPolicy(NamedTuple):
-    """Which finished sources go that a listing does not name.
+    """Policy for removing finished sources that are missing in a listing.
 
     Attributes:
-        everywhere: all of them.
-        within: sources with keys in these folders, as keys begin.
-        part_suffix: regular expression of what a key ends in that names a part of a file; those of
-            files that are listed.
+        everywhere: remove all of them.
+        within: prefixes of keys (folders) in which sources are removed.
+        part_suffix: regular expression for the end of a key that names a part of a file. Parts of a
+            listed file are removed if the listing no longer has them.
     """
 
     everywhere: bool = False
@@ -73,10 +73,10 @@ class SourceRecord(NamedTuple):
     """A finished source.
 
     Attributes:
-        outputs: what was written for it.
-        pieces: what was gathered of it.
-        efforts: by how much work, where that is asked for.
-        changes: stages that changed the number of its rows, and how.
+        outputs: files written for the source.
+        pieces: pieces gathered from the source.
+        efforts: work done for the source, if recorded.
+        changes: changes in the number of rows, by stage.
     """
 
     key: str
@@ -115,17 +115,18 @@ def measure_cuts(record: SourceRecord) -> dict[str, int]:
 
 
 class Mark(NamedTuple):
-    """A source in flight: released to an attempt and neither finished nor failed by it.
+    """A source in flight: released to an attempt, and not yet finished or failed.
 
     Attributes:
         key: the source's key.
-        version: 8-byte digest of its version.
-        attempt: the attempt that released it.
-        ordinal: its place in that attempt's listing, for messages.
-        is_stale: an earlier attempt or version may have left outputs behind.
-        failed_before: attempts in which it failed, or ended a process that had nothing else to do.
-        exposed: sources that were with workers when a process died over this one, itself included;
-            0: it is not suspected, 1: it was alone.
+        version: 8-byte digest of the source's version.
+        attempt: the attempt that released the source.
+        ordinal: position in that attempt's listing, for messages.
+        is_stale: True if an earlier attempt or version may have left outputs.
+        failed_before: number of attempts in which the source failed or killed a process that had no
+            other work.
+        exposed: number of sources with workers when a process died over this source, including the
+            source itself. 0 means not suspected; 1 means the source was alone.
     """
 
     key: str
@@ -138,7 +139,7 @@ class Mark(NamedTuple):
 
 
 class FailureRecord(NamedTuple):
-    """A source that failed: when last, where, why, in how many attempts, and in which version."""
+    """A failed source: last failure, number of failed attempts, and version."""
 
     key: str
     attempt: int
@@ -148,22 +149,22 @@ class FailureRecord(NamedTuple):
     version: bytes = b""
 
     def __repr__(self) -> str:
-        # People print results in notebooks, where the digest of a version says nothing.
+        # Notebooks print results, and the digest of a version is useless to readers.
         shown = {name: value for name, value in self._asdict().items() if name != "version"}
         return f"FailureRecord({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 class Quarantined(NamedTuple):
-    """A source in quarantine: not tried again until its version changes or it is released.
+    """A source in quarantine: not tried again until its version changes or a user releases it.
 
     Attributes:
         key: the source's key.
-        version: 8-byte digest of the version that was tried.
-        attempt: the last one in which it failed.
+        version: 8-byte digest of the tried version.
+        attempt: the last attempt in which the source failed.
         cause: a word of the API's list of causes.
-        stage: where it failed last; empty where a process died over it.
-        message: why.
-        times: attempts in which it failed.
+        stage: stage of the last failure, or empty if a process died.
+        message: reason of the last failure.
+        times: number of attempts in which the source failed.
     """
 
     key: str
@@ -176,19 +177,19 @@ class Quarantined(NamedTuple):
 
 
 class FinishedEntry(NamedTuple):
-    """What the index says of a finished source: 8 bytes of its version, the finishing attempt."""
+    """Index entry of a finished source: 8 bytes of its version, and the finishing attempt."""
 
     version: bytes
     attempt: int
 
 
 class SharedFile(NamedTuple):
-    """A file that holds rows of several sources.
+    """A file that contains rows of several sources.
 
     Attributes:
-        suffix, size, digest, rows: of the whole file.
-        live: rows of it that records of finished sources name.
-        companions: suffix, size and digest of the files that have its name but for the suffix.
+        suffix, size, digest, rows: facts of the whole file.
+        live: number of rows named by records of finished sources.
+        companions: suffix, size, and digest of files with the same name and another suffix.
     """
 
     suffix: str
@@ -199,7 +200,7 @@ class SharedFile(NamedTuple):
     companions: tuple[tuple[str, int, bytes], ...] = ()
 
     def list_files(self) -> Iterator[tuple[str, int, bytes]]:
-        """Yield suffix, size and digest of the file and of its companions."""
+        """Yield suffix, size, and digest of the file and of its companions."""
         yield self.suffix, self.size, self.digest
         yield from self.companions
 
@@ -214,22 +215,21 @@ class Finish(NamedTuple):
 
 @dataclass(slots=True)
 class Change:
-    """What one transaction does to the ledger.
+    """Changes that one transaction applies to the ledger.
 
     Attributes:
-        finish: sources that become finished; their marks and failures go.
-        mark: sources that come into flight; what was known of them before goes.
-        fail: sources that become failed; their marks go.
-        quarantine: sources that become quarantined; their marks and failures go.
-        forget: sources of which nothing is kept.
+        finish: sources that become finished; their marks and failures are deleted.
+        mark: sources that become in flight; all earlier entries are deleted.
+        fail: sources that become failed; their marks are deleted.
+        quarantine: sources that become quarantined; their marks and failures are deleted.
+        forget: sources whose entries are all deleted.
         replaced: sources of `finish` that were finished before.
-        forgiven: finished sources with failures of a try to replace them; these go.
-        untidy: finished sources with folders in which earlier tries may have left something.
-        tidy: those of them with nothing of that left.
-        rewrite: finished sources with other records than they had, since their rows lie elsewhere.
-        gathered: a generation (see `ledger.gathering`); what belongs to it or to one before was
-            gathered; None: nothing was.
-        meta: names and JSON-able values to set.
+        forgiven: finished sources whose failed replacements are deleted.
+        untidy: finished sources whose folders may contain leftovers of earlier tries.
+        tidy: sources of `untidy` whose leftovers have been removed.
+        rewrite: finished sources with new records, because their rows have moved.
+        gathered: generation (see `ledger.gather`) up to which all pieces were gathered, or None.
+        meta: names and JSON-compatible values to set.
     """
 
     finish: list[Finish] = field(default_factory=list)
@@ -246,10 +246,10 @@ class Change:
     meta: dict[str, Any] = field(default_factory=dict)
 
     def add_failure(self, source: bytes, failed: Quarantined, after: int) -> None:
-        """Have a source fail, or be quarantined where it has failed in so many attempts.
+        """Record a failure, or quarantine the source if it has failed in `after` attempts.
 
         Args:
-            failed: what is known of it, as of one in quarantine.
+            failed: the failure, in the form of a quarantined source.
         """
         if failed.times >= after:
             self.quarantine.append((source, failed))
@@ -265,7 +265,7 @@ class Change:
 
 
 class SourceState(StrEnum):
-    """Where a source stands."""
+    """State of a source."""
 
     FINISHED = "finished"
     FAILED = "failed"
@@ -274,16 +274,16 @@ class SourceState(StrEnum):
 
 
 class Row(NamedTuple):
-    """One source.
+    """A source as shown to users.
 
     Attributes:
-        version: hex of its version's digest; empty where an older release noted a failure.
-        attempt: the one that finished it, that it failed in last, or that released it.
-        outputs: name below the output's root, bytes, rows and hex digest of each file; of one that
-            sources share the source's bytes and rows, and the number of its first row.
-        stage, message, times: where and why it failed last, and in how many attempts. The stage is
-            empty where a process died over it.
-        cause: of a quarantined one, in the word that attempts use too.
+        version: digest of the version in hex; empty for failures recorded by older releases.
+        attempt: the attempt that finished or released the source, or in which it last failed.
+        outputs: for each file, its name relative to the output root, bytes, rows, and hex digest.
+            For a shared file, the source's own bytes and rows, and the number of its first row.
+        stage, message, times: stage and reason of the last failure, and number of failed attempts.
+            The stage is empty if a process died over the source.
+        cause: cause of a quarantined source, with the same words as causes of attempts.
     """
 
     key: str
@@ -298,7 +298,7 @@ class Row(NamedTuple):
 
 
 class SourceEffort(NamedTuple):
-    """What a stage did for a finished source; see `Effort`."""
+    """Work of a stage on a finished source; see `Effort`."""
 
     key: str
     attempt: int

@@ -17,15 +17,15 @@ from strandline.ledger.records.entries import (
 from strandline.plan.receipt import Effort, Output, Piece, PieceLocation, RowChange, SharedPart
 from strandline.plan.token import derive_root
 
-_EFFORT_FIELDS = 5  # older releases read no more
-# The constructor of a class takes twice as long.
+_EFFORT_FIELDS = 5  # older releases read only these
+# The class's constructor takes twice as long.
 _new_tuple = tuple.__new__
 
 
 def create_packer() -> Callable[[Any], bytes]:
-    """Return what makes bytes of one entry after the other; making it anew costs as much as one.
+    """Return a reusable function that packs entries. Creating it costs as much as packing an entry.
 
-    It is for one thread.
+    The function is not thread-safe.
     """
     return msgpack.Packer().pack  # type: ignore[no-any-return]
 
@@ -38,7 +38,7 @@ def pack_record(
 ) -> bytes:
     """Return a record as bytes.
 
-    The root's token, which follows from source and version, is left out.
+    The token of the root is omitted: it can be derived from source and version.
 
     Args:
         pack: see `create_packer`.
@@ -49,7 +49,7 @@ def pack_record(
         content.append([(stage, token, *location) for stage, token, location in pieces])
     if efforts or changes:
         content.append([effort[:_EFFORT_FIELDS] for effort in efforts])
-    if changes:  # an older release does not read so far
+    if changes:  # older releases ignore this field
         content.append([change if change.reasons else change[:2] for change in changes])
     return pack(content)
 
@@ -61,14 +61,14 @@ def _pack_outputs(
         return ()
     root = derive_root(source, version)
     return [
-        # A file of its own says nothing of parts, as before there were any.
+        # Omit `part` for a file with one source, for compatibility with releases without parts.
         (b"" if output.token == root else output.token, *output[1 : 6 if output.part else 5])
         for output in outputs
     ]
 
 
 def unpack_record(source: bytes, version: bytes, packed: bytes) -> SourceRecord:
-    """Return the inverse of `pack_record`."""
+    """Return a record from its bytes; the inverse of `pack_record`."""
     key, outputs, *more = msgpack.unpackb(packed)
     root = derive_root(source, version)
     return SourceRecord(
@@ -98,7 +98,7 @@ def _unpack_output(token: bytes, packed: list[Any]) -> Output:
 
 
 def read_parts(packed: bytes) -> dict[bytes, int]:
-    """Return the rows that a record which is still packed has in shared files, by their names."""
+    """Return the number of rows in each shared file that a packed record names."""
     _, outputs, *_ = msgpack.unpackb(packed)
     parts: dict[bytes, int] = {}
     for _, _, _, _, rows, *part in outputs:
@@ -109,7 +109,7 @@ def read_parts(packed: bytes) -> dict[bytes, int]:
 
 
 def read_pieces(packed: bytes) -> tuple[Piece, ...]:
-    """Return the pieces of a record that is still packed."""
+    """Return the pieces of a packed record."""
     _, _, *more = msgpack.unpackb(packed)
     return _unpack_pieces(more)
 
@@ -122,20 +122,20 @@ def _unpack_pieces(more: list[Any]) -> tuple[Piece, ...]:
 
 
 def pack_listed(batch: Iterable[ListedSource]) -> bytes:
-    """Return listed sources as bytes, for the way to a ledger in another process.
+    """Return listed sources as bytes, for transfer to a ledger in another process.
 
-    What carries them otherwise looks at each of them, and takes many times as long.
+    The transport's own serialization inspects every source and is many times slower.
     """
     return msgpack.packb(list(batch))  # type: ignore[no-any-return]
 
 
 def unpack_listed(packed: bytes) -> list[ListedSource]:
-    """Return the inverse of `pack_listed`."""
+    """Return listed sources from their bytes; the inverse of `pack_listed`."""
     return [_new_tuple(ListedSource, listed) for listed in msgpack.unpackb(packed, use_list=False)]
 
 
 def pack(entry: Mark | FailureRecord | Quarantined) -> bytes:
-    """Return a mark, a failure or a quarantined source as bytes."""
+    """Return a mark, a failure, or a quarantined source as bytes."""
     return msgpack.packb(tuple(entry))  # type: ignore[no-any-return]
 
 

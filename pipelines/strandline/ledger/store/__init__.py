@@ -1,4 +1,4 @@
-"""The ledger's bytes: LMDB's transactions, and how entries are packed in them.
+"""Storage of the ledger: LMDB transactions, and the packing of entries.
 
-It has no opinion on what is finished.
+The package does not decide when a source is finished.
 """

@@ -1,7 +1,7 @@
-"""What a change does to the ledger's databases, inside one transaction of the store's.
+"""Applies a change to the ledger's databases, within a transaction of the store.
 
-It spells the moves between states and nothing else: when a transaction begins, which process may
-write and what a failing disk means is the store's to say, and so is lmdb itself.
+Only the transitions between states are here. The store decides when a transaction begins, which
+process may write, and how disk errors are handled; this module does not import lmdb.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _get_source = itemgetter(0)
 
 
 def apply(txn: Transaction, dbs: Databases, layout: Layout, change: Change, attempt: int) -> None:
-    """Do in `txn` all that `change` says.
+    """Apply `change` in the transaction `txn`.
 
     Args:
-        layout: of the ledger's format.
-        attempt: the number that newly finished sources get.
+        layout: layout of the ledger's format.
+        attempt: the attempt recorded for newly finished sources.
     """
     pack = create_packer()
     _note_pieces(txn, dbs, layout, change)
     count_parts(txn, dbs.shared, change, _find_former(txn, dbs, layout, change))
-    # By source: so the pages of a tree are touched in order, each of them once.
+    # Sort by source, so that each page of a tree is touched only once.
     marks = sorted(change.mark, key=_get_source)
     gone = dict.fromkeys((*(source for source, _ in marks), *change.forget))
-    # A source that is finished and gone in one change is gone; of two entries for a source the last
-    # one stays.
+    # A source that is both finished and removed in a change is removed. If a source has several
+    # entries, the last entry counts.
     last = {item[0]: item for item in change.finish if item[0] not in gone}
     finish = sorted(last.values(), key=_get_source)
     _finish_all(txn, dbs, layout, (finish, gone), attempt)
@@ -57,7 +57,7 @@ def apply(txn: Transaction, dbs: Databases, layout: Layout, change: Change, atte
     _delete_all(txn, dbs.untidy, change.tidy)
     _put_all(txn, dbs.untidy, [(source, b"") for source in change.untidy])
     if finish or gone or change.rewrite:
-        txn.delete(LISTED.encode(), db=dbs.meta)  # the list of outputs is of before
+        txn.delete(LISTED.encode(), db=dbs.meta)  # the manifest is outdated
     for name, value in change.meta.items():
         txn.put(name.encode(), json.dumps(value).encode(), db=dbs.meta)
 
@@ -65,27 +65,27 @@ def apply(txn: Transaction, dbs: Databases, layout: Layout, change: Change, atte
 def get(txn: Transaction, db: Database, key: bytes) -> bytes | None:
     """Return the value under `key`.
 
-    Lmdb's types allow for buffers, which no transaction asks for.
+    The cast is safe: lmdb's types allow buffers, but no transaction requests buffers.
     """
     return cast("bytes | None", txn.get(key, db=db))
 
 
 def get_all(txn: Transaction, db: Database, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Return the values of those of `keys` that there are."""
+    """Return the values of all existing `keys`."""
     return cast("dict[bytes, bytes]", dict(txn.cursor(db).getmulti(list(keys))))
 
 
 def read_packed(
     txn: Transaction, dbs: Databases, layout: Layout, source: bytes, entry: IndexEntry
 ) -> bytes | None:
-    """Return a finished source's record as it is packed, which there should be."""
+    """Return the packed record of a finished source. None means that the ledger is damaged."""
     return get(txn, dbs.records, layout.name_record(source, entry.stamp))
 
 
 def find_packed(
     txn: Transaction, dbs: Databases, layout: Layout, sources: Iterable[bytes]
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Yield those of `sources` that are finished: digest, version and the packed record."""
+    """Yield digest, version, and packed record of each finished source among `sources`."""
     for source in sources:
         row = get(txn, dbs.finished, key_row(source))
         if row and (entry := layout.rows.find(row, source)) is not None:
@@ -122,20 +122,24 @@ def _put_all(
     db: Database,
     rows: Iterable[tuple[bytes, bytes]],
 ) -> None:
-    """Put rows in the order of their keys; of two under a key the last one stays."""
+    """Write rows in the order of their keys. For duplicate keys, the last row counts."""
     txn.cursor(db).putmulti(sorted(rows, key=_get_source))
 
 
 def _delete_all(txn: Transaction, db: Database, keys: Iterable[bytes]) -> None:
-    """Delete those of `keys` that there are."""
-    # Most of these databases are empty for most of a run, and are asked for every source.
+    """Delete all existing `keys`."""
+    # Most of these databases are empty during most of a run, so skip the deletions for every
+    # source.
     if txn.stat(db)["entries"]:
         for key in keys:
             txn.delete(key, db=db)
 
 
 def _note_pieces(txn: Transaction, dbs: Databases, layout: Layout, change: Change) -> None:
-    """Keep track of what was gathered since, and of whether what was merged still holds."""
+    """Record sources with new pieces, and count dropped pieces.
+
+    Dropped pieces invalidate the merged files.
+    """
     new = [source for source, _, record in change.finish if record.pieces]
     is_used = new or change.gathered is not None or txn.stat(dbs.ungathered)["entries"]
     if not is_used and get(txn, dbs.meta, b"gathered") is None:
@@ -157,7 +161,7 @@ def _note_pieces(txn: Transaction, dbs: Databases, layout: Layout, change: Chang
 
 
 def _strike(txn: Transaction, ungathered: Database, generation: int) -> None:
-    """Strike out what belongs to a generation or to one before."""
+    """Delete all entries of a generation and of earlier generations."""
     cursor = txn.cursor(ungathered)
     is_there = cursor.first()
     while is_there:
@@ -168,14 +172,14 @@ def _strike(txn: Transaction, ungathered: Database, generation: int) -> None:
 def _find_former(
     txn: Transaction, dbs: Databases, layout: Layout, change: Change
 ) -> Iterator[bytes]:
-    """Yield the packed records that are to go, or to be replaced."""
+    """Yield the packed records that are about to be deleted or replaced."""
     gone = (*(source for source, _ in change.mark), *change.forget, *change.replaced)
     touched = dict.fromkeys((*gone, *(source for source, _, _ in change.rewrite)))
     return (packed for _, _, packed in find_packed(txn, dbs, layout, touched))
 
 
 def _rewrite(txn: Transaction, dbs: Databases, layout: Layout, rewrite: Sequence[Finish]) -> None:
-    """Put other records of sources that are finished, and stay so by the same attempt."""
+    """Replace records of finished sources. The finishing attempt stays the same."""
     for source, version, record in rewrite:
         row = get(txn, dbs.finished, key_row(source))
         if row and (entry := layout.rows.find(row, source)) is not None:
@@ -190,7 +194,7 @@ def _finish_all(
     changed: tuple[Sequence[Finish], Iterable[bytes]],
     attempt: int,
 ) -> None:
-    """Put sources that are finished into index and records, and take out those that are gone."""
+    """Add finished sources to index and records, and remove the sources in `gone`."""
     finish, gone = changed
     stamps = layout.take_stamps(txn, dbs.meta, dbs.starts, len(finish), attempt)
     entries = [
@@ -214,9 +218,9 @@ def _change_index(
     entries: Sequence[tuple[bytes, IndexEntry]],
     gone: Iterable[bytes],
 ) -> list[tuple[bytes, bytes]]:
-    """Put and remove entries; return digests and stamps of those that are no more.
+    """Write and remove index entries. Return digests and stamps of the removed entries.
 
-    In the order of sources, on which the bytes of a row depend.
+    Entries are processed in the given order, which determines the bytes of a row.
     """
     rows = layout.rows
     new_keys = [key_row(source) for source, _ in entries]

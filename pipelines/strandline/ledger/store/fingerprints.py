@@ -1,7 +1,7 @@
-"""The fingerprint that a ledger keeps of the pipeline that wrote it.
+"""The fingerprint of the pipeline that wrote a ledger.
 
-Digests of code have an entry of their own. A release that knows no such digests compares the other
-entry alone, so a run that goes back to it goes on.
+Digests of code have a separate entry. Older releases without such digests compare only the other
+entry, so a run can go back to an older release and continue.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _NAME, _CODE = "fingerprint", "code"
 
 
 def read_fingerprint(store: Store) -> Fingerprint | None:
-    """Return the fingerprint of the last attempt; None before the first one."""
+    """Return the fingerprint of the last attempt, or None before the first attempt."""
     known = store.read_meta(_NAME)
     if known is None:
         return None
-    # Some ledgers have the code among the other parts.
+    # Some older ledgers have the code among the other parts.
     return Fingerprint(known["digest"], {**known["parts"], **(store.read_meta(_CODE) or {})})
 
 
 def render_fingerprint(fingerprint: Fingerprint) -> dict[str, Any]:
-    """Render the entries of a fingerprint, to be written with other facts of an attempt."""
+    """Return the `meta` entries of a fingerprint, to be written with other facts of an attempt."""
     parts, code = split_code(fingerprint.parts)
     return {_NAME: {"digest": fingerprint.digest, "parts": parts}, _CODE: code}

@@ -1,9 +1,9 @@
-"""How the index of finished sources is packed: neighbours share one value.
+"""Packing of the index of finished sources: neighboring entries share a value.
 
-A B-tree node costs ten bytes and pages stand a third empty, so ten million 16-byte keys alone would
-take half a gigabyte. Here the first 20 bits of a digest are the key of a row, and a row is the
-entries of all digests that begin so. Pure functions of bytes; the store reads and writes them, and
-what a stamp means is its layout's to say.
+A B-tree node costs ten bytes, and pages are only two thirds full, so ten million 16-byte keys alone
+would take half a gigabyte. Here the first 20 bits of a digest are the key of a row, and a row has
+the entries of all digests with these bits. The functions are pure; the store reads and writes the
+bytes, and the layout defines the meaning of a stamp.
 """
 
 from __future__ import annotations
@@ -11,52 +11,52 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-_TAIL = 14  # bytes of the digest kept in a row: all but the first two, which are in the key
+_TAIL = 14  # bytes of a digest in a row: all but the first two, which are in the key
 _VERSION = 8
-_STAMP = _TAIL + _VERSION  # where it begins in an entry
+_STAMP = _TAIL + _VERSION  # offset in an entry
 _UPPER_HALF = [bytes((byte & 0xF0,)) for byte in range(256)]
 
 
 class IndexEntry(NamedTuple):
-    """A finished source: 8 bytes of its version, and the stamp that says when it was finished."""
+    """A finished source: 8 bytes of its version, and a stamp for the time of its finish."""
 
     version: bytes
     stamp: bytes
 
 
-# Looked up for every listed source; the class's own constructor takes twice as long.
+# Called for every listed source; the class's own constructor takes twice as long.
 _new_tuple = tuple.__new__
 
 
 def key_row(digest: bytes) -> bytes:
-    """Return the key of the row that holds a 16-byte digest."""
+    """Return the key of the row that contains a 16-byte digest."""
     return digest[:2] + _UPPER_HALF[digest[2]]
 
 
 def pack_entry(digest: bytes, entry: IndexEntry) -> bytes:
-    """Return what is added to the digest's row, where it is not in it yet."""
+    """Return the bytes of an entry, to append to a row that does not have the digest yet."""
     version, stamp = entry
     return digest[2:] + version + stamp
 
 
 class IndexRows:
-    """Rows of entries with stamps of one size.
+    """Rows of entries with stamps of a fixed size.
 
     Args:
-        stamp: bytes of a stamp.
+        stamp: size of a stamp in bytes.
 
     Attributes:
-        width: bytes of an entry.
+        width: size of an entry in bytes.
     """
 
     def __init__(self, stamp: int) -> None:
         self.width = _STAMP + stamp
 
     def find(self, row: bytes, digest: bytes) -> IndexEntry | None:
-        """Return the digest's entry in its row, if it has one."""
+        """Return the entry of a digest in its row, or None if it has no entry."""
         width = self.width
         at = row.find(digest[2:])
-        if at % width:  # not found, or found across two entries
+        if at % width:  # not found, or a match across two entries
             at = self._find(row, digest)
             if at < 0:
                 return None
@@ -64,31 +64,31 @@ class IndexRows:
         return _new_tuple(IndexEntry, (version, row[at + _STAMP : at + width]))
 
     def is_finished_before(self, row: bytes, digest: bytes, version: bytes, since: bytes) -> bool:
-        """Return whether the digest's entry in its row is of this version, and stamped earlier.
+        """Return True if the entry of a digest has this version and a stamp before `since`.
 
-        Most sources of a run that resumes are, so this makes no entry.
+        When a run resumes, most sources do, so the fast path creates no entry object.
 
         Args:
-            since: the stamp from which on entries don't count.
+            since: first stamp that does not count.
         """
         at = row.find(digest[2:] + version)
         if at < 0:
             return False
         width = self.width
-        if at % width:  # found across two entries; its own may lie behind
+        if at % width:  # a match across two entries; the real entry may follow
             entry = self.find(row, digest)
             return entry is not None and version == entry[0] and entry[1] < since
         return row[at + _STAMP : at + width] < since
 
     def remove(self, row: bytes, digest: bytes) -> bytes:
-        """Return the row without the digest's entry."""
+        """Return the row without the entry of a digest."""
         at = self._find(row, digest)
         return row if at < 0 else row[:at] + row[at + self.width :]
 
     def list_entries(
         self, rows: Iterable[tuple[bytes, bytes]]
     ) -> Iterator[tuple[bytes, IndexEntry]]:
-        """Yield every digest of rows, given with their keys, and its entry."""
+        """Yield every digest in pairs of key and row, with its entry."""
         for key, row in rows:
             for at in range(0, len(row), self.width):
                 version = row[at + _TAIL : at + _STAMP]

@@ -1,10 +1,10 @@
-"""Processes that look up listed sources in a ledger side by side, which LMDB allows.
+"""Parallel processes that look up listed sources in a ledger.
 
-One process of Python looks up 400,000 sources a second, whatever the disk does. A resumed run may
-have many millions to pass over, and meanwhile nothing else to do. What is found finished here needs
-no writer; all the rest is asked of it as ever, so a process that dies or can't open the ledger
-costs time and nothing else. This module must not know what is listed but key and version, nor what
-lists it.
+LMDB allows parallel readers. A Python process looks up 400,000 sources per second, whatever the
+disk, and a resumed run may have to skip many millions before other work begins. Sources found
+finished here need no writer; all others go to the writer as usual, so a process that dies or cannot
+open the ledger only costs time. The module uses only key and version of a source, and must not
+depend on the lister.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key, digest_version
 
 CHUNK = 1024
-# A process has so many chunks to go on with, whatever its asker is busy with.
+# Chunks queued per process, so that processes stay busy while the caller does other work.
 AHEAD = 4
-# Where most of a chunk is not finished, so many are passed on unasked: it is lost work.
+# If most sources of a chunk are unfinished, pass this many chunks on without a look-up, which would
+# be wasted.
 RESTING = 16
-PIPE_BYTES = 1 << 20  # a chunk should fit, or its asker waits for the reader
+PIPE_BYTES = 1 << 20  # a chunk should fit, or the caller waits for the reader
 _END_SECONDS = 5.0
 _get_names = attrgetter("key", "version")
-# The constructor of the class takes twice as long.
+# The class's constructor takes twice as long.
 _new_tuple = tuple.__new__
 _SIZE = Struct(">I")
 
 
 class Named(Protocol):
-    """A source, as far as it is looked up."""
+    """The properties of a source that a look-up needs."""
 
     @property
     def key(self) -> str:
@@ -50,19 +51,19 @@ class Named(Protocol):
 
     @property
     def version(self) -> str:
-        """Changes when the content does."""
+        """Version, which changes with the content."""
 
 
 Item = TypeVar("Item", bound=Named)
 
 
 class LookedUp(NamedTuple, Generic[Item]):
-    """What is known of a chunk.
+    """Result for a chunk.
 
     Attributes:
-        start: as it was asked with.
-        chunk: as it was asked.
-        left: indices of sources that are not known to be finished, in order.
+        start: number passed to `ask`.
+        chunk: sources passed to `ask`.
+        left: sorted indices of the sources that may be unfinished.
     """
 
     start: int
@@ -71,15 +72,16 @@ class LookedUp(NamedTuple, Generic[Item]):
 
 
 class LookUps(Generic[Item]):
-    """Asks some processes in turn, and gives back their answers in the order of the questions.
+    """Sends chunks to several processes in turn, and returns the results in the same order.
 
     Args:
         path: folder of the ledger.
-        attempt: what it has finished itself is not passed over: it would be listed twice.
-        count: processes, which start at once.
+        attempt: the current attempt. Sources that it has finished count as unfinished, because
+            listing them again is an error.
+        count: number of processes, which start immediately.
 
     Attributes:
-        asked: sources of chunks with answers that are still to be taken.
+        asked: number of sources in chunks whose results were not taken yet.
     """
 
     def __init__(self, path: Path, attempt: int, count: int) -> None:
@@ -91,15 +93,15 @@ class LookUps(Generic[Item]):
 
     @property
     def has_room(self) -> bool:
-        """Return whether another question would not have to wait."""
+        """Return True if another chunk can be sent without waiting."""
         return len(self._asked) < AHEAD * len(self._readers)
 
     def ask(self, start: int, chunk: Sequence[Item], *, is_quick: bool = True) -> None:
-        """Have a chunk looked up.
+        """Request the look-up of a chunk.
 
         Args:
-            start: any number, for the answer.
-            is_quick: False: nothing is looked up, and all of the chunk is left.
+            start: any number, returned with the result.
+            is_quick: if False, skip the look-up and count all sources as unfinished.
         """
         reader = None
         if self._resting:
@@ -113,7 +115,7 @@ class LookUps(Generic[Item]):
         self.asked += len(chunk)
 
     def take(self) -> LookedUp[Item]:
-        """Wait for the answer to the oldest question."""
+        """Wait for the result of the oldest chunk."""
         start, chunk, reader = self._asked.popleft()
         self.asked -= len(chunk)
         left = None if reader is None else reader.take()
@@ -124,13 +126,13 @@ class LookUps(Generic[Item]):
         return LookedUp(start, chunk, left)
 
     def close(self) -> None:
-        """End the processes."""
+        """Stop the processes."""
         for reader in self._readers:
             reader.close()
 
 
 class _Reader:
-    """A process that looks up; once it has died it says so of each question."""
+    """A look-up process. After its death, chunks have no result."""
 
     def __init__(self, path: Path, attempt: int) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - our own program
@@ -138,21 +140,21 @@ class _Reader:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # a terminal's interrupt is the driver's
+            start_new_session=True,  # interrupts from the terminal are for the driver only
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None  # pipes
         self._questions: BinaryIO = self._process.stdin  # type: ignore[assignment]
         self._answers: BinaryIO = self._process.stdout  # type: ignore[assignment]
         self._is_dead = False
-        with suppress(OSError):  # where it may not be as large, it is as large as it is
+        with suppress(OSError):  # if the limit forbids this size, keep the default
             fcntl.fcntl(self._questions, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def ask(self, chunk: Sequence[Named]) -> bool:
-        """Send a question; False where there will be no answer."""
+        """Send a chunk. Return False if there will be no result."""
         names = list(chain.from_iterable(map(_get_names, chunk)))
         try:
-            # A name that is no text is for the listing's own code to refuse.
+            # The listing's own code rejects keys and versions that are not strings.
             packed = msgpack.packb(names)
         except (TypeError, ValueError, OverflowError):
             return False
@@ -163,7 +165,7 @@ class _Reader:
         return not self._is_dead
 
     def take(self) -> list[int] | None:
-        """Return the answer to the oldest question; None: there is none."""
+        """Return the result of the oldest chunk, or None if the process has died."""
         packed = None if self._is_dead else _read(self._answers)
         if packed is None:
             self._is_dead = True
@@ -171,8 +173,8 @@ class _Reader:
         return msgpack.unpackb(packed)  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """End the process, which ends by itself where no question can come any more."""
-        with suppress(OSError):  # questions that were not sent yet can't be sent
+        """Stop the process. Closing its input makes it exit."""
+        with suppress(OSError):  # unsent chunks can't be flushed to a dead process
             self._questions.close()
         self._answers.close()
         try:
@@ -188,7 +190,7 @@ def _write(pipe: BinaryIO, packed: bytes) -> None:
 
 
 def _read(pipe: BinaryIO) -> bytes | None:
-    """Return the next message; None at the end."""
+    """Return the next message, or None at the end of the stream."""
     head = pipe.read(_SIZE.size)
     if len(head) < _SIZE.size:
         return None
@@ -198,26 +200,26 @@ def _read(pipe: BinaryIO) -> bytes | None:
 
 
 def _serve(store: Store, attempt: int) -> None:
-    """Answer until no question can come any more."""
+    """Answer requests until the input is closed."""
     while (packed := _read(sys.stdin.buffer)) is not None:
         names = msgpack.unpackb(packed)
         _write(sys.stdout.buffer, msgpack.packb(_look_up(store, attempt, names)))
 
 
 def _look_up(store: Store, attempt: int, names: list[str]) -> list[int]:
-    """Return the indices of sources, given as key and version in turn, that are not finished."""
+    """Return the indices of unfinished sources. `names` alternates keys and versions."""
     each = iter(names)
     try:
         batch = [
             _new_tuple(ListedSource, (digest_key(key), digest_version(version), key, 0))
             for key, version in zip(each, each, strict=True)
         ]
-    except AttributeError:  # no text, see above
+    except AttributeError:  # not strings, see `_Reader.ask`
         return list(range(len(names) // 2))
     return [index for index, _, _ in store.find_unfinished(batch, attempt)]
 
 
 if __name__ == "__main__":
-    gc.disable()  # objects here have no circles, and come and go by the thousand
+    gc.disable()  # objects here form no cycles, and come and go by the thousand
     with closing(Store(Path(sys.argv[1]), readonly=True)) as opened:
         _serve(opened, int(sys.argv[2]))

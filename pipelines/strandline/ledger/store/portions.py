@@ -1,7 +1,7 @@
-"""The ledger's databases, read a portion at a time.
+"""Reads of the ledger's databases in portions.
 
-Each portion is read in a transaction of its own, which the store holds, so that a slow reader does
-not keep old pages from being used again. What is written in between may be seen or not.
+Each portion has its own transaction, so that a slow reader does not prevent the reuse of old pages.
+Changes between two portions may or may not be visible.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Portion(NamedTuple):
-    """Keys and values that follow each other, and the key after which the next portion begins."""
+    """Consecutive keys and values, and the key after which the next portion begins."""
 
     rows: Rows
     last: bytes
@@ -37,10 +37,10 @@ def read_portion(
     db: Database,
     after: bytes,
 ) -> Portion | None:
-    """Return the next rows of a database in the order of their keys; None at its end.
+    """Return the next rows of a database in key order, or None at the end.
 
     Args:
-        after: the last key of the portion before; empty before the first one.
+        after: last key of the previous portion; empty for the first portion.
     """
     cursor = txn.cursor(db)
     if not cursor.set_range(after + b"\0"):
@@ -52,12 +52,12 @@ def read_portion(
 def take_pieces(
     generation: int, *, is_whole: bool
 ) -> Callable[[Transaction, Databases, Layout, Rows], Iterable[tuple[bytes, tuple[Piece, ...]]]]:
-    """Return what makes of rows the pieces of sources that have some, by their digests.
+    """Return a function that yields digests and pieces of the sources in rows.
 
     Args:
-        generation: pieces of later ones are left out.
-        is_whole: the rows are those of the index; else they are those of sources that were not
-            gathered yet.
+        generation: pieces of later generations are omitted.
+        is_whole: True for rows of the index, False for rows of the sources that were not gathered
+            yet.
     """
 
     def take(
@@ -78,5 +78,5 @@ def take_pieces(
 
 
 def _is_up_to(packed: bytes | None, generation: int) -> bool:
-    """Return whether a source belongs to a generation or to one before, as gathered ones do."""
+    """Return True if a source was gathered, or belongs to this or an earlier generation."""
     return packed is None or int.from_bytes(packed, "big") <= generation

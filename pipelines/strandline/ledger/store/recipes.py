@@ -1,7 +1,7 @@
-"""By which recipe each finished source was made: the parts of the fingerprint, by first attempt.
+"""Recipes of finished sources: the parts of a fingerprint, by first attempt.
 
-An attempt has one recipe, and a finished source names its attempt, so nothing more is kept of a
-source. What is done with those of an older recipe is not known here.
+An attempt has one recipe, and a finished source names its attempt, so the source needs no other
+record of its recipe. Callers decide what to do with sources of older recipes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from strandline.ledger.store.fingerprints import read_fingerprint
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import find_differing, find_first_change
 
-RECIPES = "recipes"  # the name in `meta`
+RECIPES = "recipes"  # key in `meta`
 
 
 class Recipe(NamedTuple):
-    """The parts of a fingerprint, and the first attempt that worked by them.
+    """The parts of a fingerprint, and the first attempt that used them.
 
     Attributes:
         growing: see `Fingerprint`.
-        dropping: stages that may have left out rows which raised errors, and told no record of it.
-        mixed: stages with dead letters that a later recipe may have joined to its sources.
+        dropping: stages that may have dropped rows with errors, without a record.
+        mixed: stages whose dead letters a later recipe may have added to sources of this recipe.
     """
 
     since: int
@@ -33,7 +33,7 @@ class Recipe(NamedTuple):
     mixed: Sequence[str] = ()
 
     def pack(self) -> dict[str, Any]:
-        """Return the recipe as `meta` keeps it; an older release can read one that is not mixed."""
+        """Return the recipe for `meta`. Older releases can read a recipe that is not mixed."""
         packed = self._asdict()
         if not self.mixed:
             del packed["mixed"]
@@ -41,12 +41,12 @@ class Recipe(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """The stages above the sink, where a recipe differs from the last one in them alone.
+    """The stages before the sink, if an old recipe differs from the last recipe only in them.
 
     Attributes:
-        begin: how many stages are above them, the source among them.
-        renewed: the parameters that the first of them had, by path; None: all of them came since.
-        has_dropped: it may have left out rows that raised errors.
+        begin: number of stages before them, including the source stage.
+        renewed: previous parameters of the first of them, by path; None if all of them are new.
+        has_dropped: True if the first of them may have dropped rows with errors.
     """
 
     begin: int
@@ -55,9 +55,9 @@ class Tail(NamedTuple):
 
 
 def read_recipes(store: Store) -> list[Recipe]:
-    """Return the recipes of a ledger, the oldest first.
+    """Return the recipes of a ledger, oldest first.
 
-    One of an older release has one: that of its last attempt.
+    Ledgers of older releases have one recipe, that of the last attempt.
     """
     known = store.read_meta(RECIPES)
     if known is not None:
@@ -67,24 +67,24 @@ def read_recipes(store: Store) -> list[Recipe]:
 
 
 def join_recipe(recipes: Sequence[Recipe], recipe: Recipe) -> list[Recipe]:
-    """Return recipes with that of a later attempt."""
+    """Return the recipes including the recipe of a later attempt."""
     last = recipes[-1] if recipes else None
     if last is None or find_first_change(last.parts, recipe.parts, recipe.growing) is not None:
         return [*recipes, recipe]
-    # A list may have grown, and what is done with rows that raise errors is no part of a recipe.
+    # Same recipe: only growing lists or the handling of rows with errors may have changed.
     dropping = sorted({*last.dropping, *recipe.dropping})
     return [*recipes[:-1], recipe._replace(since=last.since, dropping=dropping)]
 
 
 def mix_recipes(recipes: Sequence[Recipe], stage: str) -> list[Recipe]:
-    """Return recipes to whose sources another one is to join dead letters of a stage."""
+    """Return the recipes, marked as mixed: dead letters of `stage` are about to be added."""
     return [each._replace(mixed=sorted({*each.mixed, stage})) for each in recipes]
 
 
 def drop_unused(recipes: Sequence[Recipe], attempts: Collection[int]) -> list[Recipe]:
-    """Return the recipes of these attempts, and the last one.
+    """Return the recipes of these attempts, and the last recipe.
 
-    Attempts of a recipe that is dropped must have nothing left in the ledger.
+    The ledger must have no entry of an attempt with a dropped recipe.
     """
     ends = [each.since for each in recipes[1:]]
     used = [
@@ -96,10 +96,10 @@ def drop_unused(recipes: Sequence[Recipe], attempts: Collection[int]) -> list[Re
 
 
 class Changes:
-    """Where the last recipe of a ledger differs from that of each attempt.
+    """Differences between the last recipe of a ledger and the recipe of each attempt.
 
     Args:
-        recipes: the oldest first, at least one.
+        recipes: at least one recipe, oldest first.
     """
 
     def __init__(self, recipes: Sequence[Recipe]) -> None:
@@ -113,25 +113,25 @@ class Changes:
         self, recipe: Recipe, last: Mapping[str, Any], growing: Sequence[str]
     ) -> str | None:
         first = find_first_change(recipe.parts, last, growing)
-        # Rows of another recipe are among those of a mixed one, even where the pipeline is again
-        # as it was.
+        # Sources of a mixed recipe have rows of another recipe, even if the pipeline has been
+        # changed back since.
         mixed = [stage if stage in self.order else self.order[0] for stage in recipe.mixed]
         return min([*mixed, *([first] if first else [])], key=self.order.index, default=None)
 
     @property
     def is_any(self) -> bool:
-        """Return whether an attempt may have left what the last recipe would not."""
+        """Return True if any attempt used a different recipe."""
         return any(first is not None for first in self._first)
 
     def find_first(self, attempt: int) -> str | None:
-        """Return the first stage that works otherwise than in an attempt; None: none does."""
+        """Return the first stage that has changed since an attempt, or None if no stage has."""
         return self._first[self._find(attempt)]
 
     def may_help(self, attempt: int, stage: str) -> bool:
-        """Return whether a source that failed in a stage in an attempt may pass that now.
+        """Return True if a source that failed in a stage in an attempt may pass the stage now.
 
         Args:
-            stage: empty where a process died over the source.
+            stage: empty if a process died over the source.
         """
         first = self.find_first(attempt)
         if first is None or stage not in self.order:
@@ -139,27 +139,27 @@ class Changes:
         return self.order.index(first) <= self.order.index(stage)
 
     def find_tail(self, attempt: int) -> Tail | None:
-        """Return the stages above the sink that differ, where nothing else does."""
+        """Return the changed stages before the sink, or None if other parts have changed too."""
         return self._tails[self._find(attempt)]
 
     def _find(self, attempt: int) -> int:
         return max(0, bisect_right(self._since, attempt) - 1)
 
     def list_unchanged(self, attempt: int) -> Sequence[str]:
-        """Return the stages above the first one that differs; empty where none does."""
+        """Return the stages before the first changed stage; empty if no stage has changed."""
         first = self.find_first(attempt)
         return () if first is None else self.order[: self.order.index(first)]
 
 
 def read_changes(store: Store) -> Changes | None:
-    """Return where the recipes of a ledger differ from its last one; None: nowhere."""
+    """Return the differences between the recipes of a ledger, or None if there are none."""
     recipes = read_recipes(store)
     changes = Changes(recipes) if recipes else None
     return changes if changes is not None and changes.is_any else None
 
 
 def count_older(store: Store) -> int:
-    """Return how many finished sources an older recipe than the last one has made."""
+    """Return the number of finished sources whose recipe differs from the last recipe."""
     changes = read_changes(store)
     if changes is None:
         return 0
@@ -169,7 +169,7 @@ def count_older(store: Store) -> int:
 
 def _find_tail(recipe: Recipe, new: Mapping[str, Any]) -> Tail | None:
     if recipe.mixed:
-        return None  # rows of both recipes lie in the sink's files
+        return None  # the sink's files have rows of both recipes
     old, last = recipe.parts, max(0, len(recipe.parts.get("order", ())) - 1)
     before, after = list(old.get("order", ())), list(new.get("order", ()))
     if not before or after != [*before[:-1], *after[last:-1], before[-1]]:
@@ -181,7 +181,7 @@ def _find_tail(recipe: Recipe, new: Mapping[str, Any]) -> Tail | None:
         return Tail(last)
     name = before[last - 1]
     given = f"{name}.with."
-    # A class, version or group of before may have had other columns.
+    # A previous class, version, or group may have had other columns.
     if name == before[0] or not all(
         path.startswith((given, f"{name}.inputs.")) for path in differing
     ):

@@ -1,6 +1,6 @@
-"""The ledger's entries as rows for people and programs: one shape for every state.
+"""Ledger entries as rows for users and programs, in the same shape for every state.
 
-It reads a store; how rows are printed or written is not its business.
+The module reads a store. It must not depend on the output format.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from strandline.ledger.records.entries import (
 from strandline.ledger.store.store import Store
 from strandline.storage.outputs.names import name_output
 
-_LOOKED_THROUGH = 100_000  # failures; a second
+_LOOKED_THROUGH = 100_000  # failures; takes a second
 _PORTION = 1000
 
 
 def list_efforts(store: Store) -> Iterator[SourceEffort]:
-    """Yield what each stage did for each finished source of which that is kept."""
+    """Yield the recorded work of each stage on each finished source."""
     for _, entry, record in store.list_records():
         for stage, rows_in, rows_out, seconds, size, _ in record.efforts:
             work = stage, rows_in, rows_out, seconds or 0.0, size
@@ -33,7 +33,7 @@ def list_efforts(store: Store) -> Iterator[SourceEffort]:
 
 
 def list_rows(store: Store, state: SourceState | None = None) -> Iterator[Row]:
-    """Yield every source that the ledger knows, or those in one state."""
+    """Yield all sources in the ledger, or all sources in one state."""
     readers: dict[SourceState, Callable[[Store], Iterator[Row]]] = {
         SourceState.FINISHED: _list_finished,
         SourceState.FAILED: _list_failed,
@@ -45,7 +45,7 @@ def list_rows(store: Store, state: SourceState | None = None) -> Iterator[Row]:
 
 
 def list_output_names(store: Store) -> list[str]:
-    """Return the names of all files for readers, each once, by the keys of their sources."""
+    """Return the unique names of all files for readers, sorted by the keys of their sources."""
     records = (
         (record.key, [name_output(source, output) for output in record.data])
         for source, _, record in store.list_records()
@@ -54,27 +54,28 @@ def list_output_names(store: Store) -> list[str]:
 
 
 def list_failed(store: Store) -> Iterator[tuple[bytes, FailureRecord]]:
-    """Yield the sources that failed.
+    """Yield the failed sources.
 
-    A note about a finished source that has to be read from elsewhere is no failure.
+    Entries with 0 times are not failures: they mark finished sources whose outputs can't be read
+    again.
     """
     return (each for each in store.list_failures() if each[1].times)
 
 
 def find_refused(store: Store) -> set[bytes]:
-    """Return the finished sources with a replacement that failed or was quarantined."""
+    """Return the finished sources whose replacement failed or was quarantined."""
     known = (source for source, _ in chain(list_failed(store), store.list_quarantined()))
     refused: set[bytes] = set()
-    # Millions of sources may have failed, and hardly any of them is finished.
+    # Read in portions: millions of sources may have failed, and few of them are finished.
     while portion := list(islice(known, _PORTION)):
         refused.update(store.find_finished(portion))
     return refused
 
 
 def list_failures(store: Store, attempt: int | None = None) -> Iterator[FailureRecord]:
-    """Yield why each failed source did, or each that did so in one attempt.
+    """Yield the failures of all attempts, or of one attempt.
 
-    Of very many only the first are looked at.
+    Only the first `_LOOKED_THROUGH` failures are read.
     """
     for _, entry in islice(list_failed(store), _LOOKED_THROUGH):
         if attempt is None or entry.attempt == attempt:
@@ -82,7 +83,7 @@ def list_failures(store: Store, attempt: int | None = None) -> Iterator[FailureR
 
 
 def list_quarantined(store: Store) -> Iterator[Quarantined]:
-    """Yield each source in quarantine; of very many only the first are looked at."""
+    """Yield the sources in quarantine, at most `_LOOKED_THROUGH`."""
     for _, entry in islice(store.list_quarantined(), _LOOKED_THROUGH):
         yield entry
 

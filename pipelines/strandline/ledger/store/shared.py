@@ -1,8 +1,8 @@
-"""Files that several sources share, as the ledger's databases keep them.
+"""Shared files in the ledger's databases: files with rows of several sources.
 
-For each it is known how many of its rows records of finished sources name: what a file holds
-besides are rows of sources that changed or went, and one of which none is named is unused. It runs
-inside transactions of the store's; what a file is made of it does not know.
+For each file, the ledger counts the rows that records of finished sources name. Other rows of the
+file belong to changed or removed sources. A file without named rows is unused. The functions run
+inside transactions of the store, and must not depend on the file format.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from strandline.ledger.store.environment.layout import Database, Transaction
 def count_parts(
     txn: Transaction, shared: Database, change: Change, former: Iterable[bytes]
 ) -> None:
-    """Count the rows that a change names, and no longer names, in each shared file.
+    """Update the number of named rows of each shared file.
 
     Args:
-        former: the packed records that are to go, or to be replaced; not asked for where there are
-            no such files.
+        former: packed records about to be deleted or replaced; not consumed if there are no shared
+            files.
     """
-    # Sources without outputs, of which a quick run has many, are in no file.
+    # Skip sources without outputs, which are many in a quick run.
     named = [record for _, _, record in (*change.finish, *change.rewrite) if record.outputs]
     files = {file: facts for record in named for file, facts in _find_files(record).items()}
     if not files and not txn.stat(shared)["entries"]:
@@ -49,7 +49,7 @@ def count_parts(
 
 def pack_shared(shared: SharedFile) -> bytes:
     """Return a shared file as bytes."""
-    # A file without companions is packed as it was before there were any.
+    # Omit an empty list of companions, for compatibility with older releases.
     return msgpack.packb(shared if shared.companions else shared[:-1])  # type: ignore[no-any-return]
 
 

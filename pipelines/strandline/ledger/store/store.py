@@ -1,7 +1,7 @@
-"""The ledger's bytes: an LMDB environment, read through the memory map, written in transactions.
+"""Storage of the ledger: an LMDB environment, read through a memory map, written in transactions.
 
-It keeps states and gives them back. When a source counts as finished is the tally's to say, in
-which order things become durable the writer's. Only this room imports lmdb.
+The store keeps states and returns them. The tally decides when a source is finished, and the writer
+decides in which order data becomes durable. Only this package imports lmdb.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class Store:
 
     Args:
         path: folder of the environment.
-        readonly: for looking only; writers are not disturbed.
-        map_size: bytes of the first map; it doubles whenever it is full.
+        readonly: open for reading only. Writers are not blocked.
+        map_size: initial size of the map in bytes; doubled whenever the map is full.
 
     Raises:
-        LedgerError: the files are damaged, or of a newer format; `LedgerInUseError`: a process that
-            LMDB can't tell from this one has it open.
-        VolumeError: the folder can't be used.
+        LedgerError: if the files are damaged or have a newer format. `LedgerInUseError` if a
+            process that LMDB can't distinguish from this process has the ledger open.
+        VolumeError: if the folder can't be used.
     """
 
     def __init__(self, path: Path, *, readonly: bool = False, map_size: int = INITIAL_MAP) -> None:
@@ -85,8 +85,8 @@ class Store:
             max_readers=512,
         )
         self._env, self._translating = self._environment.lmdb, self._environment.translating
-        # On a mount that is read only LMDB opens without a lock, so a writer elsewhere uses pages
-        # again under a reader.
+        # On a read-only mount, LMDB opens without a lock, so a writer elsewhere may reuse pages
+        # that this process is reading.
         self._is_unlocked = readonly and is_mounted_readonly(path)
         self._lease: tuple[int, str] | None = None
         try:
@@ -98,19 +98,19 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Close the environment; the store is of no use afterwards."""
+        """Close the environment. The store can't be used afterwards."""
         self._env.close()
 
     def describe_readers(self) -> str:
-        """Return LMDB's table of the processes that are in the middle of reading, or died so."""
+        """Return LMDB's table of readers, including processes that died while reading."""
         with self._translating():
             return str(self._env.readers())
 
     def copy(self, handle: int) -> None:
-        """Write a copy of one committed state to a file descriptor, while others write on.
+        """Write a copy of one committed state to a file descriptor. Writers are not blocked.
 
         Raises:
-            LedgerInUseError: the ledger was written meanwhile, and the mount has no lock.
+            LedgerInUseError: if the ledger was written meanwhile, and the mount has no lock.
         """
         before = self.read_version()
         self._environment.copy(handle)
@@ -118,16 +118,16 @@ class Store:
             raise explain_write(self._path)
 
     def read_meta(self, name: str) -> Any:  # noqa: ANN401 - JSON
-        """Return a JSON value kept under `name`; None where there is none."""
+        """Return the JSON value under `name`, or None if it is missing."""
         with self._reading() as txn:
             packed = get(txn, self._dbs.meta, name.encode())
             return None if packed is None else json.loads(packed)
 
     def take_lease(self, lease: dict[str, Any]) -> None:
-        """Write the lease of this attempt; every later transaction requires that it still stands.
+        """Write the lease of this attempt. Every later transaction checks it.
 
         Args:
-            lease: JSON-able, with `attempt` (int) and `uid` (str).
+            lease: JSON-compatible, with `attempt` (int) and `uid` (str).
         """
         self.write(Change(meta={"lease": lease}))
         self.hold_lease(lease["attempt"], lease["uid"])
@@ -135,33 +135,34 @@ class Store:
             faults.reach("lease.written")
 
     def hold_lease(self, attempt: int, uid: str) -> None:
-        """Write on under a lease that was taken by the process that started this one."""
+        """Write under a lease that the parent process has taken."""
         self._lease = (attempt, uid)
 
     def require_lease(self) -> None:
-        """See that the lease still stands, before something is done that no transaction can.
+        """Check the lease before an action outside of a transaction.
 
         Raises:
-            LeaseLostError: another attempt has the ledger.
+            LeaseLostError: if another attempt has the ledger.
         """
         with self._reading() as txn:
             self._check_lease(txn)
 
     def renew_lease(self, time: float) -> None:
-        """Write into the lease that its holder is alive; the rest of it stays as it is.
+        """Update the time in the lease to show that its holder is alive.
 
-        Another thread may do it while one reads or writes: where the map has to grow, or has been
-        grown by others, the beat is left out, since that must not happen under a reader.
+        Another thread may call this during a read or a write. If the map must grow or has been
+        grown by another process, the renewal is skipped, because the map must not move under a
+        reader.
 
         Args:
-            time: wall clock, seconds since the epoch.
+            time: wall clock, in seconds since the epoch.
 
         Raises:
-            LeaseLostError: another attempt has the ledger.
+            LeaseLostError: if another attempt has the ledger.
         """
 
         def renew(txn: lmdb.Transaction) -> Change:
-            # Read in the same transaction, or it might undo that the lease was handed back.
+            # Read the lease in the same transaction; otherwise the write could undo its release.
             lease = json.loads(get(txn, self._dbs.meta, b"lease") or b"{}")
             return Change(meta={"lease": lease | {"time": time}})
 
@@ -170,7 +171,7 @@ class Store:
             self._write(renew, is_heartbeat=True)
 
     def find_finished(self, digests: Sequence[bytes]) -> dict[bytes, FinishedEntry]:
-        """Return the entries of those of `digests` (16 bytes each) that are finished."""
+        """Return the entries of the finished sources among `digests` (16 bytes each)."""
         with self._reading(self._dbs.finished) as txn:
             look_up = cast("Callable[[bytes], bytes | None]", txn.get)
             rows = zip(digests, map(look_up, map(key_row, digests)), strict=True)
@@ -179,14 +180,14 @@ class Store:
     def find_unfinished(
         self, batch: Sequence[ListedSource], attempt: int | None = None
     ) -> list[tuple[int, ListedSource, FinishedEntry | None]]:
-        """Return those of a batch that are not finished as they are now, in its order.
+        """Return the sources of a batch that are not finished in their current version, in order.
 
         Args:
-            attempt: whatever this one has finished is returned as well; None: no attempt's is.
+            attempt: also return sources that this attempt has finished; None for no attempt.
 
         Returns:
-            The index in the batch, the source, and its entry where another version is finished, or
-            this attempt has finished it.
+            The index in the batch, the source, and its entry if another version is finished or this
+                attempt has finished it.
         """
         left: list[tuple[int, ListedSource, bytes | None]] = []
         with self._reading(self._dbs.finished) as txn:
@@ -206,7 +207,7 @@ class Store:
     def _read_entries(
         self, txn: lmdb.Transaction, layout: Layout, rows: Iterable[tuple[bytes, bytes | None]]
     ) -> dict[bytes, FinishedEntry]:
-        """Return the entries of digests, each given with the row that it would be in."""
+        """Return the entries of digests, given with their rows."""
         attempt_of = layout.read_attempts(txn, self._dbs.starts)
         return {
             digest: FinishedEntry(entry.version, attempt_of(entry.stamp))
@@ -215,23 +216,23 @@ class Store:
         }
 
     def find_marks(self, digests: Iterable[bytes]) -> dict[bytes, Mark]:
-        """Return the marks of those of `digests` that are in flight."""
+        """Return the marks of the sources in flight among `digests`."""
         return self._find(self._dbs.inflight, digests, unpack_mark)
 
     def find_failures(self, digests: Iterable[bytes]) -> dict[bytes, FailureRecord]:
-        """Return the failures of those of `digests` that failed."""
+        """Return the failures of the failed sources among `digests`."""
         return self._find(self._dbs.failures, digests, unpack_failure)
 
     def find_quarantined(self, digests: Iterable[bytes]) -> dict[bytes, Quarantined]:
-        """Return those of `digests` that are quarantined."""
+        """Return the quarantined sources among `digests`."""
         return self._find(self._dbs.quarantine, digests, unpack_quarantined)
 
     def list_records(self) -> Iterator[tuple[bytes, FinishedEntry, SourceRecord]]:
-        """Return every finished source with its record, in no useful order."""
+        """Yield every finished source with its record, in unspecified order."""
         return self._list(self._dbs.finished, self._take_records)
 
     def list_attempts(self) -> set[int]:
-        """Return the attempts that have finished a source, or that a source was left by."""
+        """Return all attempts named by entries of finished or unfinished sources."""
 
         def take(txn: lmdb.Transaction, dbs: Databases, layout: Layout, rows: Rows) -> set[int]:
             attempt_of = layout.read_attempts(txn, dbs.starts)
@@ -242,7 +243,7 @@ class Store:
         return others.union(self._list(self._dbs.finished, take))
 
     def find_records(self, digests: Iterable[bytes]) -> dict[bytes, SourceRecord]:
-        """Return the records of those of `digests` that are finished."""
+        """Return the records of the finished sources among `digests`."""
         with self._reading() as txn:
             return {
                 digest: unpack_record(digest, version, packed)
@@ -252,19 +253,19 @@ class Store:
             }
 
     def list_untidy(self) -> Iterator[bytes]:
-        """Yield every finished source with files left in its folder that are to be removed."""
+        """Yield every finished source whose folder has leftovers to remove."""
         if self._dbs.untidy is not None:
             yield from (digest for digest, _ in self._list_each(self._dbs.untidy, bytes))
 
     def list_shared(self) -> Iterator[tuple[bytes, SharedFile]]:
-        """Return every file that sources share, by its name."""
+        """Yield every shared file with its name."""
         if self._dbs.shared is not None:
             yield from self._list_each(self._dbs.shared, unpack_shared)
 
     def list_pieces(
         self, generation: int, *, is_whole: bool
     ) -> Iterator[tuple[bytes, tuple[Piece, ...]]]:
-        """Return sources and what was gathered of them, in the order of their digests.
+        """Yield sources and their gathered pieces, in the order of the digests.
 
         Args:
             generation, is_whole: see `take_pieces`.
@@ -274,15 +275,15 @@ class Store:
         return self._list(db, take)
 
     def list_marks(self) -> Iterator[tuple[bytes, Mark]]:
-        """Return every source in flight."""
+        """Yield every source in flight."""
         return self._list_each(self._dbs.inflight, unpack_mark)
 
     def list_failures(self) -> Iterator[tuple[bytes, FailureRecord]]:
-        """Return every failed source."""
+        """Yield every failed source."""
         return self._list_each(self._dbs.failures, unpack_failure)
 
     def list_quarantined(self) -> Iterator[tuple[bytes, Quarantined]]:
-        """Return every quarantined source."""
+        """Yield every quarantined source."""
         return self._list_each(self._dbs.quarantine, unpack_quarantined)
 
     def read_version(self) -> int:
@@ -290,7 +291,7 @@ class Store:
         return int(self._env.info()["last_txnid"])
 
     def count(self) -> dict[str, int]:
-        """Return how many sources are `finished`, `failed`, `inflight` and `quarantined`."""
+        """Return the number of `finished`, `failed`, `inflight`, and `quarantined` sources."""
         with self._reading() as txn:
             names = {
                 "finished": self._dbs.records,
@@ -301,11 +302,11 @@ class Store:
             return {name: txn.stat(db)["entries"] for name, db in names.items()}
 
     def write(self, change: Change) -> None:
-        """Make a change durable, whole or not at all.
+        """Make a change durable, completely or not at all.
 
         Raises:
-            LeaseLostError: another attempt has the ledger.
-            VolumeError: the disk is full or fails; nothing of the change is kept.
+            LeaseLostError: if another attempt has the ledger.
+            VolumeError: if the disk is full or fails; nothing of the change is kept.
         """
         self._transact(lambda _: change)
 
@@ -314,9 +315,9 @@ class Store:
             return self._env.open_db(name.encode(), create=not readonly)
         except lmdb.NotFoundError as error:
             if name not in {"ungathered", "untidy", "starts", "shared"}:
-                # The ledger is just being made, or its maker was killed over it.
+                # The ledger is being created, or its creator was killed.
                 raise LedgerError(_explain_absence(self._path)) from error
-            return None  # the first ledgers did not have it
+            return None  # missing in ledgers of older releases
 
     def _transact(self, decide: Callable[[lmdb.Transaction], Change]) -> None:
         while True:
@@ -325,7 +326,7 @@ class Store:
                     self._write(decide)
             except lmdb.MapFullError:
                 self._environment.double_map()
-            # Another attempt has grown the map, and may have the lease.
+            # Another process has grown the map, maybe a new lease holder.
             except lmdb.MapResizedError:
                 self._environment.follow_map()
             else:
@@ -337,16 +338,16 @@ class Store:
         with self._translating(), self._environment.writing() as txn:
             self._check_lease(txn)
             change, attempt = decide(txn), self._lease[0] if self._lease else 0
-            # The holder of the lease alone converts: an older version that still writes would not
-            # notice.
+            # Only the lease holder converts: an older version that still writes would not notice a
+            # conversion.
             if self._lease and change.finish and is_due(txn, self._dbs, self._find_layout(txn)):
                 convert(txn, self._dbs)
             apply(txn, self._dbs, self._find_layout(txn), change, attempt)
-            if not is_heartbeat:  # a heartbeat comes in between at any time
+            if not is_heartbeat:  # heartbeats happen at any time
                 faults.reach("commit.written")
 
     def _forget_dead_readers(self) -> None:
-        """Let pages be used again that only readers need that were killed."""
+        """Allow the reuse of pages that only killed readers still hold."""
         with self._translating():
             self._env.reader_check()
 
@@ -360,14 +361,14 @@ class Store:
 
     def _check_format(self, *, readonly: bool) -> None:
         if self.read_meta("format") is None:
-            if readonly:  # the file is just being made
+            if readonly:  # the file is being created
                 raise LedgerError(_explain_absence(self._path))
             self.write(Change(meta={"format": NEW}))
         with self._reading() as txn:
             self._find_layout(txn)
 
     def _find_layout(self, txn: lmdb.Transaction) -> Layout:
-        """Return what the ledger is made like, which its writer may have changed since."""
+        """Return the current layout, which the ledger's writer may have changed."""
         found = json.loads(get(txn, self._dbs.meta, b"format") or b"1")
         if found not in LAYOUTS:
             known = " and ".join(map(str, LAYOUTS))
@@ -385,7 +386,7 @@ class Store:
         unpack: Callable[[bytes], T],
     ) -> dict[bytes, T]:
         with self._reading() as txn:
-            # Look-ups are left out of empty databases, as most are in most runs.
+            # Skip empty databases; most of them are empty in most runs.
             found = get_all(txn, db, digests) if txn.stat(db)["entries"] else {}
             return {digest: unpack(packed) for digest, packed in found.items()}
 
@@ -394,7 +395,7 @@ class Store:
         db: Any,  # noqa: ANN401 - lmdb's
         take: Callable[[lmdb.Transaction, Databases, Layout, Rows], Iterable[T]],
     ) -> Iterator[T]:
-        """Yield what is made of rows of a database; no transaction is open in between."""
+        """Yield results for all rows of a database. No transaction is open between portions."""
         after = b""
         while True:
             for tries_left in reversed(range(_TRIES)):
@@ -432,9 +433,9 @@ class Store:
         with self._translating(), self._environment.reading(db) as txn:
             try:
                 yield txn
-            except StrandlineError:  # the sentence says already what is wrong
+            except StrandlineError:  # the message is already readable
                 raise
-            # The decoders read all that this module writes, so the bytes are damaged.
+            # The decoders can read everything that this module writes, so the bytes are damaged.
             except UNREADABLE as error:
                 msg = f"{self._path}: the ledger can't be read: {describe_damage(error)}"
                 raise LedgerError(msg) from error

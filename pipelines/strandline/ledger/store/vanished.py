@@ -1,8 +1,9 @@
-"""What the ledger holds and a listing does not name any more: found, and removed with its outputs.
+"""Finds and removes vanished sources, which are in the ledger but no longer in a listing.
 
-A finished source that is not listed stays, unless its pipeline asks for another rule; but parts of
-a file belong to it, so those that a listed file no longer has go. In what a listing has not looked
-at nothing is gone. It must not know when that is done, nor which stage has listed.
+A finished source that is missing in the listing stays, unless the pipeline has another policy. But
+parts belong to their file, so parts that a listed file no longer has are removed. Nothing vanishes
+from places that the listing did not visit. The module must not depend on when it is called, or on
+the stage that lists.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from strandline.plan.token import digest_key
 from strandline.storage.outputs.ports import OutputStore
 
 _BORDERS = re.compile("[/#]")
-_REMOVAL = 0  # the attempt in the marks of what is about to be removed
+_REMOVAL = 0  # attempt in the marks of sources that are about to be removed
 
 
 class ListingScope(NamedTuple):
-    """What a listing has looked at.
+    """Scope of a listing.
 
     Attributes:
-        is_whole: all that it does not name is not there, but for the gaps.
-        gaps: files and folders, as keys begin, that it has not looked at.
-        unfinished: sources that it names and that are not finished; None: not counted.
+        is_whole: True if sources missing in the listing do not exist, except in the gaps.
+        gaps: prefixes of keys (files and folders) that the listing did not visit.
+        unfinished: number of listed, unfinished sources, or None if not counted.
     """
 
     is_whole: bool = True
@@ -48,22 +49,22 @@ ALL = ListingScope()
 
 
 class SeenSources:
-    """A set of source digests that may be larger than memory; gone when closed.
+    """A set of source digests that may be larger than memory; deleted when closed.
 
     Args:
-        part_suffix: see `RemovalPolicy`; of which files parts were listed is kept too.
+        part_suffix: see `RemovalPolicy`. If set, the files of listed parts are recorded too.
     """
 
     def __init__(self, part_suffix: str = "") -> None:
         self._suffix = re.compile(f"(?:{part_suffix})\\Z") if part_suffix else None
-        # An empty name is a private database that sqlite spills to a temporary file.
+        # An empty name is a private database that SQLite spills to a temporary file.
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         for table in ("seen", "files"):
             sql = f"CREATE TABLE {table} (source BLOB PRIMARY KEY) WITHOUT ROWID"
             self._database.execute(sql)
 
     def add(self, sources: Iterable[bytes], files: Iterable[bytes] = ()) -> None:
-        """Note that these were listed, and parts of these files."""
+        """Record listed sources, and files with listed parts."""
         self._database.execute("BEGIN")
         for table, digests in (("seen", sources), ("files", files)):
             rows = ((digest,) for digest in digests)
@@ -71,17 +72,17 @@ class SeenSources:
         self._database.execute("COMMIT")
 
     def add_listed(self, batch: Sequence[ListedSource]) -> None:
-        """Note that the sources of a batch were listed."""
+        """Record the sources of a batch as listed."""
         files = dict.fromkeys(filter(None, (self._find_file(listed.key) for listed in batch)))
         self.add([listed.source for listed in batch], map(digest_key, files))
 
     def count(self) -> int:
-        """Return how many sources were listed."""
+        """Return the number of listed sources."""
         (number,) = self._database.execute("SELECT count(*) FROM seen").fetchone()
         return int(number)
 
     def names_file(self, key: str) -> bool:
-        """Return whether the file that a source is, or is a part of, was listed, whole or cut."""
+        """Return True if a source's file was listed, as a whole or in parts."""
         if self._suffix is None:
             return False
         file = digest_key(self._find_file(key) or key)
@@ -89,12 +90,12 @@ class SeenSources:
         return self._database.execute(query, (file, file)).fetchone() is not None
 
     def _find_file(self, key: str) -> str | None:
-        """Return the file of which a key names a part."""
+        """Return the file of a key that names a part, or None if the key names no part."""
         found = self._suffix.search(key) if self._suffix else None
         return key[: found.start()] if found else None
 
     def find_missing(self, sources: Sequence[bytes]) -> list[bytes]:
-        """Return those of `sources` that were not listed."""
+        """Return the `sources` that were not listed."""
         query = "SELECT 1 FROM seen WHERE source = ?"
         fetch = self._database.execute
         return [source for source in sources if fetch(query, (source,)).fetchone() is None]
@@ -108,27 +109,26 @@ def find_vanished(
     policy: RemovalPolicy = DELETE_ALL,
     scope: ListingScope = ALL,
 ) -> Iterator[tuple[bytes, str]]:
-    """Yield digest and key of what the ledger holds and the listing of `attempt` does not name.
+    """Yield digest and key of each source that the listing of `attempt` no longer has.
 
     Args:
-        known: sources of the listing that are not finished.
-        seen: all sources of the listing; None: finished ones stay, whatever is listed.
-        policy: which finished ones go.
-        scope: what was looked at.
+        known: unfinished sources of the listing.
+        seen: all sources of the listing, or None to keep all finished sources.
+        policy: which finished sources to remove.
+        scope: scope of the listing.
     """
     unfinished: Iterator[tuple[bytes, Mark | FailureRecord | Quarantined]]
     unfinished = chain(store.list_marks(), store.list_failures(), store.list_quarantined())
     for source, entry in unfinished:
         if entry.attempt == attempt or source in known:
             continue
-        # A finished source that could not be replaced goes as finished ones do.
+        # A finished source whose replacement failed is handled below, with the finished sources.
         if not isinstance(entry, Mark) and store.find_finished([source]):
             continue
-        # A source that an attempt was about to remove has no record any more, so it goes in any
-        # case.
+        # An interrupted removal has already deleted the record, so finish the removal in any case.
         if entry.attempt == _REMOVAL or _is_gone(entry.key, DELETE_ALL, scope, seen):
             yield source, entry.key
-    # Most listings name all that is finished: then no record need be read.
+    # Most listings include all finished sources, so no record has to be read.
     if seen is None or _has_all(store, seen, scope):
         return
     finished = ((source, record.key) for source, _, record in store.list_records())
@@ -139,7 +139,7 @@ def find_vanished(
 
 
 def _has_all(store: Store, seen: SeenSources, scope: ListingScope) -> bool:
-    """Return whether so many sources are finished as are listed and finished."""
+    """Return True if the number of finished sources equals that of listed, finished sources."""
     if scope.unfinished is None:
         return False
     return store.count()["finished"] == seen.count() - scope.unfinished
@@ -148,11 +148,11 @@ def _has_all(store: Store, seen: SeenSources, scope: ListingScope) -> bool:
 def _is_gone(
     key: str, policy: RemovalPolicy, scope: ListingScope, seen: SeenSources | None
 ) -> bool:
-    """Return whether a source goes that a listing does not name."""
-    # A file in a gap was not looked at and may be there, whatever else was found.
+    """Return True if a source that the listing lacks should be removed."""
+    # A file in a gap was not visited and may exist.
     if scope.gaps and _lies_within(key, scope.gaps):
         return False
-    # A file is listed with all of its parts, also where other files are not listed.
+    # A listed file is listed with all its parts, even in a partial listing.
     if seen is not None and seen.names_file(key):
         return True
     if not scope.is_whole:
@@ -161,7 +161,7 @@ def _is_gone(
 
 
 def _lies_within(key: str, paths: Collection[str]) -> bool:
-    """Return whether a key is one of `paths`, lies in such a folder, or names a part of it."""
+    """Return True if a key is one of `paths`, is inside of one, or names a part of one."""
     if not paths:
         return False
     return key in paths or any(key[: at.start()] in paths for at in _BORDERS.finditer(key))
@@ -173,20 +173,20 @@ def clean_away(
     vanished: Iterable[tuple[bytes, str]],
     work: Callable[[], None] = lambda: None,
 ) -> int:
-    """Remove sources with all they have written; how many.
+    """Remove sources and their outputs. Return the number of removed sources.
 
     Args:
-        work: is told of each that is gone.
+        work: called for each removed source.
     """
-    # A list, not a stream: what is written here is what would still be walked through.
+    # Use a list, not a stream: the loop below writes to the databases that the stream would read.
     left = iter(list(vanished))
     removed = 0
     while group := list(islice(left, 1000)):
-        # Marked first: were we killed between, a record would speak of files that are gone.
+        # Mark first: after a kill in between, a record would name missing files.
         marks = [(source, Mark(key, b"", _REMOVAL, 0, is_stale=True)) for source, key in group]
         store.write(Change(mark=marks))
         for source, _ in group:
-            store.require_lease()  # or a successor may have written it
+            store.require_lease()  # the next attempt may have written the folder
             outputs.remove_others(source, ())
             work()
         store.write(Change(forget=[source for source, _ in group]))

@@ -1,1 +1,1 @@
-"""The writer of a ledger: what becomes durable when, and in which order."""
+"""The writer of a ledger: when and in which order data becomes durable."""

@@ -1,6 +1,6 @@
-"""The bytes that cuts may have: what no longer fits is not kept, the least worth of a source first.
+"""Space limit for cuts: of each source, cuts that no longer fit are dropped, least valuable first.
 
-The room knows no disk and no transaction; the ledger's writer reports what became durable.
+The module does no I/O; the ledger's writer reports durable changes.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from strandline.ledger.records.entries import Finish, SourceRecord, drop_cuts, m
 
 
 class CutRoom:
-    """Room for cuts.
+    """Space for cuts.
 
     Args:
-        size: bytes that are left; None: any number.
-        worth: stages, those first whose cuts save most; others come behind them.
+        size: available bytes, or None for no limit.
+        worth: stages, those whose cuts save most first; unlisted stages rank last.
     """
 
     def __init__(self, size: int | None = None, worth: Sequence[str] = ()) -> None:
@@ -23,20 +23,20 @@ class CutRoom:
         self._worth = list(worth)
 
     def begin(self) -> None:
-        """Begin a group anew: what was taken and is not durable is free."""
+        """Begin a group. Space taken by an uncommitted group becomes free."""
         self._open = self._size
 
     def commit(self) -> None:
-        """Note that what was taken is durable."""
+        """Make the space taken by the group permanent."""
         self._size = self._open
 
     def free(self, record: SourceRecord) -> None:
-        """Note that the cuts of a record go; those that stay are fitted in with its successor."""
+        """Free the space of a record's cuts. Cuts that stay are counted with the next record."""
         if self._open is not None:
             self._open += sum(measure_cuts(record).values())
 
     def fit_all(self, group: list[Finish]) -> tuple[list[Finish], set[bytes]]:
-        """Return a group with the cuts that there is room for, and the sources that lost some."""
+        """Return a group without the cuts that do not fit, and the sources that lost cuts."""
         if self._open is None:
             return group, set()
         fitted = [each._replace(record=self._fit(each.record)) for each in group]

@@ -1,4 +1,4 @@
-"""Opens the writer of a ledger, in the process that hosts it."""
+"""Opening of a ledger's writer, in the process that hosts it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from strandline.storage.volume.locks import hold_shared, release
 def opened_writer(
     session: LedgerSession, location: LedgerLocation, now: Callable[[], float]
 ) -> Iterator[LedgerWriter]:
-    """Open a ledger and its writer; both are closed in the end.
+    """Open a ledger and its writer, and close both at the end.
 
     Args:
-        session: of the same ledger, in this process.
-        now: seconds from any fixed point.
+        session: session of the same ledger, in this process.
+        now: clock, in seconds from any fixed point.
 
     Raises:
-        LedgerError: another attempt has taken the ledger over.
-        VolumeError: it can't be read or written.
+        LedgerError: if another attempt has taken the ledger over.
+        VolumeError: if the ledger can't be read or written.
     """
     outputs = location.outputs
     with ExitStack() as stack:
         if outputs.writers_lock is not None:
-            # The writer removes outputs too, so a take-over must wait for it as for sinks.
+            # The writer removes outputs too, so a takeover must wait for the writer as for sinks.
             stack.callback(release, hold_shared(outputs.writers_lock))
         pieces = None
         if location.shards is not None:

@@ -1,9 +1,9 @@
-"""The order in which things become durable, so that a crash anywhere loses nothing and lies never.
+"""The ledger's writer: orders durable changes so that records stay correct after a crash.
 
-For each source: its mark in `inflight`, before it is released; its outputs, by the sinks; then one
-transaction, under the lease, says finished, keeps the record and removes the mark; then what an
-earlier try left in its folder goes. Counting is the tally's, bytes are the store's. A
-ledger has one writer, which knows no engine: its host calls it from one thread at a time and passes
+For each source, the order is: its mark in `inflight`, before its release; its outputs, by the
+sinks; one transaction, under the lease, that records it as finished and removes the mark; and then
+the removal of leftovers in its folder. The tally counts, and the store handles bytes. A ledger has
+one writer, which does not depend on engines: its host calls it from one thread at a time and passes
 the clock.
 """
 
@@ -46,7 +46,7 @@ from strandline_api.outcome.causes import Cause
 
 GROUP_SECONDS = 0.1
 GROUP_SOURCES = 10_000
-# Called for every source; the constructors of the classes take twice as long.
+# Called for every source; the classes' constructors take twice as long.
 _new_tuple = tuple.__new__
 
 
@@ -54,18 +54,18 @@ class LedgerWriter:
     """Writes one attempt into a ledger.
 
     Args:
-        store: holds the lease of this attempt.
-        outputs: where the sinks write, for removing leftovers.
+        store: the ledger, under the lease of this attempt.
+        outputs: location where the sinks write, for the removal of leftovers.
         attempt: number of this attempt.
-        now: seconds from any fixed point.
-        quarantine_after: attempts in which a source fails before it is quarantined.
-        deletes_vanished: sources that are no longer listed are removed with their outputs.
-        pieces: keeps what stages gather; None: none of them does.
+        now: clock, in seconds from any fixed point.
+        quarantine_after: number of failed attempts after which a source is quarantined.
+        deletes_vanished: remove sources that are no longer listed, with their outputs.
+        pieces: stores gathered pieces, or None if no stage gathers.
 
     Attributes:
-        note_progress: is told of each step of what may take long.
-        tolerances: by stage, with how many dead letters of it a source still finishes.
-        room: for cuts.
+        note_progress: called after each step of long work.
+        tolerances: dead letters, by stage, with which a source still finishes.
+        room: space for cuts.
     """
 
     def __init__(
@@ -105,34 +105,34 @@ class LedgerWriter:
 
     @property
     def finished(self) -> int:
-        """Sources that this attempt has made durable so far."""
+        """Number of sources that this attempt has committed so far."""
         return self._finished_count
 
     def set_removal(self, policy: RemovalPolicy) -> None:
-        """Say which finished sources go that are not listed, before anything is."""
+        """Set the policy for finished sources that are no longer listed. Call it before `admit`."""
         self._policy = policy
         self._seen = SeenSources(policy.part_suffix) if any(policy) else None
 
     def set_trial(self, trial: Trial | None, *, is_trial: bool = False) -> None:
-        """Say what was worked on apart before, or that this is."""
+        """Set the preceding trial, or declare this attempt's work a trial."""
         self._trial = trial or Trial(frozenset(), 0)
         self._is_trial = is_trial
 
     @naming_volume("the ledger")
     def admit(self, batch: Sequence[ListedSource], passed: int = 0) -> list[int]:
-        """Mark the sources of a listing batch that are to be worked on.
+        """Mark the sources of a listing batch that must be processed.
 
         Args:
-            passed: so many sources more were listed, and other processes have found them finished.
+            passed: number of further listed sources that other processes have found finished.
 
         Returns:
-            For each: `SKIPPED` where it is finished, `QUARANTINED` where it is quarantined, else
-            `RELEASED`, plus its crowd where it is suspected (see `Mark`), or plus `HAS_FAILED`
-            where this very version has failed before.
+            For each source, `SKIPPED` if finished, `QUARANTINED` if quarantined, and otherwise
+                `RELEASED`, plus the size of its crowd for a suspect (see `Mark`), or plus
+                `HAS_FAILED` if this version has failed before.
 
         Raises:
-            DuplicateKeyError: a key is listed twice.
-            VolumeError: the marks can't be written; none is released.
+            DuplicateKeyError: if a key is listed twice.
+            VolumeError: if the marks can't be written; no source is released then.
         """
         if self._seen is not None:
             self._seen.add_listed(batch)
@@ -148,11 +148,11 @@ class LedgerWriter:
 
     @naming_volume("the ledger")
     def apply(self, number: int, events: Sequence[Event], failures: Sequence[Failure] = ()) -> None:
-        """Count what the `number`th message says; commit when a group is due.
+        """Count the events and failures of message `number`, and commit if a group is due.
 
         Raises:
-            NonDeterministicTaskError: a stage gave two answers to one task.
-            ValueError: a message is missing; nothing of this one is counted.
+            NonDeterministicTaskError: if a stage gave two different results for a task.
+            ValueError: if an earlier message is missing. Nothing of this message is counted then.
         """
         if number != self._applied + 1:
             msg = f"message {number} came after message {self._applied}"
@@ -169,24 +169,24 @@ class LedgerWriter:
         self.commit_due()
 
     def commit_due(self) -> None:
-        """Commit the waiting group where it is full or old enough."""
+        """Commit the waiting group if it is full or old enough."""
         size = len(self._waiting) + len(self._failed)
         if size >= GROUP_SOURCES or (size and self._now() - self._waiting_since >= GROUP_SECONDS):
             self.commit()
 
     @naming_volume("the ledger")
     def commit(self) -> None:
-        """Make every waiting source durable in one transaction, and remove what is left of others.
+        """Commit all waiting sources in one transaction, and remove leftovers of earlier tries.
 
         Raises:
-            LeaseLostError: another attempt has the ledger; nothing was removed that is its.
-            VolumeError: the disk is full or fails; the sources stay waiting, or what is to be
-                removed stays noted.
+            LeaseLostError: if another attempt has the ledger. Its files were not touched.
+            VolumeError: if the disk is full or fails. The sources stay waiting, and pending
+                removals stay recorded.
         """
         if self._waiting or self._failed:
             self._write_group()
         for source, keep in list(self._untidy.items()):
-            # Another attempt that has taken the lease may be writing to this folder by now.
+            # If another attempt has taken the lease, it may be writing to this folder.
             self._store.require_lease()
             self._outputs.remove_others(source, keep)
             del self._untidy[source]
@@ -207,7 +207,7 @@ class LedgerWriter:
             if self._live[source].is_stale or source in self._tally.restarted or source in lighter
         }
         change.untidy, change.tidy = list(untidy), self._tidy
-        # A finished source must not name pieces that a crash can take back.
+        # A finished source must not name pieces that a crash can undo.
         if self._pieces is not None:
             self._pieces.sync()
         for failure in self._failed:
@@ -231,7 +231,7 @@ class LedgerWriter:
         self._failed.clear()
 
     def _refuse_intolerable(self) -> None:
-        """Have sources fail that have more dead letters than their stages tolerate."""
+        """Fail sources with more dead letters than their stages tolerate."""
         for source, left in list(self._waiting.items()):
             key, version, *_ = self._live[source]
             dead = SourceRecord(key, split(left)[0]).count_dead()
@@ -243,18 +243,19 @@ class LedgerWriter:
                 self._failed.append(Failure(source, key, root, *excess))
 
     def end_listing(self, total: int, *, is_whole: bool = True, gaps: Sequence[str] = ()) -> None:
-        """Note that the listing is at its end, and clean away what it no longer names.
+        """Record the end of the listing, and remove vanished sources.
 
-        Unfinished sources of earlier attempts go with whatever they left; finished ones only where
-        they are asked to, or are parts that a listed file no longer has.
+        Unfinished sources of earlier attempts are removed with their leftovers. Finished sources
+        are removed only if the policy requires it, or if they are parts that a listed file no
+        longer has.
 
         Args:
-            is_whole: all that is there was listed; otherwise only of parts of listed files is it
-                known that they are gone.
-            gaps: files and folders, as keys begin, that were not looked at.
+            is_whole: True if the listing was complete. If False, only parts of listed files can
+                vanish.
+            gaps: prefixes of keys (files and folders) that the listing did not visit.
         """
         if self._is_trial:
-            return  # sources that it has not named are named later
+            return  # the main listing follows and names all sources
         known = self._live.keys() | self._quarantined
         scope = ListingScope(is_whole, frozenset(gaps), len(known) + self._failed_count)
         vanished = find_vanished(self._store, self._attempt, known, self._seen, self._policy, scope)
@@ -264,12 +265,12 @@ class LedgerWriter:
         self._store.write(Change(meta={"listed": total, "progress": progress, LISTING: 0}))
 
     def drain(self, number: int, *, anything_died: bool) -> Standing:
-        """Commit all that is finished after message `number`, and say how the sources stand.
+        """Commit everything finished up to message `number`, and return the numbers of sources.
 
         Raises:
-            NegativePendingCountError: a token was settled without an announcement, and no worker
-                died that could have taken the announcement with it.
-            ValueError: not every message has arrived.
+            NegativePendingCountError: if a token was settled without an announcement, although no
+                worker died that could have lost the announcement.
+            ValueError: if messages are missing.
         """
         if number != self._applied:
             msg = f"the last message is {number}, but {self._applied} have arrived"
@@ -292,7 +293,7 @@ class LedgerWriter:
     def _admit_fresh(
         self, fresh: Sequence[tuple[int, ListedSource, FinishedEntry | None]]
     ) -> list[tuple[int, int]]:
-        """Mark what is not finished; return indices in the batch, and the verdict on each."""
+        """Mark unfinished sources. Return indices in the batch, and the verdict for each."""
         past = self._find_past([listed[0] for _, listed, _ in fresh])
         attempt, live = self._attempt, self._live
         marks, verdicts = [], []
@@ -304,7 +305,7 @@ class LedgerWriter:
                 raise duplicate_of(listed, f"as item {live[source].ordinal}")
             if source in self._quarantined:
                 raise duplicate_of(listed, "once before, when it was quarantined")
-            # By far the most sources have no past.
+            # Most sources have no past.
             if source in past:
                 mark = self._mark_again(listed, *past[source])
                 if mark is None:
@@ -316,7 +317,7 @@ class LedgerWriter:
             live[source] = mark
             marks.append((source, mark))
             verdicts.append((index, _judge(mark)))
-        # Without its mark a later attempt would not clean up what a released source has left.
+        # Without a mark, a later attempt would not clean up what a released source has left.
         if marks:
             self._store.write(Change(mark=marks))
             faults.reach("listing.marked")
@@ -326,7 +327,7 @@ class LedgerWriter:
     def _find_past(
         self, digests: Sequence[bytes]
     ) -> dict[bytes, tuple[Quarantined | None, Mark | None, FailureRecord | None]]:
-        """Return what the ledger knows of those of `digests` that it knows and are not finished."""
+        """Return the ledger's entries of the unfinished sources among `digests`."""
         quarantined = self._store.find_quarantined(digests)
         marks = self._store.find_marks(digests)
         failures = self._store.find_failures(digests)
@@ -342,11 +343,11 @@ class LedgerWriter:
         old: Mark | None,
         failure: FailureRecord | None,
     ) -> Mark | None:
-        """Return the mark of a source that is known from before; None: it is quarantined."""
+        """Return the mark of a source with a past, or None if the source is quarantined."""
         source, version, key, ordinal = listed
         if failure is not None and failure.attempt == self._attempt:
             raise duplicate_of(listed, "once before, when it failed")
-        # A source that has changed since is tried again.
+        # A changed source is tried again.
         if held is not None and held.version == version:
             self._quarantined.add(source)
             self._quarantined_before += 1
@@ -355,7 +356,7 @@ class LedgerWriter:
         return Mark(key, version, self._attempt, ordinal, True, before, exposed)  # noqa: FBT003
 
     def _describe_progress(self, finished: int) -> dict[str, int | None]:
-        """Return what `meta` keeps of this attempt, so that it is known whatever ends it."""
+        """Return the attempt's progress for `meta`, which survives any end of the attempt."""
         done = self._skipped + self._quarantined_before
         tried, before = len(self._trial.sources), self._trial.finished
         remaining = None if self._listed is None else self._listed - done + tried
@@ -371,7 +372,7 @@ class LedgerWriter:
         return _new_tuple(Finish, (source, version, record))
 
     def _amend(self, change: Change) -> None:
-        """Let a writer of another kind amend a group before it is written."""
+        """Amend a group before it is written. Hook for subclasses."""
 
     def _fail(self, failure: Failure, change: Change) -> None:
         source, key, _, stage, message, cause = failure
@@ -382,15 +383,15 @@ class LedgerWriter:
 
 
 def _judge(mark: Mark) -> int:
-    """Return the verdict on a source that is released."""
+    """Return the verdict on a released source."""
     *_, before, exposed = mark
-    # A suspect is tried apart anyway, and is not told twice.
+    # Suspects are tried separately anyway, so do not add `HAS_FAILED`.
     has_failed = bool(before) and not exposed
     return RELEASED + exposed + has_failed * HAS_FAILED
 
 
 def _read_past(version: bytes, old: Mark | None, failure: FailureRecord | None) -> tuple[int, int]:
-    """Return how often this version has failed, and the exposed sources if it is suspected."""
+    """Return how often this version has failed, and its exposure if suspected."""
     if failure is not None and failure.version == version:
         return failure.times, 0
     if old is not None and old.version == version:

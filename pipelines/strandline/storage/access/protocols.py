@@ -1,6 +1,6 @@
-"""Whether a URL can be opened here: is its protocol one that fsspec knows, is its package there?
+"""Checks whether a URL can be opened: fsspec supports its protocol, and the package is installed.
 
-It opens nothing and asks no server.
+The module opens nothing and sends no request.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(?:://|\Z)")
 
 
 class Lack(NamedTuple):
-    """What is wrong with a URL, and what to do."""
+    """The problem of a URL, and its remedy."""
 
     message: str
     hint: str
 
 
 def find_lack(url: str) -> Lack | None:
-    """Return what keeps a URL from being opened here.
+    """Return the problem that prevents opening a URL.
 
-    None where nothing does, or it is a plain path.
+    Return None for plain paths, and if there is no problem.
     """
     if "://" not in url:
         return None
@@ -54,7 +54,7 @@ def _look_at(protocol: str) -> Lack | None:
 
 
 def _find_module(protocol: str, error: ImportError) -> str:
-    """Return the missing module; fsspec's error has it only in what it was raised from."""
+    """Return the missing module, which fsspec's error names only in its cause."""
     cause = error.__cause__
     if isinstance(cause, ModuleNotFoundError) and cause.name:
         return cause.name

@@ -1,8 +1,8 @@
-"""What the libraries of stores say of an account: refused, and why; each has errors of its own.
+"""Refused access to stores: recognizes and explains the errors of each store's library.
 
-Credentials that a store refuses end a run at once: every other file would be refused alike. A right
-that is missing may be missing for one file, which is for that file's source to say. It must not
-know how a store is opened, or what is asked for.
+Rejected credentials end a run at once, because every other file would be rejected too. A missing
+permission may affect a single file, so it fails only the source of that file. The module must not
+depend on how a store is opened or on the request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strandline.storage.errors import VolumeError
 
 ADVICE = "give the run credentials that are valid now; what is finished stays"
 
-# How the libraries of S3, Google's and Azure's stores call it.
+# Error classes of the libraries of S3, Google, and Azure for missing or invalid credentials.
 _LACKS = frozenset(
     {
         "ClientAuthenticationError",
@@ -34,7 +34,7 @@ _LACKS = frozenset(
         "UnauthorizedSSOTokenError",
     }
 )
-# Codes of S3 and Azure for a refusal; Google's stores have the number alone.
+# Error codes of S3 and Azure for rejected credentials. Google's stores return only the status.
 _CODES = frozenset(
     {
         "AccountIsDisabled",
@@ -51,51 +51,51 @@ _CODES = frozenset(
         "TokenRefreshRequired",
     }
 )
-# HTTP's answers about an account; some libraries have errors without a name for it.
+# HTTP statuses for refused access; some libraries have no error class for them.
 _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-# Google's answer to a caller without an account: others of its files may be public.
+# Google's answer to anonymous callers. Other files may be public, so this is no rejection.
 _ANONYMOUS = re.compile("anonymous caller", re.IGNORECASE)
-# Google's library tries these again, with waits that grow to half a minute.
+# Google's library retries this answer, with pauses that grow to half a minute.
 _TRIED_AGAIN = "Invalid Credentials"
 _REFUSED_IN_A_ROW = 3
-_SHOWN = 300  # characters of an answer that is not of a form that is known
-# What Azure's library puts behind what the server says.
+_SHOWN = 300  # characters of an answer in an unknown format
+# Text that Azure's library appends to the server's message.
 _APPENDED = re.compile(r"\s*\b(?:RequestId|Time|ErrorCode|Content)\s*:.*", re.DOTALL)
 
 
 class StoreRefusesError(OSError):
-    """A store does not let us in: no account is set here, or the one that is has no right."""
+    """A store refuses access: credentials are missing, or they lack permission."""
 
 
 class TokenRefusedError(StoreRefusesError):
-    """Google's answer to a token that its store does not take."""
+    """Google's store rejects a token."""
 
     status = HTTPStatus.UNAUTHORIZED
 
 
 class _Response(Protocol):
-    """An answer of HTTP, as far as it is judged."""
+    """The parts of an HTTP response that `GoogleAnswers` uses."""
 
     status: int
 
     async def text(self) -> str:
-        """Return the content; it can be asked for again."""
+        """Return the content. Repeated calls are allowed."""
 
 
 class GoogleAnswers:
-    """Ends what Google's library would ask for minutes: a token that is not taken is no outage.
+    """Stops retries of Google's library, which would last for minutes, after rejected tokens.
 
-    It tries again, since that store now and then refuses a token for a moment.
+    A few rejections are tolerated, because the store sometimes rejects a valid token for a moment.
     """
 
     def __init__(self) -> None:
         self._refused = 0  # in a row
 
     async def __call__(self, response: _Response) -> None:
-        """Judge an answer.
+        """Check a response.
 
         Raises:
-            StoreRefusesError: it refuses these credentials, and did so before.
+            StoreRefusesError: if the response rejects the credentials repeatedly or for good.
         """
         if response.status != HTTPStatus.UNAUTHORIZED:
             self._refused = 0
@@ -114,21 +114,21 @@ def _find_message(message: str) -> str:
 
 
 class CredentialsRefusedError(StrandlineError):
-    """A store refuses the credentials that are here; they may have expired."""
+    """A store rejects the credentials; they may have expired."""
 
     is_lasting = True
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether a store's error is about the account."""
+    """Return True if a store's error is a refusal of access."""
     is_unauthorised = any(code in _REFUSED for code in _list_numbers(error))
     return is_unauthorised or isinstance(error, PermissionError) or is_rejection(error)
 
 
 def is_rejection(error: BaseException) -> bool:
-    """Return whether a store's error refuses these credentials altogether.
+    """Return True if a store's error rejects the credentials altogether.
 
-    False where the account is known, and has no right to what is asked for.
+    Return False if the account is valid but lacks permission for the request.
     """
     return any(map(_rejects, _trace(error)))
 
@@ -149,7 +149,7 @@ def _list_numbers(error: BaseException) -> list[Any]:
 
 
 def _name_code(error: BaseException) -> str:
-    """Return what S3 or Azure calls an error; empty where neither has answered."""
+    """Return the error code of S3 or Azure, or an empty string if there is none."""
     response = getattr(error, "response", None)
     if isinstance(response, Mapping):
         return str(response.get("Error", {}).get("Code", ""))
@@ -164,11 +164,11 @@ def _trace(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def describe_store_error(error: BaseException) -> str:
-    """Describe what a store's library says went wrong, in one line.
+    """Describe a store's error in one line.
 
-    Its kind where it says nothing.
+    Return the name of the error's class if it has no message.
     """
-    # Google's library hides behind a number what the service of tokens says.
+    # Google's library wraps errors of the token service in an error with only a number.
     error = next(filter(_lacks, _trace(error)), error)
     message = str(error.args[0] if _lacks(error) and error.args else error)
     if hasattr(error, "error_code"):
@@ -177,35 +177,35 @@ def describe_store_error(error: BaseException) -> str:
 
 
 def explain_unwritten(url: str, error: BaseException) -> StrandlineError:
-    """Return the sentence for a store's error over what was to be written, or removed."""
+    """Return a readable error for a store's failure to write or remove a file."""
     if is_rejection(error):
         return reject(url, error)
     return VolumeError(f"{url}: can't be written to ({describe_store_error(error)})")
 
 
 def explain_store_error(error: BaseException) -> str:
-    """Describe what went wrong in brackets, and what to do about refused credentials."""
+    """Describe a store's error in parentheses, with advice for rejected credentials."""
     described = f"({describe_store_error(error)})"
     return f"{described}; {ADVICE}" if is_rejection(error) else described
 
 
 @contextmanager
 def naming_rejection(url: str) -> Iterator[None]:
-    """Turn a store library's refusal of credentials into a sentence that names `url`.
+    """Turn a rejection of credentials by a store's library into an error that names `url`.
 
-    Everything else passes.
+    All other errors pass unchanged.
     """
     try:
         yield
     except StrandlineError:
         raise
-    except Exception as error:  # store libraries have errors of their own
+    except Exception as error:  # each store library has its own error classes
         if not is_rejection(error):
             raise
         raise reject(url, error) from error
 
 
 def reject(url: str, error: BaseException) -> CredentialsRefusedError:
-    """Return the sentence for a store's error that is a rejection."""
+    """Return a readable error for a rejection of credentials."""
     msg = f"{url}: the store refuses the credentials {explain_store_error(error)}"
     return CredentialsRefusedError(msg)

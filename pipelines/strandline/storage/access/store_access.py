@@ -1,6 +1,6 @@
-"""The account for a store, and where it stands: options of ours as the libraries call them.
+"""Account and endpoint of a store: translates Strandline's options to those of the libraries.
 
-Pure but for the environment, which comes in as an argument. A secret is only ever named here.
+Pure; the environment is an argument. Only names of secrets appear here, never secrets.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-# Prefixes of S3's keys: such a text is a key, although a variable could have that name.
+# Prefixes of S3 keys. Text of this form is a key, although it would be a valid variable name.
 _KEY = re.compile(r"(AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\Z")
 
 
 class StoreAccess(NamedTuple):
-    """How stores below a URL are asked.
+    """Access options for stores below a URL.
 
     Attributes:
-        anonymous: without any credentials.
-        requester_pays: the account that asks pays for what is sent.
-        endpoint: URL of the server; None: the one of the cloud, or what the environment says.
-        credentials: by part of the credentials, the environment variable that has it.
+        anonymous: True to send no credentials.
+        requester_pays: True if the requesting account pays for the transfer.
+        endpoint: URL of the server, or None for the default of the cloud or the environment.
+        credentials: environment variables with credentials, by part of the credentials.
     """
 
     anonymous: bool = False
@@ -31,7 +31,7 @@ class StoreAccess(NamedTuple):
 
 
 class _Library(NamedTuple):
-    """What the library of a store calls our options; None: the store has no such thing."""
+    """A library's names for the access options. None if the store lacks an option."""
 
     anonymous: Mapping[str, Any]
     requester_pays: str | None
@@ -49,7 +49,7 @@ _GOOGLE = _Library({"token": "anon"}, "requester_pays", "endpoint_url", {"keyFil
 _AZURE = _Library(
     {"anon": True},
     None,
-    # Azure's library builds the server's name from the account's, or reads a connection string.
+    # Azure's library derives the server's name from the account, or reads a connection string.
     None,
     {
         "accountName": "account_name",
@@ -69,9 +69,9 @@ _LIBRARIES: dict[str, _Library] = {
 
 
 def find_faults(protocol: str, access: StoreAccess) -> Iterator[str]:
-    """Yield a sentence for everything that stores of a protocol can't do, or that is no name.
+    """Yield a sentence for each unsupported option or invalid variable name.
 
-    None of them repeats what stands where a variable's name should.
+    No sentence repeats an invalid name, which may be a secret.
     """
     library = _LIBRARIES.get(protocol)
     if library is None:
@@ -100,10 +100,10 @@ def find_faults(protocol: str, access: StoreAccess) -> Iterator[str]:
 def build_arguments(
     protocol: str, access: StoreAccess, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return what the library of a protocol is given.
+    """Return the arguments for the library of a protocol.
 
     Raises:
-        PermissionError: a variable that is to have a secret is not set here.
+        PermissionError: if an environment variable for a secret is not set.
     """
     library = _LIBRARIES[protocol]
     arguments: dict[str, Any] = dict(library.anonymous) if access.anonymous else {}

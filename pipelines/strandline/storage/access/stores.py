@@ -1,9 +1,9 @@
-"""How a store behind a URL is opened, and what may be kept of it: one rule for all of fsspec.
+"""Opening of stores behind URLs, and the rules for caching, the same for all of fsspec.
 
-A listing and a look at a file always ask the store. Libraries keep both for as long as a process
-lives, and a driver outlives what others write and remove meanwhile. What may be kept is the
-connection. The account for stores is set for a whole process, which works for one pipeline at a
-time. It must not know what is read or written.
+Listings and file lookups always query the store. Libraries would cache both for the life of the
+process, but a driver runs while others write and remove files. Only connections may be cached. The
+account for stores is set for a whole process, which works for one pipeline at a time. The module
+must not depend on the data.
 """
 
 from __future__ import annotations
@@ -29,57 +29,57 @@ _WEB = ("http://", "https://")
 _PIECE = 1 << 20
 _ACCESS: dict[str, StoreAccess] = {}
 _GOOGLE = {"session_kwargs": {"raise_for_status": GoogleAnswers()}}
-# Options that the libraries of some stores always get.
+# Options that are always passed to the libraries of some stores.
 _GIVEN: dict[str, dict[str, Any]] = dict.fromkeys(("gs", "gcs"), _GOOGLE)
 
 
 def use_access(access: Mapping[str, StoreAccess]) -> None:
-    """Have stores asked from now on as a pipeline says; what another said before is forgotten.
+    """Set the access options of a pipeline, replacing all previous options.
 
     Args:
-        access: by the beginning of the URLs that it is for: a folder, or a file.
+        access: options by URL prefix, which is a folder or a file.
     """
     _ACCESS.clear()
     _ACCESS.update(access)
 
 
 def open_store(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL, as it is now, and the path on it.
+    """Return the file system of a URL, without cached listings, and the path on it.
 
     Raises:
-        ValueError, ImportError: nothing here opens the URL; see `protocols.find_lack`.
-        PermissionError: a variable that is to have a secret is not set here.
+        ValueError, ImportError: if no library can open the URL; see `protocols.find_lack`.
+        PermissionError: if an environment variable for a secret is not set.
     """
-    # The protocol before `::` keeps files, listings or an archive of what stands behind.
+    # In a chained URL, the protocol before `::` caches files, listings, or an archive of the rest.
     is_chain = _CHAIN in url
     options = dict(map(_choose_options, url.split(_CHAIN)))
     try:
         found = fsspec.core.url_to_fs(url, skip_instance_cache=is_chain, **options)
-    except TypeError:  # a file system that hands its options to another library
+    except TypeError:  # the file system passes its options to another library
         if any(_find_access(part) for part in url.split(_CHAIN)):
-            raise  # never by another account than was set
+            raise  # never use another account than configured
         found = fsspec.core.url_to_fs(url, skip_instance_cache=True)
     filesystem, root = found
     return refresh(filesystem), str(root)
 
 
 def open_url(url: str, mode: str = "rb", *, ahead: int | None = None) -> BinaryIO:
-    """Return the bytes at a URL, as they are now; with `wb` what writes them.
+    """Open the current content of a URL for reading, or for writing with `wb`.
 
-    What can be read is seekable. A web server that tells no length, or gives no parts, is read
-    once, whole, into a file on this machine's disk.
+    Files opened for reading are seekable. If a web server reports no length or serves no ranges,
+    the whole file is first copied to a temporary file on this machine.
 
     Args:
-        ahead: bytes that are fetched after those that are asked for; None: as many as the library
-            of the store does by itself, which is up to 50 MiB.
+        ahead: bytes to read ahead, or None for the default of the store's library, which is up to
+            50 MiB.
 
     Raises:
-        OSError: it can't be opened; and whatever the library of its store raises.
-        CredentialsRefusedError: a store does not let us in, now or while it is read.
+        OSError: if the URL can't be opened. The store's library may raise other errors.
+        CredentialsRefusedError: if the store rejects the credentials, now or during a read.
     """
-    # A cache on this machine's disk refuses a file that it has kept in blocks of another size.
+    # A disk cache rejects a file that it has cached in blocks of another size.
     ahead = None if "::" in url else ahead
-    if not url.startswith(_WEB):  # where a refusal may be one page's
+    if not url.startswith(_WEB):  # on the web, a refusal may concern one page
         return _open_watched(url, mode, ahead)
     filesystem, root = open_store(url)
     opened = filesystem.open(root, mode, block_size=ahead)
@@ -94,26 +94,29 @@ def _open_watched(url: str, mode: str, ahead: int | None) -> BinaryIO:
     with naming_rejection(url):
         filesystem, root = open_store(url)
         opened = _open_at(filesystem, root, mode, ahead)
-    cache: Any = getattr(opened, "cache", None)  # the cache of a file that was fetched from a store
+    cache: Any = getattr(opened, "cache", None)  # present for files fetched from a store
     if hasattr(cache, "fetcher"):
         cache.fetcher = _watch(cache.fetcher, url)
     return cast("BinaryIO", opened)
 
 
 def _open_at(filesystem: Any, root: str, mode: str, ahead: int | None) -> Any:  # noqa: ANN401 - fsspec has no types
-    """Open a file, or raise why it can't be: a store that is asked for its size has no words."""
+    """Open a file. On failure, try a small read, whose error has the store's message.
+
+    Opening requests the size, and errors of that request have no message.
+    """
     try:
         return filesystem.open(root, mode, block_size=ahead)
-    except Exception as error:  # store libraries have errors of their own
+    except Exception as error:  # each store library has its own error classes
         if mode != "rb" or not (is_refusal(error) or isinstance(error, OSError)):
             raise
         refused = error
-    filesystem.cat_file(root, start=0, end=1)  # an error of this read has the store's words
+    filesystem.cat_file(root, start=0, end=1)  # raises an error with the store's message
     raise refused
 
 
 def _watch(fetch: Callable[..., bytes], url: str) -> Callable[..., bytes]:
-    """Return what reads a part of a file, with a sentence where credentials are refused by now."""
+    """Wrap a function that reads a part of a file, to explain rejected credentials."""
 
     def watched(*args: Any, **kwargs: Any) -> bytes:  # noqa: ANN401 - whatever a cache asks for
         with naming_rejection(url):
@@ -128,13 +131,13 @@ def _gives_parts(file: Any, url: str) -> bool:  # noqa: ANN401 - fsspec has no t
         return size is not None
     try:
         file._fetch_range(size - 1, size)  # noqa: SLF001 - asking is the only way to know
-    except ValueError:  # the server sends all of it, whatever part is asked for
+    except ValueError:  # the server ignores ranges and sends the whole file
         return False
     return True
 
 
 def _copy_whole(stream: Any, url: str, size: int | None) -> BinaryIO:  # noqa: ANN401 - as above
-    """Return a stream's bytes as a file that goes when it is closed."""
+    """Copy a stream to a temporary file, which is deleted on close."""
     copied = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     try:
         with stream:
@@ -143,7 +146,7 @@ def _copy_whole(stream: Any, url: str, size: int | None) -> BinaryIO:  # noqa: A
         if size is not None and copied.tell() != size:
             msg = f"it has {size:,} bytes, and {copied.tell():,} came"
             raise ConnectionError(msg)  # noqa: TRY301 - it gets the URL below
-    except Exception as error:  # the web's library has errors of its own
+    except Exception as error:  # the HTTP library has its own error classes
         copied.close()
         msg = f"{url}: can't be read to its end ({describe_store_error(error)})"
         raise OSError(msg) from error
@@ -152,10 +155,11 @@ def _copy_whole(stream: Any, url: str, size: int | None) -> BinaryIO:  # noqa: A
 
 
 def refresh(filesystem: Any) -> Any:  # noqa: ANN401 - fsspec has no types
-    """Return the same file system without what it has kept of listings.
+    """Drop the cached listings of a file system, and return the file system.
 
-    Some keep them whatever they are told, so it is asked for before every look. Google's library
-    asks for a token for half a minute where there is none to be had; it is asked once, here.
+    Some file systems cache listings regardless of the options, so call this before every lookup.
+    Google's library retries for half a minute if it can't get a token, so request a token once,
+    here.
     """
     filesystem.invalidate_cache()
     renew = getattr(getattr(filesystem, "credentials", None), "maybe_refresh", None)
@@ -165,8 +169,8 @@ def refresh(filesystem: Any) -> Any:  # noqa: ANN401 - fsspec has no types
 
 
 def _choose_options(part: str) -> tuple[str, dict[str, Any]]:
-    """Return the protocol of a part of a URL, and what its library is given."""
-    # `simplecache` is a protocol, and a path is a file's.
+    """Return the protocol of a part of a URL, and the options for its library."""
+    # A part without `://` is a protocol, such as `simplecache`, or the path of a local file.
     found = split_protocol(part)[0]
     protocol = str(found or (part if part.isalpha() else "file"))
     access = _find_access(part)

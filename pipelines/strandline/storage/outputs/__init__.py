@@ -1,4 +1,4 @@
-"""Outputs that are whole or absent, on disks and in object stores, and their owners.
+"""Outputs that are complete or absent, on disks and in object stores, and their owners.
 
-It must not know what a source is.
+The package must not depend on sources.
 """

@@ -1,4 +1,4 @@
-"""Digests of files while they are written."""
+"""Digests of files, computed while writing."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ DIGEST_BYTES = 16
 
 
 class Content(NamedTuple):
-    """What was written: bytes, and their blake2b-128."""
+    """Size in bytes, and blake2b-128 digest, of written data."""
 
     size: int
     digest: bytes
 
 
 class HashingFile(io.BufferedIOBase):
-    """A forward-only file that counts and digests what passes through.
+    """A write-only, forward-only file that counts and digests its content.
 
     Args:
-        target: takes the bytes.
-        location: named where it does not (`VolumeError`), so that this is told from what the code
-            that spells a task raises itself.
+        target: receives the bytes.
+        location: named in the `VolumeError` if the target fails, which distinguishes such failures
+            from errors of the serializing code.
     """
 
     def __init__(self, target: BinaryIO, location: object) -> None:
@@ -51,12 +51,12 @@ class HashingFile(io.BufferedIOBase):
         return self._size
 
     def finish(self) -> Content:
-        """Return size and digest of all that was written."""
+        """Return size and digest of all written bytes."""
         return Content(self._size, self._state.digest())
 
 
 def digest_file(file: BinaryIO) -> bytes:
-    """Return the blake2b-128 of what is left to read of a file."""
+    """Return the blake2b-128 digest of the rest of a file."""
     state = blake2b(digest_size=DIGEST_BYTES)
     while chunk := file.read(1 << 20):
         state.update(chunk)

@@ -1,8 +1,8 @@
-"""The list of the files that count: `_manifest`, at the root of outputs, for readers from outside.
+"""The manifest: the list of files that count, at the root of the outputs, for external readers.
 
-What lies in a folder of outputs may be of a source that failed, or of a task in flight. Readers of
-other programs can't ask a ledger, but they can take a list. It begins with `_` and has no ending,
-so neither Arrow nor a glob for data takes it for data. Which files count is not known here.
+A folder of outputs may contain files of failed sources and of tasks in flight. Other programs
+cannot query a ledger, but they can read a list. Its name, `_manifest`, begins with `_` and has no
+suffix, so neither Arrow nor a glob treats it as data. The module does not decide which files count.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class ListedOutput(NamedTuple):
     """A file that counts.
 
     Attributes:
-        name: below the root of outputs, with `/` between its parts.
-        size: bytes.
-        rows: rows that count; of files that belong together the first one has them all.
+        name: path relative to the root of the outputs, with `/` as separator.
+        size: size in bytes.
+        rows: number of rows that count. Of companion files, the first has all rows.
     """
 
     name: str
@@ -39,11 +39,11 @@ class ListedOutput(NamedTuple):
 
 
 class IndexedFile(NamedTuple):
-    """A file that counts, for an index that readers of its format begin with.
+    """A file that counts, as input for an index of its format.
 
     Attributes:
         name, size, rows: see `ListedOutput`.
-        read: gives its bytes from one position to another.
+        read: returns the bytes between two positions.
     """
 
     name: str
@@ -53,22 +53,22 @@ class IndexedFile(NamedTuple):
 
 
 def write_manifest(location: str, outputs: Iterable[ListedOutput]) -> Content:
-    """Put the list in its place, whole; a reader finds the former one or this one.
+    """Write the manifest atomically. Readers find the previous or the new manifest.
 
     Args:
-        location: folder or URL of the outputs, as `resolve_location` spells it.
+        location: folder or URL of the outputs, in the form of `resolve_location`.
 
     Raises:
-        VolumeError: the place can't be written to; the former list stays.
+        VolumeError: if the location can't be written; the previous manifest stays.
     """
     return write_beside(location, MANIFEST, _render(outputs))
 
 
 def write_beside(location: str, name: str, content: Iterable[bytes]) -> Content:
-    """Put a file at the root of outputs, whole; a reader finds the former one or this one.
+    """Write a file at the root of the outputs atomically. Readers find the old or the new file.
 
     Raises:
-        VolumeError: the place can't be written to; the former file stays.
+        VolumeError: if the location can't be written; the previous file stays.
     """
     state, size = blake2b(digest_size=DIGEST_BYTES), 0
 
@@ -89,18 +89,18 @@ def write_beside(location: str, name: str, content: Iterable[bytes]) -> Content:
 
 
 def remove_beside(location: str, name: str) -> None:
-    """Remove a file at the root of outputs, if it is there.
+    """Remove a file at the root of the outputs, if it exists.
 
     Raises:
-        VolumeError: it can't be removed.
+        VolumeError: if the file can't be removed.
     """
     open_outputs(location).remove_shared(name)
 
 
 def list_outputs(location: str | Path) -> list[str]:
-    """Return the files that count in a folder of outputs: those of finished sources, and no others.
+    """Return the files in a folder of outputs that count: the outputs of finished sources.
 
-    They are as of the end of the last attempt that changed something. The paths go to
+    The list is as of the end of the last attempt that changed an output. The paths can be passed to
     `pyarrow.dataset.dataset`, `duckdb.read_parquet`, `polars.scan_ndjson` or, as `data_files`, to
     `datasets.load_dataset`.
 
@@ -108,18 +108,18 @@ def list_outputs(location: str | Path) -> list[str]:
         location: the folder or URL that a pipeline writes to.
 
     Returns:
-        Paths or URLs, as the location is one.
+        Paths if the location is a path, URLs if it is a URL.
 
     Raises:
-        FileNotFoundError: there is no list: no attempt has ended there yet.
-        CredentialsRefusedError: the store does not let us in.
+        FileNotFoundError: if there is no list because no attempt has ended yet.
+        CredentialsRefusedError: if the store rejects the credentials.
     """
     root = resolve_location(str(location))
     return [f"{root}/{output.name}" for output in read_manifest(root)]
 
 
 def read_manifest(location: str) -> Iterator[ListedOutput]:
-    """Yield the files that count in a place; see `list_outputs`."""
+    """Yield the files that count at a location; see `list_outputs`."""
     with _open(location) as file:
         for line in file:
             name, size, rows = line.decode().rstrip("\n").split("\t")
@@ -139,7 +139,7 @@ def _open(location: str) -> Any:  # noqa: ANN401 - a file, or fsspec's
 
 
 def _render(outputs: Iterable[ListedOutput]) -> Iterator[bytes]:
-    """Yield the list in blocks: millions of lines are not held at once, nor written one by one."""
+    """Yield the manifest in blocks, to neither hold nor separately write millions of lines."""
     lines: list[str] = []
     length = 0
     for output in outputs:

@@ -1,6 +1,6 @@
-"""What files below the root of outputs are called, and which source each is of by its name.
+"""Names of files below the root of outputs, and the source that a name belongs to.
 
-Which of them count is the ledger's to know.
+The ledger decides which files count.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ TEMPORARY = ".tmp"
 OWNER = ".strandline-owner"
 CARD = "README.md"
 MANIFEST = "_manifest"
-INDEX = "index.json"  # where readers of a sink begin with one file
-# At the root.
+INDEX = "index.json"  # entry point for readers of some formats
+# Files at the root that are not outputs.
 NO_OUTPUTS = frozenset({OWNER, CARD, MANIFEST, INDEX, f".{MANIFEST}.tmp", f".{INDEX}.tmp"})
 SHARED = "shared"  # folder of files that several sources share
-FAN_OUT = 3  # hex digits: 4,096 folders, each of some 2,400 sources at ten million
+FAN_OUT = 3  # hex digits: 4,096 folders, with about 2,400 sources each for ten million sources
 
 
-DESCRIPTIONS = "_strandline"  # a folder below the root that readers of data pass over
+DESCRIPTIONS = "_strandline"  # a folder below the root that readers of data ignore
 DEAD_LETTERS = f"{DESCRIPTIONS}/dead-letters"
 CUTS = f"{DESCRIPTIONS}/kept"
-# Folders with a folder for each source, as the root has, but with nothing for readers of data.
+# Folders with subfolders per source, like the root, but without data for readers.
 ASIDES = (DEAD_LETTERS, CUTS)
 
 
@@ -32,7 +32,7 @@ def name_source_folder(source: bytes) -> str:
 
 
 def read_source_folder(name: str) -> bytes | None:
-    """Return the source of the folder that a file is in, by its name; None where it is in none."""
+    """Return the source whose folder contains a file, or None if no source's folder does."""
     folder = drop_aside(name).rpartition("/")[0]
     try:
         source = bytes.fromhex(folder.rpartition("/")[2])
@@ -42,14 +42,14 @@ def read_source_folder(name: str) -> bytes | None:
 
 
 def drop_aside(name: str) -> str:
-    """Return a name below the root without the folder of `ASIDES` that it is in."""
+    """Return a name without its leading folder of `ASIDES`, if any."""
     for aside in ASIDES:
         name = name.removeprefix(f"{aside}/")
     return name
 
 
 def name_output(source: bytes, output: Output) -> str:
-    """Return the name of the file of an output below the output root."""
+    """Return the name of an output's file, relative to the output root."""
     if output.part is not None:
         return name_shared(output.part.file, output.suffix)
     if output.dead_stage is not None:
@@ -62,12 +62,12 @@ def name_output(source: bytes, output: Output) -> str:
 
 
 def name_cut(token: bytes, stage: str, slot: int) -> str:
-    """Return the name of a file of a cut in the folder of its source."""
+    """Return the name of a cut's file in the folder of its source."""
     return f"{token.hex()}.{stage}.{slot}.arrow"
 
 
 def name_shared(file: bytes, suffix: str) -> str:
-    """Return the name of a shared file below the output root."""
+    """Return the name of a shared file, relative to the output root."""
     return f"{name_shared_folder(file)}/{file.hex()}{suffix}"
 
 

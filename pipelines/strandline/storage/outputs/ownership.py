@@ -1,8 +1,9 @@
-"""The owner of an output root: a small file in it names the one ledger with outputs there.
+"""The owner of an output root: a small file in the root names the only ledger with outputs there.
 
-Two pipelines over the same files would give their outputs the same names. The file's own name
-begins with a dot, as readers of data sets pass over. Which pipeline may take what from which is
-decided by the caller; what a ledger is stays unknown here: an id and the name of its pipeline.
+Two pipelines with the same files would give their outputs the same names. The name of the owner's
+file begins with a dot, so readers of data sets ignore it. The caller decides which pipeline may
+take over which outputs. The module must not depend on ledgers: it uses only an id and the name of
+the pipeline.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from strandline.storage.layout import make_durable, make_folder, sync_folder
 from strandline.storage.outputs.names import OWNER, TEMPORARY
 from strandline_api.outcome.exit_codes import ExitCode
 
-SHORT = 12  # characters of an id that are shown, and that temporary names begin with
-_FILE_BYTES = 1 << 16  # more is no owner's file
+SHORT = 12  # characters of an id in messages and in prefixes of temporary names
+_FILE_BYTES = 1 << 16  # an owner's file is never larger
 
 
 class PlaceTakenError(StrandlineError):
-    """The place belongs to another; the pipeline has to name one of its own."""
+    """The location belongs to another owner; the pipeline must use another location."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 
 
 class UnreadablePlaceError(StrandlineError):
-    """A store did not answer; it may the next time."""
+    """A store did not answer. The failure may be temporary."""
 
 
 class Owner(NamedTuple):
@@ -50,27 +51,27 @@ class Owner(NamedTuple):
 
 
 class _Root(Protocol):
-    """An output root as far as its owner is concerned."""
+    """An output root with its owner's file."""
 
     def read(self) -> bytes | None:
-        """Return the owner's file; None where there is none."""
+        """Return the owner's file, or None if it is missing."""
 
     def create(self, content: bytes, writer: str) -> None:
-        """Write the owner's file where there is none; nothing where another was quicker."""
+        """Create the owner's file. Do nothing if another process was faster."""
 
     def replace(self, content: bytes, writer: str) -> None:
-        """Write the owner's file over the one that is there."""
+        """Overwrite the owner's file."""
 
     def remove(self) -> None:
-        """Remove the owner's file, if it is there."""
+        """Remove the owner's file, if it exists."""
 
 
 def read_owner(location: str) -> Owner | None:
-    """Return the owner of the outputs at a folder or fsspec URL; None where they have none.
+    """Return the owner of the outputs at a folder or fsspec URL, or None without an owner.
 
     Raises:
-        PlaceTakenError: a file is there and does not name its owner.
-        VolumeError, UnreadablePlaceError: the place can't be read, a folder or a store.
+        PlaceTakenError: if the owner's file does not name an owner.
+        VolumeError, UnreadablePlaceError: if the folder or the store can't be read.
     """
     content = _open_root(location).read()
     if content is None:
@@ -87,38 +88,38 @@ def read_owner(location: str) -> Owner | None:
 
 
 def claim_location(location: str, owner: Owner, *, inherits: bool = False) -> None:
-    """Make the output root at a folder or fsspec URL the owner's, durably.
+    """Claim the output root at a folder or fsspec URL for an owner, durably.
 
     Args:
         inherits: see `refuse_other`.
 
     Raises:
-        PlaceTakenError: it is another's; the message names it.
-        VolumeError: the place can't be written to.
+        PlaceTakenError: if the root belongs to another owner; the message names the owner.
+        VolumeError: if the location can't be written.
     """
     root, found = _open_root(location), read_owner(location)
     if found is None:
         root.create(_render(owner), owner.ledger[:SHORT])
-        found = read_owner(location)  # two may have come at once
+        found = read_owner(location)  # another process may have claimed it at the same time
     refuse_other(location, found, owner, inherits=inherits)
     if found != owner:
         root.replace(_render(owner), owner.ledger[:SHORT])
 
 
 def take_over_location(location: str, owner: Owner) -> None:
-    """Make the output root the owner's, even if it is another's.
+    """Make `owner` the owner of the output root, even if there is another owner.
 
     Raises:
-        VolumeError: the place can't be written to.
+        VolumeError: if the location can't be written.
     """
     _open_root(location).replace(_render(owner), owner.ledger[:SHORT])
 
 
 def release_location(location: str, owner: Owner) -> None:
-    """Leave an output root that is the owner's to the next that comes; another's stays.
+    """Release an output root if it belongs to `owner`. Otherwise do nothing.
 
     Raises:
-        VolumeError: the place can't be written to.
+        VolumeError: if the location can't be written.
     """
     if read_owner(location) == owner:
         _open_root(location).remove()
@@ -127,15 +128,15 @@ def release_location(location: str, owner: Owner) -> None:
 def refuse_other(
     location: str, found: Owner | None, owner: Owner | None, *, inherits: bool = False
 ) -> None:
-    """Refuse a place that is another's.
+    """Raise an error if a location belongs to another owner.
 
     Args:
-        found: its owner; None: it has none.
-        owner: the ledger that wants it; None: a run that keeps no ledger.
-        inherits: what another ledger of the same pipeline left there is its, too.
+        found: current owner, or None without an owner.
+        owner: the ledger that claims the location, or None for a run without a ledger.
+        inherits: True if outputs of another ledger of the same pipeline may be taken over.
 
     Raises:
-        PlaceTakenError: it is another's; the message says what to do.
+        PlaceTakenError: if the location belongs to another owner; the message names a remedy.
     """
     if found is None or (owner is not None and found.ledger == owner.ledger):
         return
@@ -178,7 +179,7 @@ class _LocalRoot:
             except FileExistsError:
                 temporary.unlink()
                 return
-            except OSError:  # a file system without links: the last to come has it
+            except OSError:  # no hard links on this file system: the last writer wins
                 temporary.rename(self._path)
             else:
                 temporary.unlink()
@@ -194,7 +195,7 @@ class _LocalRoot:
             self._path.unlink(missing_ok=True)
 
     def _write_aside(self, content: bytes, writer: str) -> Path:
-        """Return the content in a temporary file, which the owner's next sweep would find."""
+        """Write the content to a temporary file, which the owner's next sweep would remove."""
         make_durable(self._root)
         folder = self._root / TEMPORARY
         make_folder(folder)
@@ -213,7 +214,7 @@ class _RemoteRoot:
             filesystem, root = open_store(url)
         except ImportError:
             raise
-        except Exception as error:  # credentials that a library can't read, each its own way
+        except Exception as error:  # unreadable credentials: each library has its own error
             raise _explain_unread(url, error) from error
         self._filesystem: Any = filesystem
         self._path = f"{root.rstrip('/')}/{OWNER}"
@@ -227,7 +228,7 @@ class _RemoteRoot:
             raise _explain_unread(self._url, self._find_reason(error)) from error
 
     def create(self, content: bytes, writer: str) -> None:
-        with suppress(Exception):  # many stores can't: then the last to come has it
+        with suppress(Exception):  # unsupported by many stores: the last writer wins
             self._make_folder()
             self._filesystem.pipe_file(self._path, content, mode="create")
         if self.read() is None:
@@ -237,7 +238,7 @@ class _RemoteRoot:
         try:
             self._make_folder()
             self._filesystem.pipe_file(self._path, content)
-        except Exception as error:  # store libraries have errors of their own
+        except Exception as error:  # each store library has its own error classes
             raise explain_unwritten(self._url, error) from error
 
     def remove(self) -> None:
@@ -249,9 +250,9 @@ class _RemoteRoot:
             raise explain_unwritten(self._url, error) from error
 
     def _find_reason(self, error: Exception) -> Exception:
-        """Return what keeps a file from being read.
+        """Return the error that explains a failed read.
 
-        Stores give a reason to listings, not to reads.
+        Stores explain errors of listings, but not of reads.
         """
         try:
             refresh(self._filesystem).ls(self._path.rpartition("/")[0])

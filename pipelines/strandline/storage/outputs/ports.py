@@ -1,6 +1,6 @@
-"""Places of outputs: what a store of them does, on a disk or behind a URL.
+"""Ports for outputs: the operations of an output store, on a disk or behind a URL.
 
-Whoever writes knows these ports, and not where bytes go.
+Writers use these ports and do not depend on the location of the bytes.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import BinaryIO, Protocol
 
 from strandline.storage.outputs.hashing import Content
 
-GROUP_FILES = 128  # open at a time, of one group
+GROUP_FILES = 128  # maximum open files of a group
 SYNCED_WHOLE_FROM = 8  # files
-FOLDERS_KNOWN = 1000  # to be there for good; one that is forgotten is synced again
+FOLDERS_KNOWN = 1000  # remembered as durable; forgotten folders are synced again
 
 
 @dataclass(frozen=True, slots=True)
 class OutputLocation:
-    """Where the sinks of an attempt write, and by which account.
+    """Location where the sinks of an attempt write.
 
     Attributes:
         url: folder or URL of the outputs.
-        writer: how temporary names of the attempt's writers begin.
-        writers_lock: held shared by every writer on this host; None: no lock.
-        is_on_driver: it is a folder of the driver's node, so sinks must run there.
+        writer: prefix of temporary names of the attempt's writers.
+        writers_lock: lock file, held shared by every writer on this host, or None.
+        is_on_driver: True for a folder of the driver's node, where sinks must run then.
     """
 
     url: str
@@ -39,72 +39,74 @@ class OutputGroup(Protocol):
     """Outputs that become durable together."""
 
     def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Content:
-        """Write one output, which is to have `name` in the source's folder.
+        """Write one output with the final name `name` in the source's folder.
 
-        What `write_content` raises is passed on, and takes none of the others along.
+        Errors of `write_content` are passed on, and do not affect other outputs of the group.
 
         Raises:
-            VolumeError: the place can't be written to.
+            VolumeError: if the location can't be written.
         """
 
     def write_shared(
         self, file: bytes, suffix: str, write_content: Callable[[BinaryIO], None]
     ) -> Content:
-        """Write one file that several sources share, under its name; see `write`."""
+        """Write a file with rows of several sources; see `write`."""
 
 
 class OutputStore(Protocol):
-    """A place for outputs.
+    """A location for outputs.
 
-    Names are relative: `<fan-out>/<source>/<token><suffix>`, or that of `name_shared`.
+    Names are relative: `<fan-out>/<source>/<token><suffix>`, or as returned by `name_shared`.
     """
 
     def grouped(self) -> AbstractContextManager[OutputGroup]:
-        """Write outputs that are durable when the block ends; one that raises leaves none.
+        """Write outputs that become durable when the block ends.
+
+        An exception in the block discards them.
 
         Raises:
-            VolumeError: the place can't be written to.
+            VolumeError: if the location can't be written.
         """
 
     def open_aside(self, folder: str) -> OutputStore:
-        """Return the place in a folder below this one, one of `ASIDES`."""
+        """Return the output store of a subfolder, one of `ASIDES`."""
 
     def remove_others(self, source: bytes, keep: Collection[str]) -> int:
-        """Remove what lies in the source's folders and is not named in `keep`; says how many."""
+        """Remove all files in the source's folders except `keep`. Return the number of files."""
 
     def list_names(self) -> Iterator[tuple[str, int]]:
-        """Return every file but the owner's and the card with its size, temporary ones too."""
+        """Yield names and sizes of all files except `NO_OUTPUTS`, including temporary files."""
 
     def digest(self, name: str) -> bytes:
-        """Return the blake2b-128 of a file's bytes.
+        """Return the blake2b-128 digest of a file.
 
         Raises:
-            FileNotFoundError: there is no such file.
+            FileNotFoundError: if the file is missing.
         """
 
     def has(self, name: str, size: int) -> bool:
-        """Return whether a file is there, with so many bytes."""
+        """Return True if a file with this size exists."""
 
     def list_shared(self) -> list[str]:
         """Return the names of all shared files."""
 
     def remove_shared(self, name: str) -> None:
-        """Remove a shared file, if it is there.
+        """Remove a shared file, if it exists.
 
         Raises:
-            VolumeError: it can't be removed.
+            VolumeError: if the file can't be removed.
         """
 
     def open_shared(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """Open a shared file to be read, here and there.
+        """Open a shared file for random access.
 
         Raises:
-            VolumeError: it can't be read.
+            VolumeError: if the file can't be read.
         """
 
     def sweep(self, owner: str) -> int:
-        """Remove the temporary files of an owner that has no live writer; says how many.
+        """Remove the temporary files of an owner without live writers. Return their number.
 
         Args:
-            owner: how the names of its writers begin, up to a hyphen; others may be at work.
+            owner: prefix of the owner's writer names, up to a hyphen. Other owners may be active.
         """

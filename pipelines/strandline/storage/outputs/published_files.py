@@ -1,8 +1,8 @@
-"""The files that another pipeline has out in a folder, beside whatever else lies there.
+"""The files that another pipeline has published in a folder, among all other files there.
 
-A file that lies in an output folder may be of a task in flight, or of a source that is no more. A
-file that does not lie there may be on a disk that is away. Only its writer knows; how that is asked
-is not known here, nor what a file is read for.
+A file in an output folder may belong to a task in flight or to a removed source, and a published
+file may be missing because a disk is not mounted. Only the writing pipeline can distinguish these
+cases. The module must not depend on how that pipeline is queried, or on how files are used.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _ABOVE = re.compile(f"|{_FAN}(/[0-9a-f]{{32}})?|{SHARED}(/{_FAN})?")
 
 
 def is_named_as_output(name: str) -> bool:
-    """Return whether a file below the root of outputs is called as outputs are, or describes them.
+    """Return True if a file, relative to the output root, is named like an output or describes one.
 
-    A folder that holds other things has these beside its outputs.
+    A folder with other content has these files beside it.
     """
     return name in NO_OUTPUTS or _OUTPUT.fullmatch(name) is not None
 
 
 def may_hold_outputs(folder: str) -> bool:
-    """Return whether outputs may lie in a folder, by its name below their root."""
+    """Return True if a folder, relative to the output root, may contain outputs."""
     return _ABOVE.fullmatch(folder) is not None
 
 
 class OutputFile(NamedTuple):
-    """A file that a pipeline has out.
+    """A published file of a pipeline.
 
     Attributes:
-        name: below the root of its outputs.
-        is_whole: it holds nothing that the pipeline does not count any more.
+        name: name relative to the root of the pipeline's outputs.
+        is_whole: True if all rows of the file still count.
     """
 
     name: str
@@ -52,43 +52,45 @@ class PublishedFolder(Protocol):
 
     @property
     def root(self) -> str:
-        """Folder or URL of its outputs, without a slash at its end."""
+        """Folder or URL of the pipeline's outputs, without a trailing slash."""
 
     @property
     def pipeline(self) -> str:
-        """The pipeline, for people."""
+        """Name of the pipeline, for messages."""
 
     @property
     def has_ledger(self) -> bool:
-        """Return whether `list_files` can tell."""
+        """True if `list_files` can return the published files."""
 
     def list_files(self) -> Iterator[OutputFile]:
-        """Return what the pipeline has out now.
+        """Return the currently published files.
 
         Raises:
-            OSError: it can't be told.
+            OSError: if the files can't be listed.
         """
 
 
 class PublishedNames:
-    """Names of files that should lie in a folder, and which of them do; more than memory holds."""
+    """Published files of a folder, marked when found. May be larger than memory."""
 
     def __init__(self, spool: sqlite3.Connection) -> None:
         self._spool = spool
         self.partial: list[str] = []
 
     def add(self, key: str, *, is_whole: bool) -> None:
-        """Note that a file is out."""
+        """Record a published file."""
         if is_whole:
             self._spool.execute("INSERT OR IGNORE INTO files VALUES (?, 0)", (key,))
         else:
             self.partial.append(key)
 
     def take(self, key: str, name: str) -> bool:
-        """Return whether a file that lies there is out, or is none of those that are written there.
+        """Mark a found file. Return False for an output that is not published.
+
+        Files that are not named like outputs return True.
 
         Args:
-            name: below the root of outputs.
+            name: name relative to the root of the outputs.
         """
         if not is_named_as_output(name):
             return True
@@ -96,7 +98,7 @@ class PublishedNames:
         return self._spool.execute(query, (key,)).rowcount > 0
 
     def list_missing(self) -> Iterator[str]:
-        """Yield the files that are out and were not taken."""
+        """Yield the published files that were not found."""
         yield from (
             key for (key,) in self._spool.execute("SELECT key FROM files WHERE NOT is_seen")
         )
@@ -106,13 +108,13 @@ class PublishedNames:
 def listing_names(
     folder: PublishedFolder, find_key: Callable[[str], str | None]
 ) -> Iterator[PublishedNames]:
-    """Spool what a pipeline has out.
+    """Store the published files of a pipeline in a temporary database.
 
     Args:
-        find_key: returns how a file is called here; None: it is not asked for.
+        find_key: returns the key of a file, or None to skip the file.
 
     Raises:
-        OSError: it can't be told.
+        OSError: if the files can't be listed.
     """
     with spooling("files (key PRIMARY KEY, is_seen) WITHOUT ROWID") as spool:
         names = PublishedNames(spool)

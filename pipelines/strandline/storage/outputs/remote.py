@@ -1,4 +1,4 @@
-"""Outputs on an object store or any other place that fsspec reaches: one put commits a file."""
+"""Outputs in an object store or any other location supported by fsspec. A put commits a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from strandline.storage.outputs.ports import OutputStore
 
 
 class RemoteOutputs:
-    """Outputs under an fsspec URL. A file is there when its put has ended, or not at all."""
+    """Outputs under an fsspec URL. A file exists only once its put has ended."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -36,7 +36,7 @@ class RemoteOutputs:
 
     @contextmanager
     def grouped(self) -> Iterator[RemoteOutputs]:
-        yield self  # a put is durable by itself
+        yield self  # each put is already durable
 
     def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Content:
         return self._write(f"{name_source_folder(source)}/{name}", write_content)
@@ -122,42 +122,43 @@ class RemoteOutputs:
             yield file
 
     def sweep(self, owner: str) -> int:  # noqa: ARG002 - as the protocol asks
-        return 0  # a put leaves nothing behind that could be listed
+        return 0  # an interrupted put leaves nothing to list
 
     @contextmanager
     def _naming(self) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # store libraries have errors of their own
+        except Exception as error:  # each store library has its own error classes
             raise explain_unwritten(self._url, error) from error
 
 
 def put_files(location: str, files: Mapping[str, Path]) -> None:
-    """Copy files into a folder or under an fsspec URL; what has their names there is replaced.
+    """Copy files into a folder or under an fsspec URL, replacing files with the same names.
 
     Raises:
-        VolumeError: the place can't be written to.
-        CredentialsRefusedError: its store does not let us in.
+        VolumeError: if the location can't be written.
+        CredentialsRefusedError: if the store rejects the credentials.
     """
     try:
         filesystem, root = open_store(location)
         filesystem.makedirs(root, exist_ok=True)
         for name, path in files.items():
             filesystem.put_file(str(path), f"{root}/{name}")
-    except Exception as error:  # store libraries have errors of their own
+    except Exception as error:  # each store library has its own error classes
         raise explain_unwritten(location, error) from error
 
 
 def resolve_location(location: str) -> str:
-    """Return the location by a name that depends neither on the working directory nor on links.
+    """Return the location in a form that depends neither on the working directory nor on links.
 
     Args:
-        location: a path, or a URL such as `s3://bucket/prefix`; `file://` means the path.
+        location: a path, or a URL such as `s3://bucket/prefix`. `file://` URLs are paths.
     """
     local = location.removeprefix("file://")
     if "://" not in local:
         return os.path.realpath(local)
     bare = location.rstrip("/")
+    # A bare protocol such as `memory://` keeps its slashes.
     return location if bare.endswith(":") else bare
 
 
@@ -165,8 +166,8 @@ def open_outputs(location: str, writer: str = "") -> OutputStore:
     """Return the outputs at a folder or an fsspec URL.
 
     Args:
-        location: a path, or a URL such as `s3://bucket/prefix`; `file://` means the path.
-        writer: part of temporary names: attempt and process.
+        location: a path, or a URL such as `s3://bucket/prefix`. `file://` URLs are paths.
+        writer: part of temporary names, from attempt and process.
     """
     local = location.removeprefix("file://")
     if "://" not in local:
@@ -177,11 +178,11 @@ def open_outputs(location: str, writer: str = "") -> OutputStore:
 
 
 def find_files(location: str, folder: str) -> Callable[[str, int], bool]:
-    """Return what says whether a file below a place of outputs is there, with so many bytes.
+    """Return a function that checks whether an output file exists with a given size.
 
     Args:
         location: folder or URL of the outputs.
-        folder: that the files are in; of a store it is listed, once. Empty: all files.
+        folder: folder of the files. In a store, it is listed once. Empty for all files.
     """
     if "://" not in location:
         return LocalOutputs(Path(location)).has

@@ -1,7 +1,7 @@
-"""Tables that a sink writes into one file: which of a group share one, and where each is in it.
+"""Shared files: assigns the tables of a group to files, and records the position of each table.
 
-Files are cut to about the size that is asked for, and become durable with their group. Which tasks
-may share a file it does not know.
+Files are cut to about the requested size, and become durable with their group. The caller decides
+which tasks may share a file.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from strandline.storage.outputs.ports import OutputGroup
 
 
 class SharedFiles:
-    """Writes tasks of several sources into files of about the size that the sink asks for.
+    """Writes tasks of several sources into files of about the requested size.
 
     Args:
-        target: bytes of a file.
+        target: target size of a file in bytes.
     """
 
     def __init__(self, sink: SharingSink, target: int) -> None:
         self._sink = sink
         self._target = target
-        self._ratio = 1.0  # bytes of a file for one of its tables in memory
+        self._ratio = 1.0  # size of a file divided by the size of its tables in memory
 
     def assign(self, tasks: Sequence[Task]) -> Iterator[list[Task]]:
-        """Yield the tasks of each file, which all carry tables."""
+        """Yield the tasks of each file. All tasks must have tables."""
         alike: list[tuple[pa.Schema, list[Task]]] = []
         for task in tasks:
             schema = task.table.schema
@@ -46,7 +46,7 @@ class SharedFiles:
             yield from self._cut(found)
 
     def write(self, tasks: Sequence[Task], group: OutputGroup) -> list[tuple[Output, ...]]:
-        """Write tasks that share a file, and what lies beside it; return where each of them is."""
+        """Write tasks into a file and its companions. Return the outputs of each task."""
         file = derive_shared(lineage_of(task).token for task in tasks)
         sink, suffix = self._sink, self._sink.suffix
         written = group.write_shared(file, suffix, partial(sink.write_shared, tasks))
@@ -55,13 +55,13 @@ class SharedFiles:
         whole = Task(pa.concat_tables([task.table for task in tasks]))
         for beside, write in sink.list_companions().items():
             written = group.write_shared(file, beside, partial(write, whole))
-            # Their rows are counted once, in the file itself.
+            # Rows count only once, in the main file.
             shares = _share(tasks, file, beside, written)
             parts.append([output._replace(rows=0) for output in shares])
         return list(zip(*parts, strict=True))
 
     def _cut(self, tasks: Sequence[Task]) -> Iterator[list[Task]]:
-        """Yield runs of tasks that come to about the same size, as near to the target as can be."""
+        """Yield runs of tasks of about the same size, as close to the target as possible."""
         ends = list(accumulate(map(_measure, tasks)))
         count = max(1, round(ends[-1] * self._ratio / self._target))
         files: list[list[Task]] = [[] for _ in range(count)]
@@ -72,7 +72,7 @@ class SharedFiles:
 
 
 def _share(tasks: Sequence[Task], file: bytes, suffix: str, written: Content) -> Iterator[Output]:
-    """Yield which part of a file is of each task."""
+    """Yield the part of a file that belongs to each task."""
     size, digest = written
     sizes = list(accumulate(map(_measure, tasks), initial=0))
     begins = list(accumulate((task.num_rows for task in tasks), initial=0))

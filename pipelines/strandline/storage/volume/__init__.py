@@ -1,4 +1,4 @@
-"""The folder of a pipeline: its layout, locks, publications, and work in flight.
+"""The folder of a pipeline: layout, locks, publications, and work in flight.
 
-It must not know what a ledger holds.
+The package must not depend on the content of a ledger.
 """

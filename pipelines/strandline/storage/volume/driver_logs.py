@@ -1,7 +1,7 @@
-"""Logs of drivers on a volume: a file for each attempt, of bounded length, the oldest removed.
+"""Logs of drivers on a volume: a file for each attempt, limited in size and number.
 
-A log is for people and proves nothing, so nothing here is synced, and where it can't be written the
-attempt goes on without it. This room must not know what writes, nor what is written.
+Logs are for people and no evidence, so nothing is synced, and an attempt continues without a log if
+the volume can't be written. The module must not depend on the writer or the content.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import BinaryIO
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.driver_log import BEFORE_SUFFIX, SUFFIX, name_log
 
-# Bytes of the file that grows; the part before it may be as long once more.
+# Maximum bytes of the current file. The previous part may have the same size.
 MOST_BYTES = 16 * 2**20
 MOST_LOGS = 10
 
 
 class DriverLog:
-    """A log that takes whatever is written; of one that grows too long its last part stays.
+    """A log in two parts. If it grows too long, the older part is dropped.
 
     Args:
-        path: of its file, which is gone on with where it is there.
-        most: bytes in it, before it becomes the part before the next one.
+        path: path of the file. Existing content is continued.
+        most: bytes in the file before it becomes the previous part.
     """
 
     def __init__(self, path: Path, most: int = MOST_BYTES) -> None:
@@ -33,7 +33,7 @@ class DriverLog:
         self._size = 0
 
     def write(self, data: bytes) -> None:
-        """Write, where that can be done: a full volume must not end what is written about."""
+        """Write data, ignoring errors: a full volume must not stop the logged process."""
         with suppress(OSError):
             file = self._file or self._open()
             if self._size and self._size + len(data) > self._most:
@@ -43,7 +43,7 @@ class DriverLog:
             self._size += file.write(data)
 
     def _open(self) -> BinaryIO:
-        # Without a buffer of its own, so a process that is killed has lost nothing.
+        # Unbuffered, so that a killed process loses nothing.
         self._file = self.path.open("ab", buffering=0)
         self._size = self._file.tell()
         return self._file
@@ -56,12 +56,12 @@ class DriverLog:
 
 
 def begin_log(folder: PipelineFolder, now: float, keep: int = MOST_LOGS) -> DriverLog | None:
-    """Return the log of an attempt that begins; None where the volume does not take one.
+    """Create the log of a new attempt. Return None if the volume can't be written.
 
     Args:
-        folder: the pipeline's.
-        now: seconds since the epoch.
-        keep: logs that stay, this one among them.
+        folder: folder of the pipeline.
+        now: time in seconds since the epoch.
+        keep: number of logs to keep, including the new log.
     """
     path = folder.path / name_log(now)
     try:
@@ -74,12 +74,12 @@ def begin_log(folder: PipelineFolder, now: float, keep: int = MOST_LOGS) -> Driv
 
 
 def list_parts(path: Path) -> list[Path]:
-    """Return the files of a log, the oldest first."""
+    """Return the files of a log, oldest first."""
     return [part for part in (path.with_suffix(BEFORE_SUFFIX), path) if part.is_file()]
 
 
 def _trim(folder: Path, keep: int) -> None:
-    """Remove all but the newest, by names that sort by time."""
+    """Remove all but the newest logs. Their names sort by time."""
     for path in sorted(folder.glob(f"*{SUFFIX}"))[: -max(1, keep)]:
         for part in list_parts(path):
             part.unlink(missing_ok=True)

@@ -1,8 +1,7 @@
-"""Which items are with workers at this moment, kept where a death of the process leaves it.
+"""Table of the items currently with workers, kept where it survives the death of the process.
 
-A mapped file outlives the process that wrote it, without a sync: it is lost only with the machine,
-and then no process has died over an item. One process writes a table. What an item is stays unknown
-here: 16 bytes.
+A mapped file survives the process that wrote it, without a sync. Only a crash of the machine loses
+it, and then no item is to blame. One process writes a table. Items are opaque: 16 bytes.
 """
 
 from __future__ import annotations
@@ -21,31 +20,31 @@ ITEM_BYTES = 16
 _ROW = struct.Struct(f"{ITEM_BYTES}sB")
 _ROWS = 16_384
 _FREE, _QUEUED, _PROCESSING = 0, 1, 2
-# A sign stands after the rows, and is shorter than one, so that a reader that knows rows alone
-# passes over it.
+# The time of the last step follows the rows. It is shorter than a row, so readers of older
+# releases, which expect only rows, ignore it.
 _SIGN = struct.Struct("d")
 _SIGN_AT = _ROWS * _ROW.size
 
 
 class InFlight(NamedTuple):
-    """What a table says: items being processed, and items that wait with a worker."""
+    """Content of a table: items being processed, and items queued at a worker."""
 
     processing: frozenset[bytes]
     queued: frozenset[bytes]
 
 
 class InFlightTable:
-    """Items with workers; an item may be there several times.
+    """Items with workers. An item may be present several times.
 
     Args:
-        path: of the file, which is made anew.
+        path: path of the file, which is created or overwritten.
 
     Raises:
-        VolumeError: it can't be made.
+        VolumeError: if the file can't be created.
     """
 
     def __init__(self, path: Path) -> None:
-        # A `Counter` has ways of its own that cost more than all else here.
+        # Plain dictionaries: the overhead of a `Counter` would exceed all other costs here.
         self._queued: dict[bytes, int] = defaultdict(int)
         self._processing: dict[bytes, int] = defaultdict(int)
         self._rows: dict[bytes, int] = {}
@@ -53,42 +52,42 @@ class InFlightTable:
         with naming_volume(path):
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
             try:
-                # Given room, not only made longer: a full disk must be an error now, not a signal
-                # when the map is touched.
+                # Allocate the space instead of only extending the file: a full disk must be an
+                # error now, not a signal on access to the map.
                 os.posix_fallocate(handle, 0, _SIGN_AT + _SIGN.size)
                 self._map = mmap.mmap(handle, _SIGN_AT + _SIGN.size)
             finally:
                 os.close(handle)
 
     def close(self) -> None:
-        """Unmap the file; it stays."""
+        """Unmap the file. The file stays."""
         self._map.close()
 
     def clear(self) -> None:
-        """Take all items out."""
+        """Remove all items."""
         self._map[:_SIGN_AT] = bytes(_SIGN_AT)
         for kept in (self._queued, self._processing, self._rows):
             kept.clear()
         self._free = list(range(_ROWS - 1, -1, -1))
 
     def show_work(self, worked: float) -> None:
-        """Keep when the process worked last, as a sign of life.
+        """Store the time of the process's last step, as a sign of life.
 
         Args:
-            worked: by a clock that all processes of this machine share.
+            worked: time on a clock that all processes of this machine share.
         """
         _SIGN.pack_into(self._map, _SIGN_AT, worked)
 
     def queue(self, items: Iterable[bytes]) -> None:
-        """Add items that were handed to a worker that is busy still."""
+        """Add items that were sent to a busy worker."""
         for item in items:
             self._queued[item] += 1
             self._show(item)
 
     def begin(self, items: Iterable[bytes]) -> None:
-        """Add items that are being processed from now on, without a wait."""
+        """Add items that are processed immediately."""
         for item in items:
-            # New items, of which a quick run has many, take three looks less.
+            # Fast path for new items, which are many in a quick run: saves three lookups.
             if item in self._queued or item in self._processing or not self._free:
                 self._processing[item] += 1
                 self._show(item)
@@ -104,9 +103,10 @@ class InFlightTable:
             self._show(item)
 
     def settle(self, items: Iterable[bytes]) -> None:
-        """Remove items that were processed and are with no worker any more."""
+        """Remove processed items that have left their worker."""
         for item in items:
-            # An item that is nowhere else, as most are in a quick run, takes three looks less.
+            # Fast path for items that are present once, as most are in a quick run: saves three
+            # lookups.
             if self._processing[item] == 1 and item not in self._queued:
                 del self._processing[item]
                 self._hide(item)
@@ -115,7 +115,7 @@ class InFlightTable:
                 self._show(item)
 
     def withdraw(self, items: Iterable[bytes]) -> None:
-        """Remove queued items that are with no worker any more."""
+        """Remove queued items that have left their worker."""
         for item in items:
             self._queued[item] -= 1
             self._show(item)
@@ -123,13 +123,13 @@ class InFlightTable:
     def _show(self, item: bytes) -> None:
         state = _PROCESSING if self._processing[item] > 0 else _QUEUED
         if state == _QUEUED and self._queued[item] <= 0:
-            del self._queued[item], self._processing[item]  # the two looks have made these entries
+            del self._queued[item], self._processing[item]  # created by the two lookups above
             self._hide(item)
             return
         row = self._rows.get(item)
         if row is not None:
             self._map[row * _ROW.size + ITEM_BYTES] = state
-        elif self._free:  # more items than anyone hands out go unseen
+        elif self._free:  # without a free row, the item stays invisible
             self._put(item, state)
 
     def _hide(self, item: bytes) -> None:
@@ -144,9 +144,9 @@ class InFlightTable:
 
 
 def read_inflight(path: Path) -> InFlight:
-    """Return what was in flight when the table was written last.
+    """Return the items in flight at the last write of a table.
 
-    Nothing where there is no table.
+    Return an empty result if there is no table.
     """
     try:
         content = path.read_bytes()
@@ -161,7 +161,7 @@ def read_inflight(path: Path) -> InFlight:
 
 
 def read_worked(path: Path) -> float | None:
-    """Return when the process of a table worked last, by its clock; None where nothing says so."""
+    """Return the time of the process's last step on its clock, or None if it is unknown."""
     try:
         with path.open("rb") as file:
             file.seek(_SIGN_AT)

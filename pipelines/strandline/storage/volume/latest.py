@@ -1,7 +1,7 @@
-"""The links `latest` and `pinned`: which publication readers are to take.
+"""The links `latest` and `pinned`, which determine the publication for readers.
 
-A link is relative, so the folder may be moved, and it is replaced in one step, so a reader finds
-the former publication or the new one. What is published is not known here beyond its name.
+Links are relative, so the folder may be moved. A link is replaced in one step, so readers find
+either the previous publication or the new one. The module uses only the names of publications.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ NAMES_SHOWN = 10
 
 
 class ChoiceError(StrandlineError):
-    """What was chosen is no complete publication; the message lists those that are."""
+    """The chosen name is not a complete publication; the message lists the complete ones."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 def resolve(folder: PipelineFolder) -> Publication | None:
-    """Return the publication that readers are to take.
+    """Return the publication for readers.
 
-    The pinned one if it is complete; else the one `latest` leads to, if that is complete and in
-    this folder; else the newest complete one that is not withheld; else None.
+    The order is: the pinned publication, if complete; the target of `latest`, if complete and in
+    this folder; the newest complete publication that is not withheld; None.
 
     Raises:
-        VolumeError: the folder can't be looked at.
+        VolumeError: if the folder can't be read.
     """
     links = (folder.pinned, folder.latest)
     while True:
@@ -51,13 +51,13 @@ def resolve(folder: PipelineFolder) -> Publication | None:
         found = (
             find_pinned(folder) or _follow(folder, folder.latest) or find_newest_released(folder)
         )
-        # All that was seen may be gone meanwhile: what is removed, `latest` has left before.
+        # Retry if the links have moved: a publication is removed only after `latest` has left it.
         if found or targets == [find_target(folder, link) for link in links]:
             return found
 
 
 def name_latest(folder: PipelineFolder) -> str:
-    """Name the publication that readers are to take; empty where there is none to be seen."""
+    """Return the name of the publication for readers; empty if there is none or on an error."""
     try:
         found = resolve(folder)
     except VolumeError:
@@ -66,17 +66,17 @@ def name_latest(folder: PipelineFolder) -> str:
 
 
 def find_pinned(folder: PipelineFolder) -> Publication | None:
-    """Return the publication that a user chose.
+    """Return the publication that a user has pinned.
 
-    None without a choice, or if it is not complete.
+    Return None without a pin, or if the pinned publication is incomplete.
     """
     return _follow(folder, folder.pinned)
 
 
 def find_target(folder: PipelineFolder, link: Path) -> PublicationId | None:
-    """Return the place a link leads to, there or not.
+    """Return the publication that a link targets, whether it exists or not.
 
-    None where it leads elsewhere or is no link.
+    Return None if the path is not a link, or if it targets something else.
     """
     with naming_volume(link):
         if not link.is_symlink():
@@ -85,15 +85,15 @@ def find_target(folder: PipelineFolder, link: Path) -> PublicationId | None:
 
 
 def pin(folder: PipelineFolder, name: str) -> Publication:
-    """Choose a publication: `latest` leads to it until `unpin`, whatever else is published.
+    """Pin a publication: `latest` targets it until `unpin`, even if others are published.
 
     Args:
         folder: the pipeline's folder.
-        name: such as `0003/p0007`; a path of the folder will do.
+        name: a name such as `0003/p0007`, or the path of the publication.
 
     Raises:
-        ChoiceError: there is no complete publication of that name.
-        VolumeError: the links can't be written.
+        ChoiceError: if there is no complete publication with that name.
+        VolumeError: if the links can't be written.
     """
     if not folder.path.is_dir():
         raise _explain_choice(folder, name)
@@ -109,10 +109,10 @@ def pin(folder: PipelineFolder, name: str) -> Publication:
 
 
 def unpin(folder: PipelineFolder) -> Publication | None:
-    """Take the choice back: `latest` leads to the newest that is not withheld.
+    """Remove the pin. `latest` then targets the newest publication that is not withheld.
 
     Raises:
-        VolumeError: the links can't be written.
+        VolumeError: if the links can't be written.
     """
     if not folder.path.is_dir():
         return None
@@ -128,20 +128,20 @@ def unpin(folder: PipelineFolder) -> Publication | None:
 
 
 def move_latest(folder: PipelineFolder, published: Publication) -> None:
-    """Let `latest` lead to what was published, or to the pinned one where there is one.
+    """Point `latest` at a new publication, or at the pinned publication if there is a pin.
 
     Raises:
-        VolumeError: the link can't be written, or something else stands in its place.
+        VolumeError: if the link can't be written, or another file is in its place.
     """
     with naming_volume(folder.latest), hold_links(folder):
         _lead(folder.latest, (find_pinned(folder) or published).identity, steps="latest")
 
 
 def refuse_occupied(link: Path) -> None:
-    """Refuse to replace what is not a link of ours.
+    """Refuse to replace a file that is not a link.
 
     Raises:
-        VolumeError: a file or a folder stands where the link should be.
+        VolumeError: if a file or a folder is in the place of the link.
     """
     if os.path.lexists(link) and not link.is_symlink():
         msg = f"{link}: this is no link, and a link is needed here; move it away and run again"
@@ -150,9 +150,9 @@ def refuse_occupied(link: Path) -> None:
 
 @contextmanager
 def hold_links(folder: PipelineFolder) -> Iterator[None]:
-    """Keep other processes from moving links or removing publications meanwhile.
+    """Prevent other processes from moving links or removing publications until the block ends.
 
-    What a killed one left of its link is removed first. Not to be entered twice.
+    First remove temporary links of killed processes. Not reentrant.
     """
     handle = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -170,7 +170,7 @@ def _follow(folder: PipelineFolder, link: Path) -> Publication | None:
 
 
 def _locate(folder: PipelineFolder, path: Path) -> PublicationId | None:
-    """Return the place a path leads to once all links are followed."""
+    """Return the publication at a path after following all links, or None."""
     root = os.path.realpath(folder.path)
     return parse_publication_id(os.path.relpath(os.path.realpath(path), root))
 

@@ -1,7 +1,8 @@
-"""The right to write: one new attempt at a time, after the writers of a dead one are gone.
+"""Locks for writing: a new attempt may write only after all writers of a dead attempt are gone.
 
-Every process that writes outputs holds the lock file shared; a new attempt takes it exclusively
-once. Processes are told apart by pid and start time, so a pid used again is never ended.
+Every process that writes outputs holds the lock file shared; a new attempt takes it once
+exclusively. Processes are identified by pid and start time, so a process with a reused pid is never
+killed.
 """
 
 from __future__ import annotations
@@ -32,31 +33,31 @@ class Process(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """The holder of a lock; the process is None where it can't be seen from here."""
+    """Holder of a lock. The process is None if it is invisible from here."""
 
     process: Process | None
 
 
 def read_boot_id() -> str:
-    """Return where a pid means something: this boot of this host, and this namespace of pids."""
+    """Return an id of the scope of pids: this boot of this host, and this pid namespace."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
 
 
 def find_process(pid: int) -> Process | None:
-    """Return the live process with that pid; None where there is none or it is a zombie."""
+    """Return the live process with a pid, or None if there is none or it is a zombie."""
     found = _read_process(pid)
     return None if found is None or found[1] in {"Z", "X"} else found[0]
 
 
 def identify_child(pid: int) -> Process | None:
-    """Return a child of this process that was not waited for; it may have ended."""
+    """Return a child of this process that was not reaped; it may have ended."""
     found = _read_process(pid)
     return found and found[0]
 
 
 def _read_process(pid: int) -> tuple[Process, str] | None:
-    """Return the process with that pid, and the letter of its state."""
+    """Return the process with a pid and the letter of its state, or None."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -66,10 +67,10 @@ def _read_process(pid: int) -> tuple[Process, str] | None:
 
 
 def hold_shared(path: Path) -> int:
-    """Hold the lock file shared until this process ends, or `release` is called with the handle.
+    """Hold the lock file shared until this process ends or the handle is passed to `release`.
 
     Raises:
-        VolumeError: a new attempt holds it, so this writer belongs to a dead one.
+        VolumeError: if a new attempt holds the lock, so this writer belongs to a dead attempt.
     """
     with naming_volume(path):
         handle = keep_own(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
@@ -83,18 +84,18 @@ def hold_shared(path: Path) -> int:
 
 
 def release(handle: int) -> None:
-    """End a lock that is held; a copy of its descriptor in a child does not hold it either."""
+    """Release a lock, even if a child has a copy of its descriptor."""
     fcntl.flock(handle, fcntl.LOCK_UN)
     os.close(handle)
 
 
 @contextmanager
 def hold_alone(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
-    """Hold the lock file as the only one; it says meanwhile which process that is.
+    """Hold the lock file exclusively. Meanwhile the file names this process.
 
     Raises:
-        HeldError: another process holds it; the message names it.
-        VolumeError: the file can't be made, written or locked.
+        HeldError: if another process holds the lock; the message names it.
+        VolumeError: if the file can't be created, written, or locked.
     """
     with naming_volume(path):
         handle = keep_own(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
@@ -105,22 +106,22 @@ def hold_alone(path: Path, sleep: Callable[[float], None] = time.sleep) -> Itera
         try:
             yield
         finally:
-            with suppress(OSError):  # the name of a dead process is as good as none
+            with suppress(OSError):  # the name of a dead process is ignored anyway
                 _sign(handle, b"")
     finally:
         os.close(handle)
 
 
 def find_holder(path: Path) -> Holder | None:
-    """Return the holder of the lock file alone; None where there is none."""
+    """Return the exclusive holder of the lock file, or None."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
         return None
     try:
         process = _read_signature(handle)
-        # The lock itself is tried only where that tells more: a try takes it for a moment, in the
-        # way of its next holder.
+        # Try the lock only if the signature is inconclusive: the attempt takes the lock for a
+        # moment and could block its next holder.
         if process is not None and _holds(process.pid, os.fstat(handle)):
             return Holder(process)
         if not _is_free(handle):
@@ -134,13 +135,13 @@ def find_holder(path: Path) -> Holder | None:
 def hold_exclusive(
     path: Path, wait: float, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[list[Process]]:
-    """Take the lock alone; writers that outlive `wait` seconds are ended.
+    """Take the lock exclusively, and kill writers that still hold it after `wait` seconds.
 
     Yields:
-        The processes that had to be ended.
+        The killed processes.
 
     Raises:
-        VolumeError: the lock can't be had even so (a writer on another host or container).
+        VolumeError: if the lock is still held, by a writer on another host or in another container.
     """
     with naming_volume(path):
         handle = keep_own(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
@@ -151,7 +152,7 @@ def hold_exclusive(
 
 
 def _take_alone(path: Path, handle: int, sleep: Callable[[float], None]) -> None:
-    for _ in range(_TRIES):  # a look takes it for a moment
+    for _ in range(_TRIES):  # `find_holder` may hold the lock for a moment
         with naming_volume(path):
             if _try_alone(handle):
                 return
@@ -172,7 +173,7 @@ def _is_free(handle: int) -> bool:
 
 def _format_self() -> bytes:
     own = find_process(os.getpid())
-    assert own is not None  # a live process is found
+    assert own is not None  # this process is alive, so it is found
     return f"{own.pid} {own.started} {read_boot_id()}".encode("ascii")
 
 
@@ -182,7 +183,7 @@ def _sign(handle: int, text: bytes) -> None:
 
 
 def _read_signature(handle: int) -> Process | None:
-    """Return the live process of this host that has signed."""
+    """Return the live process of this host that has signed the file, or None."""
     signed = _SIGNATURE.fullmatch(os.pread(handle, 200, 0).decode("ascii", "replace"))
     if signed is None or signed[3] != read_boot_id():
         return None
@@ -222,7 +223,8 @@ def find_holders(handle: int) -> list[Process]:
     """Return the other live processes that hold a lock on the open file.
 
     The kernel's table of locks names the process that took a lock, which may be dead while a child
-    of that process holds the lock by a copy of the descriptor. So look at each process's own files.
+    still holds the lock through a copy of the descriptor. Therefore check the open files of each
+    process.
     """
     file = os.fstat(handle)
     pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
@@ -232,10 +234,10 @@ def find_holders(handle: int) -> list[Process]:
 
 
 def _holds(pid: int, file: os.stat_result) -> bool:
-    """Return whether a process has the file open by a descriptor with a lock."""
+    """Return True if a process has a descriptor of the file with a lock."""
     try:
         handles = list(Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:  # the process of another user, or a dead one
+    except OSError:  # another user's process, or a dead process
         return False
     for handle in handles:
         with suppress(OSError):
@@ -246,5 +248,5 @@ def _holds(pid: int, file: os.stat_result) -> bool:
 
 def _is_locked(pid: int, handle: str) -> bool:
     text = Path(f"/proc/{pid}/fdinfo/{handle}").read_text(encoding="ascii")
-    # A process that waits for the lock has a line with an arrow.
+    # The line of a process that waits for the lock has an arrow.
     return any(line.startswith("lock:") and "->" not in line for line in text.splitlines())

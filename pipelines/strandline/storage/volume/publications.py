@@ -1,7 +1,7 @@
-"""Publishing: a new folder, complete once its manifest is there; only then `latest` leads to it.
+"""Publishing: writes a new folder, completed by its manifest, and then moves `latest`.
 
-Old publications are removed, never so that a crash leaves one that looks complete. What is
-published comes in as bytes and facts; what they mean, and when to publish, is not known here.
+Old publications are removed so that a crash never leaves one that looks complete. Published files
+and facts are arguments. The caller knows their meaning and decides when to publish.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def publish(
     facts: Mapping[str, JsonValue],
     withheld: Sequence[str] = (),
 ) -> Publication:
-    """Publish files durably, then let `latest` lead to them (unless another one is pinned).
+    """Publish files durably, and point `latest` at them unless another publication is pinned.
 
     Args:
         folder: the pipeline's folder.
-        attempt: the attempt that is published; from 1.
-        files: content by name, or a file to copy: `metrics.json`, or with one folder
-            `artifacts/x.json`.
-        facts: go into the manifest.
-        withheld: why readers are not led to it; then `latest` stays where it is.
+        attempt: number of the published attempt, from 1.
+        files: content or path of a file to copy, by name. Names may have one folder, as in
+            `metrics.json` or `artifacts/x.json`.
+        facts: JSON values for the manifest.
+        withheld: reasons to withhold the publication from readers. If not empty, `latest` stays.
 
     Raises:
-        ValueError: a name or a fact can't be published; nothing is written.
-        VolumeError: the volume can't be written to, or something else stands where the link
-            should be; `latest` and what it leads to stay.
+        ValueError: if a name or a fact is invalid; nothing is written.
+        VolumeError: if the volume can't be written, or another file is in the place of the link.
+            `latest` and its target stay.
     """
     _check_names(files)
     with naming_volume(folder.path):
@@ -80,21 +80,21 @@ def publish(
 
 
 def retain(folder: PipelineFolder, keep_last: int, keep: Publication | None = None) -> int:
-    """Remove old publications: complete ones but the newest, and half-written older ones.
+    """Remove old complete publications, and incomplete publications older than a complete one.
 
-    What `latest` or `pinned` leads to stays in any case.
+    The targets of `latest` and `pinned` always stay.
 
     Args:
         folder: the pipeline's folder.
-        keep_last: how many complete ones stay; at least 1.
-        keep: one more that stays.
+        keep_last: number of complete publications to keep; at least 1.
+        keep: another publication to keep, or None.
 
     Returns:
-        How many were removed.
+        The number of removed publications.
 
     Raises:
-        ValueError: `keep_last` is less than 1.
-        VolumeError: one can't be looked at or removed.
+        ValueError: if `keep_last` is less than 1.
+        VolumeError: if a publication can't be read or removed.
     """
     if keep_last < 1:
         msg = f"keep_last is {keep_last}, and at least 1 publication must be kept"
@@ -107,7 +107,7 @@ def retain(folder: PipelineFolder, keep_last: int, keep: Publication | None = No
         if keep is not None:
             stay.add(keep.identity)
         old = [identity for identity in _find_old(folder, keep_last) if identity not in stay]
-        for identity in reversed(old):  # the oldest first: a crash leaves the newer ones
+        for identity in reversed(old):  # oldest first, so that a crash keeps newer ones
             _remove(folder.publication(*identity))
     return len(old)
 
@@ -134,7 +134,7 @@ def _render_manifest(
     }
     if withheld:
         content["withheld"] = list(withheld)
-    # Facts may hold names that are no text; JSON can't spell those so that it can be read again.
+    # Facts may contain names that are not valid Unicode, which JSON can't represent readably.
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode("utf-8", "replace")
 
@@ -146,7 +146,7 @@ def _describe(content: bytes | Path) -> dict[str, int | str]:
 
 
 def _find_number(folder: PipelineFolder, attempt: int) -> int:
-    """Return a number that no publication of the attempt has or had, and that no link waits for."""
+    """Return a number that no publication of the attempt has had, and that no link targets."""
     home = folder.attempt(attempt)
     names = [entry.name for entry in home.iterdir()] if home.is_dir() else []
     taken = [int(found[1]) for found in map(_TAKEN.fullmatch, names) if found]
@@ -185,7 +185,7 @@ def _write_files(path: Path, files: Mapping[str, bytes | Path]) -> None:
 
 
 def _find_old(folder: PipelineFolder, keep_last: int) -> Iterator[PublicationId]:
-    """Yield all but the newest complete ones and half-written ones that are newer still."""
+    """Yield all publications except the newest complete ones and newer incomplete ones."""
     complete = 0
     for identity in list_publication_ids(folder):
         if complete < keep_last and read_publication(folder, identity):
@@ -205,7 +205,7 @@ def _remove(path: Path) -> None:
 
 
 def _sweep(folder: PipelineFolder) -> None:
-    """Remove what a killed process left of those it was removing."""
+    """Remove the remains of interrupted removals."""
     for home in list_attempts(folder):
         for name in list_folders(home):
             if _REMOVED.fullmatch(name):

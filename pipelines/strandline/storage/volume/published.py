@@ -1,7 +1,7 @@
-"""What is published: names of publications, their manifests, and which of them are complete.
+"""Publications: their names, their manifests, and whether they are complete.
 
-It only looks. Every other room learns from here what a publication is; what its files and facts
-mean is not known here.
+The module only reads, and is the only definition of a publication. It must not depend on the
+meaning of published files and facts.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from strandline_api.texts import is_unicode
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-NAME_BYTES = 255  # most that file systems take
-_DIGITS = r"([0-9]{4}|[1-9][0-9]{4,})"  # one spelling a number, or two folders could share it
+NAME_BYTES = 255  # limit of most file systems
+_DIGITS = r"([0-9]{4}|[1-9][0-9]{4,})"  # unique, or two folders could share a number
 _ATTEMPT = re.compile(_DIGITS)
 _PUBLICATION = re.compile(f"attempts/{_DIGITS}/p{_DIGITS}")
 _FILE = re.compile(r"([^/.\0][^/\0]*/)?[^/.\0][^/\0]*")
@@ -31,27 +31,27 @@ _NUMBER = re.compile(f"p{_DIGITS}")
 
 
 class PublicationId(NamedTuple):
-    """Where a publication is, or might be; later ones compare greater."""
+    """Identity of an actual or possible publication. Later publications compare greater."""
 
     attempt: int
     number: int
 
     @property
     def name(self) -> str:
-        """Its name for people: `0003/p0007`."""
+        """Name for messages: `0003/p0007`."""
         return f"{self.attempt:04d}/p{self.number:04d}"
 
     @property
     def target(self) -> str:
-        """The target of a link in the pipeline's folder: `attempts/0003/p0007`."""
+        """Target of a link in the pipeline's folder: `attempts/0003/p0007`."""
         return f"attempts/{self.name}"
 
 
 def check_file_name(name: str) -> str:
-    """Return the name itself, if a publication may have a file of that name.
+    """Return the name unchanged if a publication may have a file with that name.
 
     Raises:
-        ValueError: it is not `x` or `folder/x`, or it is kept for our own use.
+        ValueError: if the name is not `x` or `folder/x`, or is reserved.
     """
     longest = max(map(len, name.encode("utf-8", "replace").split(b"/")))
     is_fit = _FILE.fullmatch(name) and longest <= NAME_BYTES and is_unicode(name)
@@ -62,7 +62,7 @@ def check_file_name(name: str) -> str:
 
 
 class PublishedFile(BaseModel):
-    """What a manifest says of a file: bytes, and their blake2b-128."""
+    """A manifest's entry for a file: size in bytes, and blake2b-128 digest."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -71,7 +71,7 @@ class PublishedFile(BaseModel):
 
 
 class PublicationManifest(BaseModel):
-    """The file that makes a publication complete; later formats may say more."""
+    """Content of the file that completes a publication. Later formats may have more fields."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -88,11 +88,11 @@ class Publication:
     """A complete publication.
 
     Attributes:
-        identity: which one it is.
-        path: its folder, in the pipeline's folder as that was named.
-        files: what it holds, by name.
-        facts: what else its manifest says.
-        withheld: why no reader is led to it, a sentence each; empty: readers are.
+        identity: attempt and number.
+        path: folder of the publication, below the pipeline's folder as given.
+        files: files by name.
+        facts: other content of the manifest.
+        withheld: sentences explaining why readers do not get it; empty if they do.
     """
 
     identity: PublicationId
@@ -108,22 +108,22 @@ class Publication:
 
     @property
     def number(self) -> int:
-        """Its number within the attempt."""
+        """Number within the attempt."""
         return self.identity.number
 
 
 def parse_publication_id(target: str) -> PublicationId | None:
-    """Return what `attempts/0003/p0007` names; None where the text names no publication."""
+    """Parse text such as `attempts/0003/p0007`. Return None if it names no publication."""
     found = _PUBLICATION.fullmatch(target)
     identity = PublicationId(int(found[1]), int(found[2])) if found else None
     return identity if identity and min(identity) > 0 else None
 
 
 def list_publication_ids(folder: PipelineFolder) -> list[PublicationId]:
-    """Return folders of publications, complete or not, the newest first.
+    """Return the folders of complete and incomplete publications, newest first.
 
     Raises:
-        VolumeError: they can't be listed.
+        VolumeError: if the folders can't be listed.
     """
     with naming_volume(folder.attempts):
         targets = [
@@ -136,7 +136,7 @@ def list_publication_ids(folder: PipelineFolder) -> list[PublicationId]:
 
 
 def list_attempts(folder: PipelineFolder) -> Iterator[Path]:
-    """Yield the folders of attempts, in no order; links to folders are none."""
+    """Yield the folders of attempts, in unspecified order. Links to folders are ignored."""
     for name in list_folders(folder.attempts):
         if _ATTEMPT.fullmatch(name):
             yield folder.attempts / name
@@ -145,7 +145,7 @@ def list_attempts(folder: PipelineFolder) -> Iterator[Path]:
 def list_folders(path: Path) -> list[str]:
     """Return the names of the folders in a folder.
 
-    Links count for nothing, neither here nor there.
+    Links are ignored. If `path` is a link or not a folder, the result is empty.
     """
     if not _is_folder(path):
         return []
@@ -154,13 +154,14 @@ def list_folders(path: Path) -> list[str]:
 
 
 def read_publication(folder: PipelineFolder, identity: PublicationId) -> Publication | None:
-    """Return the publication at a place; None where it is not complete.
+    """Return the publication with an identity, or None if it is incomplete.
 
-    Complete: the manifest is whole, and each file it names is there in its size. What can't be
-    looked at is no reason to call it incomplete, or it would be removed.
+    A publication is complete if the manifest is valid and each of its files exists with the
+    recorded size. An unreadable publication is an error, because an incomplete publication might be
+    removed.
 
     Raises:
-        VolumeError: it can't be looked at.
+        VolumeError: if the publication can't be read.
     """
     path = folder.publication(*identity)
     with naming_volume(path):
@@ -178,20 +179,20 @@ def read_publication(folder: PipelineFolder, identity: PublicationId) -> Publica
 
 
 def find_newest(folder: PipelineFolder) -> Publication | None:
-    """Return the complete publication with the highest attempt and number.
+    """Return the complete publication with the highest attempt and number, or None.
 
     Raises:
-        VolumeError: they can't be looked at.
+        VolumeError: if the publications can't be read.
     """
     found = (read_publication(folder, identity) for identity in list_publication_ids(folder))
     return next(filter(None, found), None)
 
 
 def find_newest_released(folder: PipelineFolder) -> Publication | None:
-    """Return the newest complete publication that is not withheld from readers.
+    """Return the newest complete publication that is not withheld from readers, or None.
 
     Raises:
-        VolumeError: they can't be looked at.
+        VolumeError: if the publications can't be read.
     """
     found = (read_publication(folder, identity) for identity in list_publication_ids(folder))
     return next((each for each in found if each is not None and not each.withheld), None)

@@ -1,1 +1,1 @@
-"""Tables of Delta, Iceberg, and Lance: a module for each format, and no other has its library."""
+"""Tables of Delta, Iceberg, and Lance. Only the module of a format imports its library."""

@@ -1,8 +1,8 @@
-"""What one commit changes in a table: which files it adds and which it removes. Pure.
+"""Changes of a commit to a table: added and removed files. Pure.
 
-The name of a file in a table has a digest of its bytes, so that the file of a source that changed
-is another one, readers of former snapshots keep theirs, and a source that did not change costs
-nothing. It must not know any format of tables.
+The name of a file in a table includes a digest of its bytes. A changed source therefore gets a new
+file, readers of earlier snapshots keep theirs, and unchanged sources cost nothing. The module must
+not depend on any table format.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from strandline.data.shipments.shipment import PushResult, Shipment, ShippedFile
 
 SUFFIX = ".parquet"
 _DIGITS = 16
-_MOST_COMMITS = 4  # in a push, where another writer commits too
+_MOST_COMMITS = 4  # per push, if another writer commits too
 
 
 class TablePush(NamedTuple):
-    """A data set on its way into a table.
+    """A push of a data set to a table.
 
     Attributes:
-        contents: the bytes of its files.
-        name: of the table, without the format.
-        time: wall clock, seconds since the epoch.
-        fence: raises where the attempt that pushes is not the ledger's any more.
+        contents: bytes of the files.
+        name: name of the table, without the format.
+        time: wall clock, in seconds since the epoch.
+        fence: raises an error if the pushing attempt has lost the ledger.
     """
 
     shipment: Shipment
@@ -36,11 +36,11 @@ class TablePush(NamedTuple):
 
 
 class TableChanges(NamedTuple):
-    """What a commit changes.
+    """Changes of a commit.
 
     Attributes:
-        added: files by the names that they get below the table's folder.
-        removed: names of the files that the table has and the data set does not.
+        added: files by their new names, relative to the table's folder.
+        removed: names of files in the table that the data set lacks.
     """
 
     added: Mapping[str, ShippedFile]
@@ -48,15 +48,15 @@ class TableChanges(NamedTuple):
 
 
 def name_data_file(file: ShippedFile) -> str:
-    """Return the name of a file below a table's folder."""
+    """Return the name of a file, relative to the table's folder."""
     return f"{file.name.removesuffix(SUFFIX)}.{file.digest.hex()[:_DIGITS]}{SUFFIX}"
 
 
 def find_changes(shipment: Shipment, there: Iterable[str]) -> TableChanges:
-    """Return what makes a table hold the data set and nothing else.
+    """Return the changes after which a table has exactly the files of the data set.
 
     Args:
-        there: names of the files that the table has now.
+        there: names of the files currently in the table.
     """
     wanted = {name_data_file(file): file for file in shipment.files if file.name.endswith(SUFFIX)}
     known = frozenset(there)
@@ -69,14 +69,14 @@ def push_until_whole(
     push: Callable[..., PushResult],
     find_difference: Callable[[], str | None],
 ) -> PushResult:
-    """Push, and again where another writer's commit came between our listing and our commit.
+    """Push, and repeat if another writer has committed between our listing and our commit.
 
     Args:
-        push: makes one commit; with `is_forced` also where the last one of ours has this revision.
-        find_difference: returns how what readers see differs from the data set; None: not at all.
+        push: makes one commit. With `is_forced`, commits even if our last commit has this revision.
+        find_difference: returns the difference between visible rows and the data set, or None.
 
     Raises:
-        TargetRefusedError: it differs after several commits.
+        TargetRefusedError: if there is still a difference after several commits.
     """
     result = push(is_forced=False)
     difference = find_difference() if result.is_new else None
@@ -97,11 +97,11 @@ def push_until_whole(
 def describe_difference(
     shipment: Shipment, there: Iterable[str], rows: int | None = None
 ) -> str | None:
-    """Return how files and rows of a table differ from the data set; None: not at all.
+    """Describe how files and rows of a table differ from the data set. Return None if they match.
 
     Args:
-        there: names of the files that the table has.
-        rows: that readers see; None: not known.
+        there: names of the files in the table.
+        rows: number of rows visible to readers, or None if unknown.
     """
     added, removed = find_changes(shipment, there)
     if added or removed:
@@ -112,24 +112,24 @@ def describe_difference(
 
 
 def require_parquet(what: str, file: str) -> None:
-    """Refuse a file that no table takes.
+    """Raise an error if a file is not Parquet.
 
     Args:
-        what: the sentence is about.
-        file: name of the file, or the end of it.
+        what: subject of the error message.
+        file: name of the file, or its suffix.
 
     Raises:
-        TargetRefusedError: it is no Parquet.
+        TargetRefusedError: if the file is not Parquet.
     """
     if not file.endswith(SUFFIX):
         raise TargetRefusedError(f"{what}: a table takes Parquet alone; use the sink parquet")
 
 
 def require_tabular(shipment: Shipment) -> None:
-    """Refuse a data set that is not all Parquet, or is empty, before anything is written.
+    """Check before any write that a data set is not empty and only has Parquet files.
 
     Raises:
-        TargetRefusedError: it is.
+        TargetRefusedError: if the data set is empty or has other files.
     """
     for file in shipment.files:
         require_parquet(file.name, file.name)

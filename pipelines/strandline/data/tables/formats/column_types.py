@@ -1,7 +1,7 @@
-"""Columns that each kind of table takes, by type and name. Pure.
+"""Types and names of columns that each table format accepts. Pure.
 
-A push copies Parquet files as they are, so a type that a table's readers do not take is refused
-before the first byte. It must not know any library of tables.
+A push copies Parquet files unchanged, so types that readers of the table do not support are
+rejected before the first byte. The module must not depend on any table library.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BYTES: tuple[Holds, ...] = (
 
 
 def _is_plain_time(kind: pa.DataType) -> bool:
-    """Return whether a time has microseconds at most, and no zone but UTC."""
+    """Return True for timestamps of at most microsecond precision, in UTC or without a zone."""
     return pa.types.is_timestamp(kind) and kind.unit != "ns" and kind.tz in _UTC
 
 
@@ -44,15 +44,15 @@ COMMON: tuple[Holds, ...] = (
 
 
 class ColumnRules(NamedTuple):
-    """Types and names that a kind of table takes.
+    """Types and names that a table format accepts.
 
     Attributes:
-        kind: of table, as a sentence has it.
-        holds: a value's type is one for which one of these is true.
-        is_case_blind: readers take names that differ by case alone for one.
-        is_dot_blind: readers take `a.b` for the field `b` of `a`.
-        reserved: names that readers have for something else.
-        letters: that no name may have.
+        kind: name of the format, for messages.
+        holds: predicates for types of values. A type is accepted if any of them is true.
+        is_case_blind: True if readers ignore the case of names.
+        is_dot_blind: True if readers treat `a.b` as the field `b` of `a`.
+        reserved: names with a special meaning for readers.
+        letters: characters that names may not contain.
     """
 
     kind: str
@@ -64,10 +64,10 @@ class ColumnRules(NamedTuple):
 
 
 def require_columns(target: str, rules: ColumnRules, schema: pa.Schema) -> None:
-    """Refuse columns that a kind of table does not take, by the first of them.
+    """Raise an error for the first column that a table format does not accept.
 
     Raises:
-        TargetRefusedError: a type or a name.
+        TargetRefusedError: if a type or a name is not accepted.
     """
     why = next(_list_misfits(rules, "", list(schema)), None)
     if why is not None:
@@ -116,7 +116,7 @@ def _list_type_misfits(rules: ColumnRules, path: str, kind: pa.DataType) -> Iter
 
 
 def _list_paths(above: str, field: pa.Field) -> Iterator[str]:
-    """Yield a column's path and those of its fields, as names joined by dots."""
+    """Yield the paths of a column and of its fields, as names joined by dots."""
     path = f"{above}{field.name}"
     yield path
     if pa.types.is_struct(field.type):

@@ -1,8 +1,8 @@
-"""Delta tables, by `deltalake`: inspect one, read a version, and commit a data set.
+"""Delta tables, by `deltalake`: inspection, reading of a version, and commits of a data set.
 
-A commit adds and removes files, with the run in its metadata. A version has partitions and columns
-that came later filled in. Deletion vectors and column mapping are refused: without them rows would
-come back, or go.
+A commit adds and removes files, with the run in its metadata. In a version that is read, partition
+values and later columns are filled in. Deletion vectors and column mapping are rejected, because
+ignoring them would restore or lose rows.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _SETTINGS = {
     "delta.enableDeletionVectors": "it has deletion vectors, by which rows of a file are deleted",
 }
 _COMPUTED = {"delta.generationExpression", "delta.invariants", "delta.identity.start"}
-# Operations after which a table has the rows of before.
+# Operations that do not change the rows of a table.
 _KEEPING = frozenset({
     "OPTIMIZE", "VACUUM START", "VACUUM END", "FSCK", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
     "ADD COLUMN", "UPDATE TABLE METADATA",
 })  # fmt: skip
-COMMITS = 1000  # looked through for the last of ours
+COMMITS = 1000  # searched for the last push
 _RULES = ColumnRules("Delta", (*COMMON, pa.types.is_null), is_case_blind=True)
 _UNCHANGED = "0"
 _ADVICE = "rewrite the table without that feature, as Spark's REORG TABLE … APPLY (PURGE) does"
@@ -57,19 +57,19 @@ ERRORS = (DeltaError, OSError, ValueError)
 
 
 def find_difference(push: TablePush) -> str | None:
-    """Return how readers see another data set; None: they see this one."""
+    """Describe how visible rows differ from the data set. Return None if they match."""
     sizes = _list_files(DeltaTable(push.name))
     return describe_difference(push.shipment, sizes, sum(file.rows for file in sizes.values()))
 
 
 def commit(push: TablePush, *, is_forced: bool) -> PushResult:
-    """Make a Delta table hold the data set; one that is not there is made."""
+    """Make a Delta table contain exactly the data set. Create the table if it is missing."""
     shipment, contents, location, clock, fence = push
     table = _open(location)
     state = None if table is None else _read_state(location, table)
     if state is not None:
         require_ours(location, shipment.author, state.properties)
-        # A commit that was made and not heard of is there.
+        # An earlier commit may have succeeded although its response was lost.
         if not is_forced and _has(table, state, shipment.revision):
             return PushResult(location, shipment.revision, is_new=False, files=0)
     schema = read_schema(shipment, contents)
@@ -87,7 +87,7 @@ def commit(push: TablePush, *, is_forced: bool) -> PushResult:
     faults.reach("push.uploaded")
     fence()
     if table is not None and new.names:
-        # Delta's library commits columns apart from files; no row changes by them.
+        # Delta's library commits new columns separately from files. This changes no row.
         table.alter.add_columns(list(Schema.from_arrow(new).fields))
         faults.reach("push.widened")
     _commit(shipment, location, table, schema, _make_actions(changes, table, int(clock() * 1000)))
@@ -96,7 +96,7 @@ def commit(push: TablePush, *, is_forced: bool) -> PushResult:
 
 
 def _has(table: DeltaTable | None, state: TableState, revision: str) -> bool:
-    """Return whether readers of a table see a revision: no later commit has changed its rows."""
+    """Return True if readers see a revision, because no later commit has changed rows."""
     if table is None or not state.properties or state.properties[REVISION] != revision:
         return False
     later = takewhile(lambda commit: REVISION not in commit, table.history(COMMITS))
@@ -104,10 +104,10 @@ def _has(table: DeltaTable | None, state: TableState, revision: str) -> bool:
 
 
 def inspect(location: str) -> TableState | None:
-    """Return what a table is; None: there is none.
+    """Return the state of a table, or None if the table is missing.
 
     Raises:
-        DeltaError: it can't be read.
+        DeltaError: if the table can't be read.
     """
     table = _open(location)
     return None if table is None else _read_state(location, table)
@@ -120,7 +120,7 @@ def _open(location: str) -> DeltaTable | None:
 def _read_state(location: str, table: DeltaTable) -> TableState:
     last, former = _find_last(table), None
     if last is not None:
-        # A version whose log was cleaned up can't be opened, and tells nothing.
+        # A version whose log was cleaned up can't be opened; its columns stay unknown.
         with suppress(DeltaError):
             former = _read_columns(DeltaTable(location, version=last["version"]))
     return TableState(location, last, _read_columns(table), former, tuple(_list_hindrances(table)))
@@ -131,7 +131,7 @@ def _read_columns(table: DeltaTable) -> pa.Schema:
 
 
 def _list_hindrances(table: DeltaTable) -> Iterator[str]:
-    """Yield what Delta's library does not look at where files are added as they are."""
+    """Yield properties of a table that Delta's library ignores when files are added unchanged."""
     about = table.metadata()
     if about.partition_columns:
         yield f"it is partitioned by {about.partition_columns[0]!r}, and files of a run are not"
@@ -151,17 +151,17 @@ def _list_hindrances(table: DeltaTable) -> Iterator[str]:
 
 
 def _to_delta(schema: pa.Schema) -> pa.Schema:
-    """Return a schema as Delta keeps it: some of Arrow's types are one there."""
+    """Return a schema with Delta's types, which combine some of Arrow's types."""
     return simplify(pa.schema(Schema.from_arrow(schema).to_arrow()))
 
 
 def _find_last(table: DeltaTable) -> dict[str, Any] | None:
-    """Return what the last commit of ours says; None where there is none."""
+    """Return the metadata of our last commit, or None if there is none."""
     return next((commit for commit in table.history(COMMITS) if REVISION in commit), None)
 
 
 class _TableFile(NamedTuple):
-    """Bytes and rows of a file of a table."""
+    """Size in bytes and number of rows of a table's file."""
 
     size: int
     rows: int
@@ -209,10 +209,10 @@ class DeltaSnapshot:
 
     Args:
         location: folder or URL.
-        number: of the version; None: the current one.
+        number: number of the version, or None for the current version.
 
     Raises:
-        TableError: there is no such table or version, or it has what can't be read.
+        TableError: if the table or version is missing, or uses unsupported features.
     """
 
     def __init__(self, location: str, number: int | None) -> None:
@@ -230,12 +230,12 @@ class DeltaSnapshot:
         self._fragments = {fragment.path: fragment for fragment in dataset.get_fragments()}
 
     def list_files(self) -> Iterator[VersionFile]:
-        """Yield its data files; by Delta's protocol a name never gets other rows."""
+        """Yield the data files. In Delta's protocol, a name is never reused for other rows."""
         for path in self._fragments:
             yield VersionFile(path, _UNCHANGED)
 
     def read(self, name: str, columns: Sequence[str] | None, most_rows: int) -> Iterator[pa.Table]:
-        """Yield the rows of a data file, see `TableSnapshot`."""
+        """Yield the rows of a data file; see `TableSnapshot`."""
         fragment = self._fragments[name]
         chosen = list(self.schema.names if columns is None else columns)
         for batch in fragment.to_batches(schema=self.schema, columns=chosen, batch_size=most_rows):

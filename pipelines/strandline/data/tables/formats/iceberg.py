@@ -1,8 +1,8 @@
-"""Iceberg tables, by `pyiceberg`: inspect one, read a snapshot, and commit a data set.
+"""Iceberg tables, by `pyiceberg`: inspection, reading of a snapshot, and commits of a data set.
 
-A commit adds and removes files, with the run in its summary. A snapshot has the library's
-projections and positional deletes. Which catalogues there are, and where, is pyiceberg's own
-configuration: its file, or variables.
+A commit adds and removes files, with the run in its summary. When a snapshot is read, the library
+applies projections and positional deletes. Catalogs are configured in pyiceberg's own configuration
+file or environment variables.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ _RULES = ColumnRules(
     is_case_blind=True,
     is_dot_blind=True,
 )
-ERRORS = (Exception,)  # catalogues and stores have errors of their own
+ERRORS = (Exception,)  # each catalog and store has its own error classes
 
 
 def find_difference(push: TablePush) -> str | None:
-    """Return how readers see another data set; None: they see this one."""
+    """Describe how visible rows differ from the data set. Return None if they match."""
     catalog, identifier = _parse(push.name)
     table = load_catalog(catalog).load_table(identifier)
     files = list(_list_files(table))
@@ -77,11 +77,11 @@ def find_difference(push: TablePush) -> str | None:
 
 
 def inspect(name: str) -> TableState | None:
-    """Return what a table is; None: there is none.
+    """Return the state of a table, or None if the table is missing.
 
     Raises:
-        BadTargetError: it names no table.
-        Exception: the catalogue's own, where it can't be asked.
+        BadTargetError: if the name is not the name of a table.
+        Exception: an error of the catalog's library, if the request fails.
     """
     catalog, identifier = _parse(name)
     try:
@@ -98,7 +98,7 @@ def _parse(name: str) -> tuple[str, str]:
 
 
 def commit(push: TablePush, *, is_forced: bool) -> PushResult:
-    """Make an Iceberg table hold the data set; one that is not there is made."""
+    """Make an Iceberg table contain exactly the data set. Create the table if it is missing."""
     shipment, contents, name, _, fence = push
     catalog_name, identifier = _parse(name)
     catalog = load_catalog(catalog_name)
@@ -110,7 +110,7 @@ def commit(push: TablePush, *, is_forced: bool) -> PushResult:
         table = _make(catalog, identifier, schema, shipment)
     state = _read_state(name, table)
     require_ours(name, shipment.author, state.properties)
-    # A commit that was made and not heard of is there.
+    # An earlier commit may have succeeded although its response was lost.
     if not is_forced and _has(table, state, shipment.revision):
         return PushResult(name, shipment.revision, is_new=False, files=0)
     schema = schema or _read_fitting(name, shipment, contents)
@@ -135,7 +135,7 @@ def _read_fitting(name: str, shipment: Shipment, contents: Contents) -> pa.Schem
 
 
 def _has(table: Table, state: TableState, revision: str) -> bool:
-    """Return whether readers of a table see a revision: no later snapshot has changed its rows."""
+    """Return True if readers see a revision, because no later snapshot has changed rows."""
     snapshot = table.current_snapshot()
     while snapshot is not None and snapshot.summary is not None:
         if REVISION in snapshot.summary.additional_properties:
@@ -144,7 +144,7 @@ def _has(table: Table, state: TableState, revision: str) -> bool:
                 and state.properties is not None
                 and (state.properties.get(REVISION) == revision)
             )
-        if snapshot.summary.operation is not Operation.REPLACE:  # as compaction is
+        if snapshot.summary.operation is not Operation.REPLACE:  # compaction is a REPLACE
             return False
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
@@ -156,7 +156,7 @@ def _find_root(table: Table) -> str:
 
 
 def _name_files(table: Table, files: Iterable[DataFile]) -> dict[str, DataFile]:
-    """Return the files of a table by their names below its folder of data."""
+    """Return the files of a table by name, relative to the table's data folder."""
     root = _find_root(table)
     return {file.file_path.removeprefix(root): file for file in files}
 
@@ -180,7 +180,7 @@ def _read_state(name: str, table: Table) -> TableState:
 
 
 def _promote(former: Schema, schema: Schema) -> Schema:
-    """Return former columns with the types of a table that holds their values as well."""
+    """Return former columns, with the table's current types if only a promotion changed them."""
     kinds = {field.name: field.field_type for field in schema.fields}
     fields = [
         field.model_copy(update={"field_type": kinds[field.name]})
@@ -192,13 +192,13 @@ def _promote(former: Schema, schema: Schema) -> Schema:
 
 
 def _holds(kind: IcebergType | None, other: IcebergType) -> bool:
-    """Return whether a column may have files with another type."""
+    """Return True if a column of type `kind` may have files with type `other`."""
     return kind == other or (other, kind) in _PROMOTIONS
 
 
 def _read_columns(schema: Schema) -> pa.Schema:
     arrow = simplify(schema_to_pyarrow(schema, include_field_ids=False))
-    # The library has large types alone, which no sentence should name.
+    # The library returns only the large types, which messages should not mention.
     kinds = (_SMALL.get(field.type, field.type) for field in arrow)
     return pa.schema(list(zip(arrow.names, kinds, strict=True)))
 
@@ -215,7 +215,7 @@ def _list_hindrances(table: Table) -> Iterator[str]:
 
 
 def _find_last(table: Table) -> Snapshot | None:
-    """Return the last snapshot of ours on the way to the current one."""
+    """Return our last snapshot among the ancestors of the current snapshot, or None."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
         summary = snapshot.summary
@@ -249,7 +249,7 @@ def _list_files(table: Table) -> Iterator[DataFile]:
 
 
 def _copy(table: Table, path: str, blocks: Iterator[bytes], size: int) -> None:
-    """Write a file of the table's, unless it is there: its name follows from its bytes."""
+    """Write a data file, unless it already exists: its name includes a digest of its bytes."""
     known = table.io.new_input(path)
     if known.exists() and len(known) == size:
         return
@@ -288,10 +288,10 @@ class IcebergSnapshot:
 
     Args:
         name: `CATALOG/NAMESPACE.TABLE`.
-        number: of the snapshot; None: the current one.
+        number: id of the snapshot, or None for the current snapshot.
 
     Raises:
-        TableError: there is no such table or snapshot, or it has what can't be read.
+        TableError: if the table or snapshot is missing, or uses unsupported features.
     """
 
     def __init__(self, name: str, number: int | None) -> None:
@@ -303,25 +303,25 @@ class IcebergSnapshot:
             scan = self._scan(None)
             self.schema: pa.Schema = _to_arrow(scan)
             tasks = list(scan.plan_files()) if self.number is not None else []
-        except Exception as error:  # catalogues and stores have errors of their own
+        except Exception as error:  # each catalog and store has its own error classes
             what = " ".join(str(error).split())
             raise TableError(f"{name}: the table can't be read ({what})") from error
         root = f"{self._table.location().rstrip('/')}/"
         self._tasks = {task.file.file_path.removeprefix(root): task for task in tasks}
 
     def list_files(self) -> Iterator[VersionFile]:
-        """Yield its data files; the version of one has the files that delete rows of it."""
+        """Yield the data files. The version of a file includes its delete files."""
         for name, task in self._tasks.items():
             deletes = sorted(_describe_delete(task))
             yield VersionFile(name, digest_parts([str(task.file.file_size_in_bytes), *deletes]))
 
     def read(self, name: str, columns: Sequence[str] | None, most_rows: int) -> Iterator[pa.Table]:
-        """Yield the rows of a data file, see `TableSnapshot`."""
+        """Yield the rows of a data file; see `TableSnapshot`."""
         task, scan = self._tasks[name], self._scan(columns)
         reader = ArrowScan(self._table.metadata, self._table.io, scan.projection(), AlwaysTrue())
         schema = _to_arrow(scan)
         for batch in reader.to_record_batches([task]):
-            # Names of large types and dictionaries differ between files.
+            # Cast, because large types and dictionaries differ between files.
             table = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
             for begin in range(0, table.num_rows, most_rows):
                 yield table.slice(begin, most_rows)

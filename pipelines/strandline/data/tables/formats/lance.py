@@ -1,8 +1,8 @@
-"""Lance data sets: inspect one, read a version, and commit a data set.
+"""Lance data sets: inspection, reading of a version, and commits of a data set.
 
-A commit adds and removes fragments, and names the run. Lance has files of its own, so rows are
-written once more. Which fragments hold which file is noted beside the table before the commit, by
-the names of their files; numbers they get only by it.
+A commit adds and removes fragments, and names the run. Lance has its own file format, so rows are
+written again. Before the commit, a note beside the table records the fragments of each file, by the
+names of the fragments' files: fragments get their numbers only in the commit.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from strandline.data.tables.schemas import simplify
 from strandline.plan.stages.columns import Columns
 from strandline.storage import faults
 
-# Operations after which a table has the rows of before.
-# The last stands for those that Python knows nothing of, such as the reservation of numbers.
+# Operations that do not change the rows of a table. The last stands for operations that the Python
+# library does not distinguish, such as reserving fragment ids.
 _KEEPING = {LanceOperation.Rewrite, LanceOperation.CreateIndex, LanceOperation.BaseOperation}
-FOLDER = "_strandline"  # notes, which Lance does not look into
-COMMITS = 1000  # looked through for the last of ours
-_ROWS = 8192  # a batch
+FOLDER = "_strandline"  # folder of notes, ignored by Lance
+COMMITS = 1000  # searched for the last push
+_ROWS = 8192  # per batch
 _RULES = ColumnRules(
     "Lance",
     (
@@ -73,7 +73,7 @@ ERRORS = (OSError, ValueError)
 
 
 def find_difference(push: TablePush) -> str | None:
-    """Return how readers see another data set; None: they see this one."""
+    """Describe how visible rows differ from the data set. Return None if they match."""
     shipment, table = push.shipment, lance.dataset(push.name)
     noted = json.loads(open_target(push.name).read(_name_note(shipment.revision)) or b"{}")
     empty = {name_data_file(file) for file in shipment.files if not file.rows}
@@ -82,13 +82,13 @@ def find_difference(push: TablePush) -> str | None:
 
 
 def commit(push: TablePush, *, is_forced: bool) -> PushResult:
-    """Make a Lance data set hold the data set; one that is not there is made."""
+    """Make a Lance data set contain exactly the data set. Create it if it is missing."""
     shipment, contents, location, _, fence = push
     notes, table = open_target(location), _open(location)
     state = None if table is None else _read_state(location, table)
     if state is not None:
         require_ours(location, shipment.author, state.properties)
-        # A commit that was made and not heard of is there.
+        # An earlier commit may have succeeded although its response was lost.
         if not is_forced and _has(table, state, shipment.revision):
             return PushResult(location, shipment.revision, is_new=False, files=0)
     schema = read_schema(shipment, contents)
@@ -99,7 +99,7 @@ def commit(push: TablePush, *, is_forced: bool) -> PushResult:
         require_fit(state, shipment.author, Columns(tuple(schema.names)))
     if table is not None and new:
         fence()
-        # A fragment can't be written before the table has its columns; all is null in them yet.
+        # A fragment can only be written if the table has its columns. They are null for now.
         table.add_columns(pa.schema(new))
         faults.reach("push.widened")
     there = _list_whole(table, _read_notes(notes, state))
@@ -121,7 +121,7 @@ def commit(push: TablePush, *, is_forced: bool) -> PushResult:
 
 
 def _has(table: LanceDataset | None, state: TableState, revision: str) -> bool:
-    """Return whether readers of a table see a revision: no later commit has changed its rows."""
+    """Return True if readers see a revision, because no later commit has changed rows."""
     if table is None or not state.properties or state.properties[REVISION] != revision:
         return False
     for transaction in table.get_transactions(COMMITS):
@@ -140,10 +140,10 @@ def _open(location: str) -> LanceDataset | None:
 
 
 def inspect(location: str) -> TableState | None:
-    """Return what a data set is; None: there is none.
+    """Return the state of a Lance data set, or None if it is missing.
 
     Raises:
-        OSError, ValueError: it can't be read.
+        OSError, ValueError: if the data set can't be read.
     """
     table = _open(location)
     return None if table is None else _read_state(location, table)
@@ -159,15 +159,15 @@ def _read_state(location: str, table: LanceDataset) -> TableState:
     number, properties = _find_last(table)
     former = None
     if number is not None:
-        # A version that was cleaned up can't be opened, and tells nothing.
+        # A version that was cleaned up can't be opened; its columns stay unknown.
         with suppress(OSError, ValueError):
             former = simplify(lance.dataset(location, version=number).schema)
     return TableState(location, properties, simplify(schema), former, hindrances)
 
 
 def _find_last(table: LanceDataset) -> tuple[int | None, dict[str, str] | None]:
-    """Return the last version of ours and what it says; None where there is none."""
-    versions = count(table.version, -1)  # each is one transaction's
+    """Return number and properties of our last version, or None for both if there is none."""
+    versions = count(table.version, -1)  # each version has one transaction
     for number, transaction in zip(versions, table.get_transactions(COMMITS), strict=False):
         properties = transaction.transaction_properties if transaction else None
         if properties and REVISION in properties:
@@ -187,7 +187,7 @@ def _read_notes(notes: TargetFiles, state: TableState | None) -> dict[str, list[
 
 
 def _list_whole(table: LanceDataset | None, noted: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the files of which the table has every fragment, and nothing is deleted in one."""
+    """Return the noted files whose fragments are all in the table and have no deleted rows."""
     if table is None:
         return {}
     whole = {
@@ -217,14 +217,14 @@ def _write(
 
 def _list_batches(opened: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in opened.iter_batches(_ROWS):
-        # Files may have their columns in another order, and some as dictionaries.
+        # Files may have another order of columns, or dictionaries.
         yield from conform_table(pa.Table.from_batches([batch]), schema).to_batches()
 
 
 def _make_operation(
     table: LanceDataset | None, schema: pa.Schema, fragments: list[FragmentMetadata], stay: set[str]
 ) -> LanceOperation.BaseOperation:
-    """Return what adds fragments and removes those with files that do not stay."""
+    """Return the operation that adds fragments, and removes fragments with files not in `stay`."""
     if table is None:
         return LanceOperation.Overwrite(schema, fragments)
     gone = [
@@ -248,7 +248,8 @@ def _commit(
         LanceDataset.commit(location, transaction, read_version=version)
         return
     try:
-        # Without a retry the library refuses to make a table that is there by now.
+        # Without retries, the library refuses to create a table that another writer has created
+        # since.
         LanceDataset.commit(location, transaction, read_version=version, max_retries=0)
     except OSError:
         made = _open(location)
@@ -263,10 +264,10 @@ class LanceSnapshot:
 
     Args:
         location: folder or URL.
-        number: of the version; None: the current one.
+        number: number of the version, or None for the current version.
 
     Raises:
-        TableError: there is no such data set or version.
+        TableError: if the data set or version is missing.
     """
 
     def __init__(self, location: str, number: int | None) -> None:
@@ -282,12 +283,12 @@ class LanceSnapshot:
         }
 
     def list_files(self) -> Iterator[VersionFile]:
-        """Yield its fragments; the version of one has its columns' files and its deletions."""
+        """Yield the fragments. A fragment's version includes its column files and deletions."""
         for name, fragment in self._fragments.items():
             yield VersionFile(name, digest_parts(_list_parts(fragment.metadata)))
 
     def read(self, name: str, columns: Sequence[str] | None, most_rows: int) -> Iterator[pa.Table]:
-        """Yield the rows of a fragment, see `TableSnapshot`."""
+        """Yield the rows of a fragment; see `TableSnapshot`."""
         chosen = None if columns is None else list(columns)
         for batch in self._fragments[name].to_batches(columns=chosen, batch_size=most_rows):
             if batch.num_rows:

@@ -1,7 +1,7 @@
-"""The formats of tables, a line each, and what a module of a format does.
+"""Registry of table formats, and the protocol of their modules.
 
-A format's module and its library are loaded only where a table of the format is opened. The
-registry must not know tasks or stages.
+A format's module and library are loaded only if a table of that format is opened. The registry must
+not depend on tasks or stages.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from strandline.storage.outputs.remote import resolve_location
 
 
 class TableFormat(NamedTuple):
-    """A format of tables.
+    """A table format.
 
     Attributes:
-        package: the library that its module needs.
-        form: how users name a table after the format and a colon.
-        is_location: a table is named by its folder or URL.
+        package: library that the format's module needs.
+        form: syntax of a table's name, which follows the format and a colon.
+        is_location: True if the name of a table is its folder or URL.
     """
 
     package: str
@@ -35,7 +35,7 @@ class TableFormat(NamedTuple):
     is_location: bool = True
 
 
-# A format is a module beside this one, with the name of its line.
+# Each key is the name of a module in this package.
 FORMATS = {
     "delta": TableFormat("deltalake"),
     "iceberg": TableFormat("pyiceberg", "CATALOG/NAMESPACE.TABLE", is_location=False),
@@ -47,15 +47,15 @@ FORMS = f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}"
 
 
 class TableError(OSError):
-    """A table that can't be read as it is; the message says why."""
+    """A table can't be read; the message gives the reason."""
 
 
 class VersionFile(NamedTuple):
     """A data file of a table.
 
     Attributes:
-        name: below the table, the same in each version that has the file.
-        version: changes where its rows do: by deletions, or by columns that are written.
+        name: name relative to the table, the same in each version with the file.
+        version: changes when the rows change, by deletions or rewritten columns.
     """
 
     name: str
@@ -63,75 +63,75 @@ class VersionFile(NamedTuple):
 
 
 class TableSnapshot(Protocol):
-    """One version of a table; what it has never changes.
+    """An immutable version of a table.
 
     Attributes:
-        number: of the version; None: the table has none yet.
-        schema: of all its rows.
+        number: number of the version, or None if the table has no version yet.
+        schema: schema of all rows.
     """
 
     number: int | None
     schema: pa.Schema
 
     def list_files(self) -> Iterator[VersionFile]:
-        """Yield its data files."""
+        """Yield the data files."""
 
     def read(self, name: str, columns: Sequence[str] | None, most_rows: int) -> Iterator[pa.Table]:
-        """Yield the rows of a data file that are not deleted.
+        """Yield the rows of a data file, without deleted rows.
 
         Args:
-            columns: to read, which it has; None: all.
-            most_rows: of each table.
+            columns: existing columns to read, or None for all columns.
+            most_rows: maximum number of rows of each table.
 
         Raises:
-            KeyError: it has no such file.
+            KeyError: if there is no file with that name.
         """
 
 
 class FormatModule(Protocol):
-    """A module of a format; names of tables come without the format.
+    """Module of a table format. Names of tables are passed without the format.
 
     Attributes:
-        ERRORS: exceptions of its library that refuse a push.
+        ERRORS: exceptions of the format's library that reject a push.
     """
 
     ERRORS: tuple[type[Exception], ...]
 
     def open_version(self, name: str, number: int | None) -> TableSnapshot:
-        """Open a table at a version; None is the current one.
+        """Open a table at a version, or at the current version if `number` is None.
 
         Raises:
-            TableError: the version is missing, or can't be read.
+            TableError: if the version is missing or can't be read.
         """
 
     def inspect(self, name: str) -> TableState | None:
         """Return the state of a table, or None if there is no such table."""
 
     def commit(self, push: TablePush, *, is_forced: bool) -> PushResult:
-        """Make a table hold the data set in one commit, unless its last one has done so.
+        """Make a table contain the data set in one commit, unless the last commit already has.
 
         Args:
             is_forced: commit even if the last commit has the same revision.
 
         Raises:
-            BadTargetError: the name is of no table.
-            UnfitForPushError: a file is missing, or has other bytes than were written.
-            TargetRefusedError: the table is another's, or can't hold these columns.
-            VolumeError, CredentialsRefusedError: its files can't be written.
+            BadTargetError: if the name is not the name of a table.
+            UnfitForPushError: if a file is missing, or its bytes differ from the ledger's record.
+            TargetRefusedError: if the table belongs to another owner, or can't store these columns.
+            VolumeError, CredentialsRefusedError: if the table's files can't be written.
         """
 
     def find_difference(self, push: TablePush) -> str | None:
-        """Return how readers see another data set, or None if they see this one."""
+        """Describe how visible rows differ from the data set. Return None if they match."""
 
 
 def find_kind(table: str) -> str | None:
-    """Return the format that a table's name begins with; None: it is none that is known."""
+    """Return the format at the start of a table's name, or None if the format is unknown."""
     kind = table.partition(":")[0]
     return kind if kind in FORMATS else None
 
 
 def locate_table(table: str) -> str:
-    """Return a table's name without its format, the same from every working directory."""
+    """Return a table's name without its format, independent of the working directory."""
     kind = table.partition(":")[0]
     name = table.removeprefix(f"{kind}:")
     return resolve_location(name) if FORMATS[kind].is_location else name
@@ -141,7 +141,7 @@ def load_format(kind: str) -> FormatModule:
     """Return the module of a format.
 
     Raises:
-        ImportError: its library is missing; the message says how to get it.
+        ImportError: if the library is missing; the message explains how to install it.
     """
     load_module(FORMATS[kind].package)
     module: FormatModule = load_module(f"{__package__}.{kind}")
@@ -152,11 +152,11 @@ def open_snapshot(table: str, number: int | None = None) -> TableSnapshot:
     """Open a table at a version.
 
     Args:
-        table: as `FORMS` has it.
-        number: of the version or snapshot; None: the current one.
+        table: name of the table, in one of the `FORMS`.
+        number: number of the version or snapshot, or None for the current version.
 
     Raises:
-        TableError: there is no such table or version, or it has what can't be read.
+        TableError: if the table or version is missing, or uses unsupported features.
     """
     kind, _, rest = table.partition(":")
     try:
@@ -167,12 +167,12 @@ def open_snapshot(table: str, number: int | None = None) -> TableSnapshot:
 
 
 def digest_parts(parts: Iterable[str]) -> str:
-    """Return a version that changes where one of the parts does."""
+    """Return a version that changes if any of the parts changes."""
     return blake2b("\n".join(parts).encode(), digest_size=_VERSION_BYTES).hexdigest()
 
 
 def push_to_table(kind: str, push: TablePush) -> PushResult:
-    """Make a table hold a data set and nothing else.
+    """Make a table contain exactly the data set.
 
     Raises:
         BadTargetError, UnfitForPushError, TargetRefusedError, VolumeError, CredentialsRefusedError:

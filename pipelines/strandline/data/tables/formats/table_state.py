@@ -1,7 +1,7 @@
 """State of a table before a push, and the check that it accepts the columns of a data set.
 
-A push asks it of the data set's own columns, a run before any work of what its stages declare. It
-must not know any format of tables.
+A push checks the data set's own columns; a run checks the columns declared by its stages before any
+work. The module must not depend on any table format.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ FINGERPRINT = "strandline.fingerprint"
 
 
 class TableState(NamedTuple):
-    """A table that is there.
+    """State of an existing table.
 
     Attributes:
-        name: as a sentence has it.
-        properties: of the last commit of ours; None: there is none.
-        schema: its columns, simple.
-        former: its columns as that commit left them, simple; None: unknown.
-        hindrances: what it asks of files that a push can't keep, each a clause.
+        name: name for messages.
+        properties: properties of our last commit, or None if there is none.
+        schema: columns of the table, simplified.
+        former: columns after that commit, simplified, or None if unknown.
+        hindrances: clauses about requirements of the table that a push can't meet.
     """
 
     name: str
@@ -42,16 +42,16 @@ class TableState(NamedTuple):
 def require_fit(
     state: TableState, author: Author, columns: Columns, fingerprint: str | None = None
 ) -> None:
-    """Refuse a table that can't take what a pipeline makes.
+    """Raise an error if a table can't accept the output of a pipeline.
 
     Args:
         author: see `require_ours`.
-        columns: of the rows that are to be pushed.
-        fingerprint: of the pipeline, where the types of its columns are not known yet: one with
-            the same makes the same.
+        columns: columns of the rows to push.
+        fingerprint: fingerprint of the pipeline if the types of its columns are not known yet.
+            Pipelines with equal fingerprints have equal types.
 
     Raises:
-        TargetRefusedError: it can't.
+        TargetRefusedError: if the table can't accept the output.
     """
     require_ours(state.name, author, state.properties)
     _refuse_altered(state, columns, fingerprint)
@@ -65,12 +65,13 @@ def require_fit(
 
 
 def _refuse_altered(state: TableState, columns: Columns, fingerprint: str | None) -> None:
-    """Refuse a table in which a column that is about to be pushed was changed meanwhile."""
+    """Raise an error if a column to push was changed in the table since our last commit."""
     if state.former is None or state.properties is None:
         return
     is_same = state.properties.get(FINGERPRINT) == fingerprint
     for name in list_differing(state.former, state.schema):
-        # A column that is to come may replace one that went; only the same recipe tells its type.
+        # A new column may replace a dropped column. Its type is known only if the recipe is the
+        # same.
         is_made = name in columns.names or (columns.is_open and is_same)
         if name not in state.former.names or not is_made:
             continue
@@ -88,10 +89,10 @@ def _refuse_altered(state: TableState, columns: Columns, fingerprint: str | None
 
 
 def read_schema(shipment: Shipment, contents: Contents) -> pa.Schema:
-    """Return the columns of all files; those that a file lacks are null there.
+    """Return the columns of all files. A column is null in files that lack it.
 
     Raises:
-        TargetRefusedError: a column has two types.
+        TargetRefusedError: if a column has two types.
     """
     columns: dict[str, tuple[str, pa.Field]] = {}
     for file in shipment.files:
@@ -101,19 +102,19 @@ def read_schema(shipment: Shipment, contents: Contents) -> pa.Schema:
             name, known = columns.setdefault(field.name, (file.name, field))
             _refuse_types(name, pa.schema([known]), file.name, pa.schema([field]))
             if pa.types.is_null(known.type):
-                columns[field.name] = (file.name, field)  # null is of every type
+                columns[field.name] = (file.name, field)  # null fits every type
     return pa.schema([field for _, field in columns.values()])
 
 
 def find_new_columns(name: str, table: pa.Schema, schema: pa.Schema) -> pa.Schema:
-    """Return the columns that a table gets; what it has of rows is null there.
+    """Return the columns to add to a table. They are null in existing rows.
 
     Args:
-        name: of the table.
-        table, schema: what the table has, and what the data set has.
+        name: name of the table.
+        table, schema: columns of the table and of the data set.
 
     Raises:
-        TargetRefusedError: the table has a column of another type, or one more.
+        TargetRefusedError: if a column has another type in the table.
     """
     known = pa.schema([field for field in schema if field.name in table.names])
     _refuse_types(name, table, "the data set", known)

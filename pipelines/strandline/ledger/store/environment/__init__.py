@@ -1,1 +1,1 @@
-"""The LMDB environment of a ledger: its layout, and whether it is intact."""
+"""The LMDB environment of a ledger: layout and integrity checks."""

@@ -1,8 +1,8 @@
-"""A ledger's LMDB environment: its transactions, the size of its map, and its errors as sentences.
+"""LMDB environment of a ledger: transactions, map size, and readable errors.
 
-LMDB moves the map when its size changes, under whatever is in a transaction of this process. So a
-thread that changes the size waits until no transaction is open, and others wait for that thread.
-This room must not know what is read or written.
+LMDB moves the map when its size changes, which would break open transactions of this process. A
+thread that changes the size therefore waits until no transaction is open, and new transactions wait
+for that thread. The module must not depend on the data.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from strandline.ledger.store.environment.inspection import watching_pages
 from strandline.storage.errors import VolumeError
 
 _VOLUME_ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EPERM)
-# Only writing a copy meets these: LMDB reads through its map.
+# Only the writing of a copy can cause these errors: LMDB reads through its map.
 _TARGET_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EPIPE, errno.EFBIG)
-_OPEN_HERE = "already open in this process"  # LMDB's words
+_OPEN_HERE = "already open in this process"  # text of an LMDB error
 
 
 class LedgerEnvironment:
     """An open environment.
 
     Args:
-        path: of its folder.
-        options: of `lmdb.open`.
+        path: folder of the environment.
+        options: options of `lmdb.open`.
 
     Attributes:
-        turn: held by whatever writes or changes the size of the map, one at a time.
+        turn: lock to hold while writing or resizing the map.
     """
 
     def __init__(self, path: Path, **options: Any) -> None:  # noqa: ANN401 - lmdb's
@@ -49,7 +49,7 @@ class LedgerEnvironment:
 
     @contextmanager
     def reading(self, db: Any = None) -> Iterator[lmdb.Transaction]:  # noqa: ANN401 - lmdb's
-        """Read in a transaction; one thread has one at a time."""
+        """Read in a transaction. A thread may have only one transaction at a time."""
         txn = self._begin(db)
         try:
             with txn:
@@ -59,10 +59,10 @@ class LedgerEnvironment:
 
     @contextmanager
     def writing(self) -> Iterator[lmdb.Transaction]:
-        """Write in a transaction; `turn` is held.
+        """Write in a transaction. The caller holds `turn`.
 
         Raises:
-            lmdb.MapFullError, lmdb.MapResizedError: the map has to get another size.
+            lmdb.MapFullError, lmdb.MapResizedError: if the map needs another size.
         """
         self._enter()
         try:
@@ -72,18 +72,18 @@ class LedgerEnvironment:
             self._leave()
 
     def copy(self, handle: int) -> None:
-        """Write a consistent, compact copy of the data to a file descriptor; writers go on.
+        """Write a consistent, compact copy to a file descriptor. Writers are not blocked.
 
         Raises:
-            VolumeError: the copy can't be written.
-            LedgerError: the data can't be read.
+            VolumeError: if the copy can't be written.
+            LedgerError: if the data can't be read.
         """
         with watching_pages(self._path):
             while True:
                 self._enter()
                 try:
                     self.lmdb.copyfd(handle, compact=True)
-                except lmdb.MapResizedError:  # before the first byte: a writer has grown the map
+                except lmdb.MapResizedError:  # a writer has grown the map; no byte is written yet
                     pass
                 except lmdb.Error as error:
                     raise _explain_copy(self._path, error) from error
@@ -94,16 +94,16 @@ class LedgerEnvironment:
                 self.follow_map()
 
     def double_map(self) -> None:
-        """Double the map, once no transaction is open."""
+        """Double the map as soon as no transaction is open."""
         self._move(self.lmdb.info()["map_size"] * 2)
 
     def follow_map(self) -> None:
-        """Make the map as large as another process has made it, once no transaction is open."""
+        """Adopt the map size set by another process, as soon as no transaction is open."""
         self._move(0)
 
     @contextmanager
     def translating(self) -> Iterator[None]:
-        """Raise sentences of ours for LMDB's errors in the block; see also `watching_pages`."""
+        """Translate LMDB's errors in the block into readable errors; see also `watching_pages`."""
         try:
             with watching_pages(self._path):
                 yield
@@ -120,7 +120,7 @@ class LedgerEnvironment:
             self._enter()
             try:
                 return self.lmdb.begin(db=db)
-            except lmdb.MapResizedError:  # a writer has grown the map since
+            except lmdb.MapResizedError:  # a writer has grown the map
                 self._leave()
             except BaseException:
                 self._leave()
@@ -151,10 +151,10 @@ class LedgerEnvironment:
 
 
 def translate(path: Path, error: lmdb.Error) -> Exception:
-    """Return an error of ours for one of LMDB's."""
+    """Return a readable error for an LMDB error."""
     text = str(error)
     if os.strerror(errno.EAGAIN) in text:
-        # LMDB has each process that looks hold the lock of its own pid.
+        # In LMDB, each reader locks the byte of its own pid in the lock file.
         msg = (
             f"{path}: a process of another container that has the ledger open has the pid of this "
             f"one, {os.getpid()}, and LMDB tells its readers apart by that; look from the "
@@ -178,7 +178,7 @@ def _explain_copy(path: Path, error: lmdb.Error) -> Exception:
 
 
 def explain_write(path: Path) -> LedgerInUseError:
-    """Return the error of a reader without a lock, after a write during its read."""
+    """Return the error for a write during a read without a lock."""
     msg = (
         f"{path}: the ledger was written while it was read from a volume that is mounted "
         "read-only, where LMDB has no lock; look again, or where it is written"

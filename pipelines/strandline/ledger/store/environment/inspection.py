@@ -1,11 +1,11 @@
-"""Whether a ledger's data file can be mapped at all, read off its first bytes and its size.
+"""Checks whether a ledger's data file can be mapped, from its first bytes and its size.
 
-A file that lacks pages in use would kill the process that maps it, so this is asked first. A file
-may well be shorter than it says: pages at its end that were taken and given back within one
-transaction are counted, and never written. Such pages stand in LMDB's list of free ones.
+Mapping a file that lacks used pages would kill the process, so check first. A file may legally be
+shorter than its header indicates: pages at the end that were allocated and freed in the same
+transaction are counted, but never written. LMDB lists such pages as free.
 
-A damaged page can still lead LMDB out of the file, or have it abort. The signal for that can't be
-survived, so its handler names the ledger and ends the process as any other damage does.
+A damaged page can still lead LMDB out of the file or make it abort. The process cannot survive the
+signal, so the handler names the ledger and exits with the same code as for other damage.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _DATA_VERSION = 1
 _PAGE = 4096
 _PAGE_HEADER = 16
 _META = struct.Struct("<IIQQ")  # magic, version, address, map size
-_DB = struct.Struct("<IHHQQQQQ")  # pad (of the first: page size), flags, depth, ..., root
+_DB = struct.Struct("<IHHQQQQQ")  # pad (page size in the first database), flags, depth, ..., root
 _TAIL = struct.Struct("<QQ")  # last page, transaction
-_HEAD = struct.Struct("<QHHHH")  # number, pad, flags, end of the nodes' places, start of the nodes
-_NODE = struct.Struct("<HHHH")  # low and high half of a size or number, flags, size of the key
+_HEAD = struct.Struct("<QHHHH")  # number, pad, flags, end of node offsets, start of nodes
+_NODE = struct.Struct("<HHHH")  # low and high half of a size or number, flags, key size
 _NUMBER = struct.Struct("<Q")
-_BRANCH, _LEAF, _APART = 1, 2, 1  # flags of a page, of a page, of a node
+_BRANCH, _LEAF, _APART = 1, 2, 1  # two flags of pages, and a flag of nodes
 _NO_PAGE = 2**64 - 1
 _NOWHERE = 2**62
-_LOOKS = 5  # looks at a file: a writer may commit during one, and use pages again
-_PAGE_SIZES = frozenset(2**power for power in range(9, 17))  # that LMDB can have
-# Exceptions of decoders for bytes that are not what was written.
+_LOOKS = 5  # tries: a writer may commit during a check, and reuse pages
+_PAGE_SIZES = frozenset(2**power for power in range(9, 17))  # allowed by LMDB
+# Exceptions that decoders raise for damaged bytes.
 UNREADABLE = (ValueError, TypeError, LookupError, OverflowError, struct.error, UnpackException)
 _ADVICE = "restore the file from a copy, or move it away to start over"
 _STDERR = 2
 _READERS: dict[int, Path | None] = {}  # ledgers in use, by thread
-_HANDLERS: dict[int, int | None] = {}  # of before, by signal
+_HANDLERS: dict[int, int | None] = {}  # previous handlers, by signal
 META_BYTES = _PAGE_HEADER + _META.size + 2 * _DB.size + _TAIL.size
 
 Read = Callable[[int, int], bytes]  # offset, size
@@ -59,15 +59,15 @@ class _Meta(NamedTuple):
 
 
 class _LackingError(Exception):
-    """A page that is needed is not in the file, or is none."""
+    """A required page is missing in the file or invalid."""
 
 
 def explain_damage(read: Read, size: int) -> str | None:
-    """Explain why the file can't be a whole ledger; None where nothing speaks against it.
+    """Explain why the file can't be a complete ledger. Return None if no damage is found.
 
     Args:
-        read: bytes of the file at an offset, fewer where it ends before.
-        size: the file's size in bytes, asked no earlier than the last commit was read.
+        read: returns bytes at an offset, or fewer at the end of the file.
+        size: size of the file in bytes, read after the last commit was read.
     """
     meta = _find_newest(read)
     if meta is None:
@@ -76,7 +76,7 @@ def explain_damage(read: Read, size: int) -> str | None:
     lacking = range(pages, meta.last_page + 1)
     if not lacking:
         return None
-    # Pages that were never written are free; a page that is missing and in use has been cut off.
+    # Pages that were never written are free; a missing page in use means the file was truncated.
     try:
         free = set(_list_free(read, meta))
     except _LackingError:
@@ -87,16 +87,16 @@ def explain_damage(read: Read, size: int) -> str | None:
 
 
 def describe_damage(error: BaseException) -> str:
-    """Describe what was read and was never written, as the end of a sentence."""
+    """Describe damaged bytes, as the end of a sentence."""
     return f"it is damaged ({type(error).__name__}: {' '.join(str(error).split())}); {_ADVICE}"
 
 
 def check_image(data: Path) -> None:
-    """See that a data file can be mapped; one that is missing or empty can.
+    """Check that a data file can be mapped. A missing or empty file passes.
 
     Raises:
-        LedgerError: it is damaged.
-        VolumeError: it can't be read.
+        LedgerError: if the file is damaged.
+        VolumeError: if the file can't be read.
     """
     try:
         damage = _inspect(data)
@@ -118,7 +118,7 @@ def _inspect(data: Path) -> str | None:
 
         for _ in range(_LOOKS):
             before = _find_newest(read)
-            # After the page that counts the others, or the file might have grown in between.
+            # Read the size after the page that counts the others; the file may grow in between.
             size = os.fstat(file.fileno()).st_size
             damage = explain_damage(read, size) if size else None
             if damage is None or _find_newest(read) == before:
@@ -145,13 +145,13 @@ def _read_meta(page: bytes) -> _Meta | None:
 
 
 def _list_free(read: Read, meta: _Meta) -> Iterator[int]:
-    """Yield all pages in the tree of free ones, which keeps lists of them as values."""
+    """Yield all pages in the tree of free pages, whose values are lists of pages."""
     waiting = [] if meta.free_root == _NO_PAGE else [meta.free_root]
     seen = set()
     while waiting:
         number = waiting.pop()
         if number in seen:
-            raise _LackingError  # a tree has no circles
+            raise _LackingError  # a tree has no cycles
         seen.add(number)
         page = _read_whole(read, number * meta.page_size, meta.page_size)
         flags = _HEAD.unpack_from(page)[2]
@@ -183,7 +183,7 @@ def _unpack(numbers: bytes) -> tuple[int, ...]:
 
 
 def _read_whole(read: Read, offset: int, size: int) -> bytes:
-    # A number that was never written points to where no file has bytes.
+    # A damaged page number may point beyond the end of any file.
     content = read(offset, size) if 0 <= offset < _NOWHERE else b""
     if len(content) < size:
         raise _LackingError
@@ -192,13 +192,13 @@ def _read_whole(read: Read, offset: int, size: int) -> bytes:
 
 @contextmanager
 def watching_pages(path: Path) -> Iterator[None]:
-    """End the process with a sentence if damage of a ledger would end it by a signal in the block.
+    """Exit with a message if a damaged ledger would kill the process by a signal in the block.
 
     Args:
-        path: of the ledger, for the sentence.
+        path: path of the ledger, for the message.
     """
     if not _HANDLERS:
-        # LMDB aborts where it finds damage itself.
+        # LMDB aborts if it detects damage.
         for number in (signal.SIGBUS, signal.SIGSEGV, signal.SIGABRT):
             _HANDLERS[number] = _set_handler(number, ctypes.cast(_ON_FAULT, ctypes.c_void_p))
     thread = threading.get_ident()
@@ -211,7 +211,7 @@ def watching_pages(path: Path) -> Iterator[None]:
 
 def _take_fault(number: int) -> None:
     path = _READERS.get(threading.get_ident())
-    if path is None:  # the handler of before is called when this one has returned
+    if path is None:  # not ours: the previous handler runs after this one
         _set_handler(number, _HANDLERS[number])
         signal.raise_signal(number)
         return
@@ -224,6 +224,6 @@ def _take_fault(number: int) -> None:
 
 
 _ON_FAULT = ctypes.CFUNCTYPE(None, ctypes.c_int)(_take_fault)
-# Python's own handlers run after the access was tried again, which it is without an end.
+# Python's own signal handlers run only after the faulting access succeeds, which is never.
 _set_handler = ctypes.CDLL(None).signal
 _set_handler.argtypes, _set_handler.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p

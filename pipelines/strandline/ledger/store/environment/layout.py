@@ -1,11 +1,11 @@
-"""How entries of the index and records are tied together, in each format of a ledger.
+"""Layouts that connect index entries and records, one for each format of a ledger.
 
-In the first format a record's key is its source's digest. Digests come in any order, so the pages
-that keep records stand a third empty. In the second one finished sources are numbered as they come:
-records are put under their numbers, one after the other, which fills pages to the brim, and the
-entry of the index has the number. A ledger begins in the first, which older versions can go on
-with, and is converted once, when it has grown so far that its size begins to matter. This module
-must not know what is in a record, nor when a source is finished.
+In format 1, a record's key is the digest of its source. Digests arrive in random order, so pages of
+records are only two thirds full. In format 2, finished sources are numbered in order of arrival and
+records are stored under these numbers, which fills pages completely; the index entry has the
+number. A ledger begins in format 1, which older versions can continue, and is converted once, when
+its size begins to matter. The module must not depend on the content of records, or on when a source
+is finished.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Any, NamedTuple, Protocol
 
 from strandline.ledger.store.index import IndexEntry, IndexRows, key_row, pack_entry
 
-# A transaction and a database are lmdb's, which only the store imports.
+# Transactions and databases are types of lmdb, which only the store imports.
 Transaction = Any
 Database = Any
 
-NEW = 1  # the format of a ledger that is made
-LARGE = 100_000  # so many records are converted within a second, and take 13 MB
+NEW = 1  # format of new ledgers
+LARGE = 100_000  # records; their conversion takes less than a second, and their size is 13 MB
 _ATTEMPT = 3
 _NUMBER = 5
 _NEXT = b"next"
-_ALWAYS = b"\xff" * 8  # no stamp is as late
+_ALWAYS = b"\xff" * 8  # greater than every stamp
 _get_key = itemgetter(0)
 Rows = Sequence[tuple[bytes, bytes]]
 
 
 class Databases(NamedTuple):
-    """The handles of the ledger's databases; the field names are their names on disk."""
+    """Handles of the ledger's databases. The field names are the names on disk."""
 
     meta: Any
     finished: Any
@@ -48,7 +48,7 @@ class Databases(NamedTuple):
 
 
 class Layout(Protocol):
-    """One format.
+    """A format of the ledger.
 
     Attributes:
         rows: packs the index.
@@ -56,29 +56,29 @@ class Layout(Protocol):
 
     @property
     def rows(self) -> IndexRows:
-        """See above."""
+        """Return the functions that pack the index."""
 
     def take_stamps(
         self, txn: Transaction, meta: Database, starts: Database, count: int, attempt: int
     ) -> list[bytes]:
-        """Return stamps for sources that an attempt finishes now; each later than all before."""
+        """Return stamps for newly finished sources, later than all previous stamps."""
 
     def name_record(self, digest: bytes, stamp: bytes) -> bytes:
         """Return the key of a finished source's record."""
 
     def find_start(self, txn: Transaction, starts: Database, attempt: int | None) -> bytes:
-        """Return the stamp from which on sources are finished by this attempt, which is the last.
+        """Return the first stamp of the sources that the last attempt has finished.
 
         Args:
-            attempt: None: no stamp is as late as what is returned.
+            attempt: the last attempt, or None for a result that is greater than every stamp.
         """
 
     def read_attempts(self, txn: Transaction, starts: Database) -> Callable[[bytes], int]:
-        """Return what tells of a stamp which attempt has finished the source."""
+        """Return a function from a stamp to the attempt that finished the source."""
 
 
 class ByDigest:
-    """Format 1: the stamp is the attempt, and the digest is the record's key."""
+    """Format 1: the stamp is the attempt, and the record's key is the digest."""
 
     rows = IndexRows(_ATTEMPT)
 
@@ -96,7 +96,7 @@ class ByDigest:
         return digest
 
     def find_start(self, txn: Transaction, starts: Database, attempt: int | None) -> bytes:  # noqa: ARG002 - of the protocol
-        # Attempts are numbered as they come, so those before have lower numbers.
+        # Attempt numbers grow, so all previous attempts have smaller stamps.
         return _ALWAYS if attempt is None else attempt.to_bytes(_ATTEMPT, "big")
 
     def read_attempts(self, txn: Transaction, starts: Database) -> Callable[[bytes], int]:  # noqa: ARG002 - of the protocol
@@ -104,9 +104,9 @@ class ByDigest:
 
 
 class ByNumber:
-    """Format 2: the stamp is a number that is never used again, and the record's key.
+    """Format 2: the stamp is a unique number, which is also the record's key.
 
-    What attempt has finished a source follows from the first number of each.
+    The attempt that finished a source follows from the first number of each attempt.
     """
 
     rows = IndexRows(_NUMBER)
@@ -149,19 +149,19 @@ LAYOUTS: dict[int, Layout] = {1: ByDigest(), 2: ByNumber()}
 
 
 def is_due(txn: Transaction, dbs: Databases, layout: Layout) -> bool:
-    """Return whether a ledger is to be converted now.
+    """Return True if a ledger should be converted now.
 
-    One that has grown further in the first format, under an older version, stays in it: that would
-    take long, and its file would not get smaller.
+    A ledger that an older version has already grown beyond twice the limit stays in format 1: its
+    conversion would take long, and its file would not shrink.
     """
     is_old = layout is LAYOUTS[1]
     return is_old and LARGE <= txn.stat(dbs.records)["entries"] < 2 * LARGE
 
 
 def convert(txn: Transaction, dbs: Databases) -> None:
-    """Bring a ledger from the first format into the second, in a transaction of the caller's."""
+    """Convert a ledger from format 1 to format 2, in the caller's transaction."""
     old, new = ByDigest(), ByNumber()
-    # By attempts, which come one after the other in the numbers.
+    # Sort by attempt: the numbers of an attempt must be consecutive.
     found = sorted(
         (stamp, digest, version)
         for digest, (version, stamp) in old.rows.list_entries(txn.cursor(dbs.finished))
@@ -176,8 +176,8 @@ def convert(txn: Transaction, dbs: Databases) -> None:
         for (_, digest, version), stamp in zip(finished, stamps, strict=True):
             key = key_row(digest)
             rows[key] = rows.get(key, b"") + pack_entry(digest, IndexEntry(version, stamp))
-            # A source that lacks its record is damaged, and stays so: the reader of its record
-            # names it.
+            # A source without a record is damaged. Keep it, so that the reader of its record
+            # reports it.
             if (record := txn.get(digest, db=dbs.records)) is not None:
                 records.append((stamp, record))
     for db, content in ((dbs.finished, sorted(rows.items())), (dbs.records, records)):

@@ -1,1 +1,1 @@
-"""Files on a disk: written whole, shared among writers, and removed."""
+"""Files on a disk: atomic writes, sharing among writers, and removal."""

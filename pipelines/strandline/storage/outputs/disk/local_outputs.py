@@ -1,4 +1,4 @@
-"""Outputs on a file system: each file is whole or absent, also after a crash."""
+"""Outputs on a file system: each file is complete or absent, even after a crash."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class LocalOutputs:
     """Outputs in a folder: temporary file, fsync, rename, fsync of the folder.
 
     Args:
-        writer: how temporary names begin.
-        is_synced_whole: a group may be made durable by syncing the whole file system.
-        temporary: the folder of temporary files, on the same file system.
+        writer: prefix of temporary names.
+        is_synced_whole: True if a group may be made durable by syncing the whole file system.
+        temporary: folder of temporary files, on the same file system.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class LocalOutputs:
             for file in files:
                 path = Path(folder, file)
                 name = str(path.relative_to(self.root))
-                with suppress(FileNotFoundError):  # a live writer may have renamed it
+                with suppress(FileNotFoundError):  # another writer may have renamed it
                     size = path.stat().st_size
                     if name not in NO_OUTPUTS:
                         yield name, size
@@ -134,10 +134,10 @@ class LocalOutputs:
         return removed
 
     def make_folders(self, folders: Iterable[Path]) -> list[Path]:
-        """Make folders of sources; returns those with names that this process has not made durable.
+        """Create folders of sources. Return the folders whose names are not known to be durable.
 
-        A folder that is there proves nothing: its maker may not have synced it yet, or have been
-        killed before. So each process does it once for each folder that it relies on.
+        An existing folder proves nothing: its creator may not have synced it yet, or may have been
+        killed before. Each process therefore syncs every folder that it uses once.
         """
         new = [path for path in folders if path not in self._folders or not path.is_dir()]
         if new and not self._fans:
@@ -150,7 +150,7 @@ class LocalOutputs:
         return new
 
     def sync_names(self, folders: Iterable[Path]) -> None:
-        """Make the names of folders of sources durable."""
+        """Make the names of source folders durable."""
         fans = dict.fromkeys(folder.parent for folder in folders)
         for fan in fans:
             sync_folder(fan)
@@ -158,7 +158,7 @@ class LocalOutputs:
             sync_folder(self.root)
 
     def note_durable(self, folders: Iterable[Path]) -> None:
-        """Remember that the names of folders of sources are durable."""
+        """Remember source folders whose names are durable."""
         for folder in folders:
             faults.reach("output.placed")
             self._fans.add(folder.parent.name)
@@ -167,18 +167,18 @@ class LocalOutputs:
             del self._folders[next(iter(self._folders))]
 
     def open_temporary(self) -> tuple[Path, BinaryIO]:
-        """Open a file under a temporary name of this writer's."""
+        """Open a file with a temporary name of this writer."""
         path = self._temporary / f"{self._writer}-{secrets.token_hex(8)}"
         with naming_volume(self.root):
             try:
                 return path, path.open("wb")
-            except FileNotFoundError:  # the first one here
+            except FileNotFoundError:  # the first temporary file here
                 make_folder(self._temporary)
                 return path, path.open("wb")
 
 
 class _Pending(NamedTuple):
-    """A file that is written, and is to have this name in this folder."""
+    """A written file that awaits its final name and folder."""
 
     path: Path
     file: BinaryIO
@@ -187,10 +187,10 @@ class _Pending(NamedTuple):
 
 
 class LocalGroup:
-    """Outputs in a folder that become durable together, under their names afterwards.
+    """Outputs in a folder that become durable together, and only then get their names.
 
-    Each step is done for all of them before the next one: files are synced, renamed, and their
-    folders synced. So what is left by a crash is whole, and a disk is waited for a few times only.
+    Each step is done for all files before the next step: files are synced, files are renamed,
+    folders are synced. A crash leaves only complete files, and few waits for the disk are needed.
     """
 
     def __init__(self, outputs: LocalOutputs) -> None:
@@ -229,7 +229,7 @@ class LocalGroup:
         return hashing.finish()
 
     def commit(self) -> None:
-        """Make what was written durable."""
+        """Make all written files durable under their names."""
         if not self._pending:
             return
         folders = list(dict.fromkeys(pending.folder for pending in self._pending))
@@ -248,7 +248,7 @@ class LocalGroup:
         self.discard()
 
     def discard(self) -> None:
-        """Forget what was written; what has its name by now keeps it."""
+        """Discard written files that do not have their names yet."""
         for pending in self._pending:
             _discard(pending)
         self._pending.clear()
@@ -258,13 +258,14 @@ class LocalGroup:
 
     def _open(self) -> tuple[Path, BinaryIO]:
         opened = self._outputs.open_temporary()
-        # Opened before anything is written, so that each error from then on is told to it.
+        # Open the descriptor before the first write, so that its sync reports every later write
+        # error.
         if self._outputs.is_synced_whole and self._filesystem is None:
             self._filesystem = os.open(opened[0].parent, os.O_RDONLY | os.O_DIRECTORY)
         return opened
 
     def _sync_contents(self, new: Sequence[Path]) -> None:
-        """Make all files durable, and the names of new folders."""
+        """Make all files and the names of new folders durable."""
         if self._sync_whole():
             return
         self._outputs.sync_names(new)
@@ -279,9 +280,9 @@ class LocalGroup:
             sync_folder(folder)
 
     def _sync_whole(self) -> bool:
-        """Sync the file system in one go where that is quicker; False where it is not."""
-        # A sync of the whole file system writes what others have left to be written too, which few
-        # files are not worth.
+        """Sync the whole file system if that is faster. Return False if it is not."""
+        # A sync of the file system also writes pending data of other processes, which is too slow
+        # for a few files.
         if self._filesystem is None or len(self._pending) < SYNCED_WHOLE_FROM:
             return False
         sync_filesystem(self._filesystem)
@@ -289,7 +290,7 @@ class LocalGroup:
 
 
 def _discard(pending: _Pending) -> None:
-    # A full disk fails again when what is left of the buffer is flushed by closing.
+    # On a full disk, closing fails again because it flushes the rest of the buffer.
     with suppress(OSError):
         pending.file.close()
     with suppress(OSError):

@@ -1,8 +1,8 @@
-"""Descriptors of this process alone: a child that a stage forks does not keep them open.
+"""Descriptors private to this process: forked children of a stage do not keep them open.
 
-A lock on a file lasts until the last copy of its descriptor is closed, and the other side of a
-socket sees no end before that. A program that is executed has no copies anyway. This room must not
-know what a descriptor is for.
+A file lock lasts until the last copy of its descriptor is closed, and the peer of a socket sees no
+end before that. Executed programs inherit no copies anyway. The module must not depend on the
+purpose of a descriptor.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ _OWN: dict[int, _Identity] = {}
 
 
 def keep_own(handle: int) -> int:
-    """Keep an open descriptor from children that are forked later; return the descriptor."""
+    """Hide an open descriptor from children forked later. Return the descriptor."""
     _OWN[handle] = _identify(handle)
     return handle
 
 
 def keep_own_sockets() -> None:
-    """Keep all sockets that are open now, whatever has opened them; see `keep_own`."""
+    """Hide all currently open sockets from forked children; see `keep_own`."""
     for path in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # the descriptor of the listing itself is closed
+        with suppress(OSError):  # the listing's own descriptor is already closed
             if path.is_socket():
                 keep_own(int(path.name))
 
 
 @contextmanager
 def locking(handle: int, operation: int) -> Iterator[None]:
-    """Lock an open file as long as the block runs.
+    """Lock an open file until the block ends.
 
-    The end of the block unlocks the file rather than leaving that to the end of the descriptor,
-    because a child that C code has forked meanwhile has a copy.
+    Unlock explicitly instead of relying on the close of the descriptor, because a child forked by C
+    code may have a copy.
 
     Args:
         operation: see `fcntl.flock`.
 
     Raises:
-        BlockingIOError: another process holds the lock, and the operation does not wait.
+        BlockingIOError: if another process holds the lock, and the operation does not wait.
     """
     fcntl.flock(keep_own(handle), operation)
     try:
@@ -59,12 +59,12 @@ def _identify(handle: int) -> _Identity:
 def _detach() -> None:
     """Point a forked child's copies at the null device.
 
-    Closing them would free their numbers, and an object of the parent that ends later would close
-    an unrelated file of the child.
+    Closing them would free their numbers, and a later close by a copied object of the parent would
+    then close an unrelated file of the child.
     """
     nothing = os.open(os.devnull, os.O_RDWR)
     for handle, identity in _OWN.items():
-        with suppress(OSError):  # closed meanwhile; another file has the number if it is open
+        with suppress(OSError):  # closed meanwhile; the number may belong to another file
             if _identify(handle) == identity:
                 os.dup2(nothing, handle, inheritable=False)
     _OWN.clear()

@@ -1,7 +1,7 @@
-"""Files of frames: shards, to which is appended, and packs, which are sealed in the order of keys.
+"""Files of frames: append-only shards, and packs sealed in the order of keys.
 
-A frame is bytes and what they are called: a key, a token and a name. Which frames count is not
-known here; those that are not asked for are passed over.
+A frame has a title (key, token, and name) and bytes. The module does not decide which frames count;
+readers skip frames that were not requested.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import BinaryIO, NamedTuple
 from strandline.storage.layout import make_folder, sync_folder
 from strandline.storage.outputs.hashing import DIGEST_BYTES
 
-_HEAD = Struct(">16s16sHQ")  # key, token, bytes of the name and of the data
+_HEAD = Struct(">16s16sHQ")  # key, token, size of the name, size of the data
 _BUFFER = 1 << 18
 _SEEK_BUFFER = 1 << 13  # a read of a small frame fills the whole buffer
 
 
 class DamagedFileError(ValueError):
-    """A file of frames does not hold what was written to it."""
+    """The content of a file of frames differs from the written content."""
 
 
 class Title(NamedTuple):
-    """What the bytes of a frame are called: two digests of 16 bytes, and a short name."""
+    """Title of a frame: two digests of 16 bytes, and a short name."""
 
     key: bytes
     token: bytes
@@ -38,15 +38,15 @@ class Title(NamedTuple):
 class FrameWriter:
     """Appends frames to a file.
 
-    Once something could not be written, nothing can: where the file ends is not known any more,
-    and the kernel tells of a page that was lost only once.
+    After a failed write, all later writes fail: the end of the file is unknown, and the kernel
+    reports a lost page only once.
 
     Args:
-        path: of the file.
-        goes_on: what stands there under its name stays, and would else be overwritten.
+        path: path of the file.
+        goes_on: append to an existing file instead of overwriting it.
 
     Attributes:
-        size: of the file, all frames included.
+        size: size of the file, including all frames.
     """
 
     def __init__(self, path: Path, *, goes_on: bool = False) -> None:
@@ -58,10 +58,10 @@ class FrameWriter:
         self.size = self._file.tell()
 
     def append(self, title: Title, data: bytes) -> int:
-        """Append a frame; where it begins.
+        """Append a frame. Return its offset.
 
         Raises:
-            OSError: it can't be written.
+            OSError: if the frame can't be written.
         """
         at, name = self.size, title.name.encode()
         with self._failing_for_good():
@@ -71,10 +71,10 @@ class FrameWriter:
         return at
 
     def sync(self) -> None:
-        """Make durable what was appended, and the name of the file.
+        """Make appended frames and the name of the file durable.
 
         Raises:
-            OSError: the disk is full or fails.
+            OSError: if the disk is full or fails.
         """
         with self._failing_for_good():
             self._file.flush()
@@ -84,8 +84,8 @@ class FrameWriter:
                 self._is_named = True
 
     def close(self) -> None:
-        """Close the file; the writer is of no use afterwards."""
-        with suppress(OSError):  # bytes that were not synced count nowhere
+        """Close the file. The writer can't be used afterwards."""
+        with suppress(OSError):  # bytes that were not synced do not count
             self._file.close()
 
     @contextmanager
@@ -100,13 +100,13 @@ class FrameWriter:
 
 
 def read_frame(file: BinaryIO, at: int, title: Title, size: int) -> bytes:
-    """Return the bytes of the frame that begins at a place of a file.
+    """Return the bytes of the frame at an offset of a file.
 
     Args:
-        size: of the bytes, as it is known from elsewhere.
+        size: expected number of bytes.
 
     Raises:
-        DamagedFileError: there is no frame of that title and size.
+        DamagedFileError: if there is no frame with that title and size.
     """
     file.seek(at)
     if _read_head(file) != (title, size):
@@ -115,7 +115,7 @@ def read_frame(file: BinaryIO, at: int, title: Title, size: int) -> bytes:
 
 
 class PackReader:
-    """Reads the frames of a pack in the order in which they lie, and passes over the others."""
+    """Reads frames of a pack in their order in the file, and skips all others."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -127,10 +127,10 @@ class PackReader:
         self._file.close()
 
     def find(self, title: Title, size: int) -> bytes:
-        """Return the bytes of that name and size, which come after those that were found before.
+        """Return the bytes of a frame, which must follow all previously found frames.
 
         Raises:
-            DamagedFileError: they are not there.
+            DamagedFileError: if there is no frame with that title and size.
         """
         while (head := _read_head(self._file)) is not None:
             found, length = head
@@ -139,7 +139,7 @@ class PackReader:
             if found.key > title.key:
                 self._file.seek(-measure_head(found), os.SEEK_CUR)
                 break
-            # A length beyond the file's end can't be trusted.
+            # A length beyond the end of the file is damaged.
             if length > self._end - self._file.tell():
                 break
             self._file.seek(length, os.SEEK_CUR)
@@ -147,13 +147,13 @@ class PackReader:
 
 
 def open_frames(path: Path, *, is_read_on: bool) -> BinaryIO:
-    """Return a file of frames, to be closed by the caller.
+    """Open a file of frames. The caller closes it.
 
     Args:
-        is_read_on: from front to back; else here and there.
+        is_read_on: True for sequential reads, False for random access.
 
     Raises:
-        DamagedFileError: there is none.
+        DamagedFileError: if the file is missing.
     """
     try:
         return path.open("rb", buffering=_BUFFER if is_read_on else _SEEK_BUFFER)
@@ -162,18 +162,18 @@ def open_frames(path: Path, *, is_read_on: bool) -> BinaryIO:
 
 
 def digest_bytes(data: bytes) -> bytes:
-    """Return the blake2b-128 of bytes."""
+    """Return the blake2b-128 digest of bytes."""
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
 def sync_file(path: Path) -> None:
-    """Make the bytes of a file durable that another process has written."""
+    """Make the content of a file durable that another process has written."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def move_into(path: Path, target: Path) -> None:
-    """Give a file or folder its name, durably; what stands there under it goes."""
+    """Move a file or folder to its final name durably, replacing an existing target."""
     if target.is_dir():
         shutil.rmtree(target)
     path.rename(target)
@@ -181,7 +181,7 @@ def move_into(path: Path, target: Path) -> None:
 
 
 def _read_head(file: BinaryIO) -> tuple[Title, int] | None:
-    """Title and size of the next frame; None at the end of the file."""
+    """Return title and size of the next frame, or None at the end of the file."""
     packed = file.read(_HEAD.size)
     if len(packed) < _HEAD.size:
         return None
@@ -190,7 +190,7 @@ def _read_head(file: BinaryIO) -> tuple[Title, int] | None:
 
 
 def measure_head(title: Title) -> int:
-    """Return bytes of the head of a frame, which come before its data."""
+    """Return the size of a frame's head, which precedes the data."""
     return _HEAD.size + len(title.name.encode())
 
 

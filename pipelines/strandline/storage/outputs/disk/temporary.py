@@ -1,8 +1,8 @@
-"""Temporary folders that are gone with their process, if not at once then with the next one.
+"""Temporary folders that are removed with their process, or by the next process after a kill.
 
-Their owner holds a lock on the folder itself for as long as it lives, so the next that comes knows
-what is left over without asking for processes, which can't be seen from another container. What a
-folder is for is not known here.
+The owner holds a lock on the folder itself while alive. The next process can thus recognize
+leftovers without looking up processes, which are invisible from other containers. The module must
+not depend on the purpose of a folder.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from strandline.storage.outputs.disk.own_handles import keep_own, locking
 
 @contextmanager
 def owned_folder(kind: str) -> Iterator[Path]:
-    """Make a folder that goes in the end; those of its kind that killed processes left go now.
+    """Create a folder that is removed at the end, and remove folders of killed processes.
 
     Args:
-        kind: a word, the same for all that may sweep each other's.
+        kind: a word shared by all processes that may remove each other's folders.
     """
     prefix = f"strandline-{kind}-"
     sweep_folders(Path(tempfile.gettempdir()), prefix)
@@ -37,12 +37,12 @@ def owned_folder(kind: str) -> Iterator[Path]:
 
 
 def sweep_folders(root: Path, prefix: str) -> None:
-    """Remove folders that no process holds; another user's, or what can't be removed, stays."""
+    """Remove folders without a holder. Keep other users' folders, and ignore failures."""
     for path in root.glob(f"{prefix}*"):
         try:
             if path.lstat().st_uid == os.getuid():
                 sweep_folder(path)
-        except OSError:  # another process was quicker
+        except OSError:  # another process was faster
             continue
 
 
@@ -50,7 +50,7 @@ def sweep_folder(path: Path) -> None:
     """Remove a folder unless a process holds it.
 
     Raises:
-        OSError: it is gone already, or no folder.
+        OSError: if the folder is already gone, or is not a folder.
     """
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -63,9 +63,9 @@ def sweep_folder(path: Path) -> None:
 
 
 def hold_folder(path: Path) -> int | None:
-    """Hold a folder until the handle is closed; None where it was swept before that was possible.
+    """Hold a folder until the handle is closed. Return None if the folder was swept before.
 
-    Several may hold it at a time.
+    Several processes may hold a folder at the same time.
     """
     try:
         handle = keep_own(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
@@ -75,7 +75,7 @@ def hold_folder(path: Path) -> int | None:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(handle), path.stat()):
             return handle
-    except (BlockingIOError, FileNotFoundError):  # its sweeper has it, or has removed it
+    except (BlockingIOError, FileNotFoundError):  # a sweeper holds or has removed it
         pass
     os.close(handle)
     return None
@@ -83,10 +83,10 @@ def hold_folder(path: Path) -> int | None:
 
 @contextmanager
 def spooling(table: str) -> Iterator[sqlite3.Connection]:
-    """Open a database for what is too much for memory, and needed by this process alone.
+    """Open a temporary database for data that is too large for memory.
 
     Args:
-        table: name and columns of its first table.
+        table: name and columns of the first table.
     """
     with owned_folder("spool") as folder:
         path = folder / "spool.db"

@@ -1,6 +1,6 @@
-"""Small files that are whole or absent: written aside, synced, renamed, and the folder synced.
+"""Small files that are complete or absent: temporary file, sync, rename, sync of the folder.
 
-It knows one file at a time. It does not know what is in it.
+The module handles a file at a time, and must not depend on the content.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from strandline.storage.errors import naming_volume
 from strandline.storage.layout import sync_folder
 from strandline.storage.outputs.disk.own_handles import locking
 
-TURNS = 1000  # turns of other processes that are waited for
+TURNS = 1000  # number of waits for other writers
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 
 
 def write_whole(path: Path, content: bytes | Iterable[bytes], *, steps: str | None = None) -> None:
-    """Put `content` at `path`, durably; a reader finds the former file or this one, never a part.
+    """Write `content` to `path` durably. Readers find the previous file or the new file.
 
-    Writers of the same file take turns. What a killed one left beside it, the next takes over.
+    Writers of the same file take turns. A writer reuses the temporary file of a killed writer.
 
     Args:
         path: the file; its folder exists.
-        content: all of its bytes, or blocks of them.
-        steps: first half of the names of the steps `written`, `synced` and `renamed` that tests
-            can make fail; None: no steps of its own.
+        content: all bytes of the file, or blocks of bytes.
+        steps: prefix of the fault injection steps `written`, `synced`, and `renamed`, or None for
+            no steps.
 
     Raises:
-        VolumeError: it can't be written; the former file stays.
+        VolumeError: if the file can't be written; the previous file stays.
     """
     with writing_whole(path, steps=steps) as handle:
         for block in (content,) if isinstance(content, bytes) else content:
@@ -44,18 +44,19 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], *, steps: str | No
 
 @contextmanager
 def writing_whole(path: Path, *, steps: str | None = None) -> Iterator[int]:
-    """Provide a descriptor for the content of `path`, which is there, durably, after the block.
+    """Yield a descriptor for new content of `path`, which replaces the file when the block ends.
 
     Args:
         path, steps: see `write_whole`.
 
     Raises:
-        VolumeError: it can't be written; the former file stays.
+        VolumeError: if the file can't be written; the previous file stays.
     """
     temporary = _name_temporary(path)
     with naming_volume(path), _hold_alone(temporary) as handle:
         try:
-            # First over what was reserved: given back, its room might be another's on a full disk.
+            # Overwrite the reserved space before truncating: on a full disk, released space could
+            # be lost to another process.
             yield handle
             os.ftruncate(handle, os.lseek(handle, 0, os.SEEK_CUR))
             _reach(steps, "written")
@@ -71,25 +72,25 @@ def writing_whole(path: Path, *, steps: str | None = None) -> Iterator[int]:
 
 
 def reserve_whole(path: Path, size: int) -> None:
-    """Keep room for the next content of `path`, so that a full disk does not refuse it.
+    """Reserve disk space for the next content of `path`, so that a full disk does not prevent it.
 
     Args:
-        size: bytes; of a longer content only the rest needs room.
+        size: bytes to reserve. Longer content needs free space only for the rest.
 
     Raises:
-        VolumeError: there is no such room.
+        VolumeError: if there is not enough space.
     """
     with naming_volume(path), _hold_alone(_name_temporary(path)) as handle:
-        # Room that is only promised may need more when it is written.
+        # Write real bytes: merely allocated space may need more space when it is written.
         _write_all(handle, bytes(size))
         os.fsync(handle)
 
 
 def sweep_whole(path: Path) -> None:
-    """Remove what a killed writer of `path` has left beside it; a live one is left alone.
+    """Remove the temporary file of a killed writer of `path`. Files of live writers stay.
 
     Raises:
-        VolumeError: it can't be removed.
+        VolumeError: if the file can't be removed.
     """
     temporary = _name_temporary(path)
     with naming_volume(path):
@@ -108,9 +109,10 @@ def sweep_whole(path: Path) -> None:
 
 
 def show_whole(path: Path, content: bytes) -> None:
-    """Put `content` at `path` for readers of this machine: never a part, but not durably.
+    """Write `content` to `path` atomically, but not durably, and ignore errors.
 
-    For what is written every few seconds by one process; a failing disk is no reason to stop then.
+    For files that one process writes every few seconds for readers on this machine. A failing disk
+    should not stop the process.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with suppress(OSError):
@@ -120,10 +122,10 @@ def show_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def open_locked(path: Path) -> Iterator[BinaryIO]:
-    """Hold a file alone, at its beginning; if it is replaced meanwhile, hold its successor.
+    """Lock a file exclusively and open it. If the file is replaced meanwhile, lock the new file.
 
     Raises:
-        OSError: it can't be opened.
+        OSError: if the file can't be opened.
     """
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -138,7 +140,7 @@ def open_locked(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _hold_alone(temporary: Path) -> Iterator[int]:
-    """Open the temporary file and lock it; it may have content."""
+    """Open and lock the temporary file, which may have content."""
     for _ in range(TURNS):
         handle = os.open(temporary, _FLAGS, 0o644)
         try:
