@@ -1,8 +1,8 @@
 """Writes the parts of the Helm chart that derive from the models and the schema of the values.
 
 The chart's copy of the definitions is a template, because Helm never upgrades definitions in a
-chart's `crds` folder. This module must not know where the chart is stored, or how its templates use
-a value.
+chart's `crds` folder. This module must not depend on the location of the chart, or on how its
+templates use a value.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Writes the API reference and the tables of the failure catalog from the models.
 
 The reference shows on one page what `kubectl explain` shows for one field at a time. This module
-must not know where the pages are stored.
+must not depend on the location of the pages.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 A file means the same on a laptop as on a cluster, so these models are as strict as the API server:
 no unknown fields, no text in place of a number, and null means "not given". This module must not
-know any particular field.
+depend on any particular field.
 """
 
 import re

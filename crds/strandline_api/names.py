@@ -3,7 +3,7 @@
 A process that restarts after a crash finds its earlier objects by computing the same names, so
 these functions never change. Two pipelines never get the same name: a shortened or altered name
 contains a digest of the full name, and so does a name that only looks altered. This module must not
-know what the objects are for.
+depend on the purpose of the objects.
 """
 
 import hashlib
@@ -115,7 +115,7 @@ def fit_name(pipeline: str, longest: int, shape: re.Pattern[str] = SUBDOMAIN) ->
 
     Args:
         pipeline: any name.
-        longest: most characters, at least 20.
+        longest: maximum length in characters, at least 20.
         shape: pattern of valid names; must match every lowercase label.
     """
     is_kept = (
@@ -142,6 +142,7 @@ def _digest(pipeline: str, left: int) -> str:
     encoded = pipeline.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
     readable = re.sub(r"[^a-z0-9]+", "-", pipeline.lower()).strip("-")
+    # Names of RayJobs must start with a letter.
     if not readable[:1].isalpha():
         readable = f"p-{readable}"
     return f"{readable[: left - len(digest) - 2].rstrip('-')}-x{digest}"

@@ -2,8 +2,8 @@
 
 Logs, file names, and other programs may contain anything. Text in a status must be valid Unicode,
 of bounded length, and free of apparent secrets. Secrets are found by their form only: this module
-can't know whether a secret is in use, or find a secret without a typical form. It must not know
-what a text is about.
+can't know whether a secret is in use, or find a secret without a typical form. It must not depend
+on the subject of a text.
 """
 
 import re
@@ -25,9 +25,7 @@ class RedactionRule(NamedTuple):
         holds: returns whether a candidate is to be replaced.
         hints: texts of which every match contains at least one, to skip useless searches; empty to
             search always.
-        choices: replacements to choose from in place of `replacement`; the found text determines
-            the
-            choice.
+        choices: replacements to choose from in place of `replacement`, by the found text.
         end: pattern of the end. If an end is near, everything up to it is replaced too.
     """
 

@@ -1,7 +1,7 @@
 """Turns a parsed document into a pipeline, or reports all its problems.
 
 Files, objects from the API server, and dictionaries from Python all pass through this module, which
-must not know files or YAML.
+must not depend on files or YAML.
 """
 
 from collections.abc import Mapping

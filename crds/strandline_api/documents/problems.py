@@ -1,7 +1,7 @@
 """Describes problems of a document in sentences for its author.
 
 Turns errors of any pydantic model into a path, a short sentence, and a likely suggestion. This
-module must not know any particular document.
+module must not depend on any particular document.
 """
 
 import re

@@ -4,7 +4,8 @@ The API server has checked a stored document against its definitions, and may ha
 fields that this version does not have. So unknown fields are left out and reported, whereas a file
 written by a person is rejected because of them. A document forwarded to a driver is marked as
 stored, and contains only fields that differ from their defaults: an older driver sees a new field
-only if a user sets it. This module must not know what stores, reads, or runs pipelines.
+only if a user sets it. This module must not depend on the programs that store, read, or run
+pipelines.
 """
 
 import copy

@@ -1,8 +1,8 @@
 """Computes how much memory pods get after they ran out of memory.
 
 Memory grows with each kill, and stays raised for all later attempts, however these end. The limit
-is the policy's or, without one, the memory that pods can get from nodes. This module must not know
-how kills are detected, or what pods run and where.
+is the policy's or, without one, the memory that pods can get from nodes. This module must not
+depend on the detection of kills, or on the workload and the nodes of pods.
 """
 
 import math
@@ -30,9 +30,8 @@ def grow_memory(
     Args:
         policy: factor and limit of the growth.
         requested: bytes requested in the spec, by `head` or the name of a worker group.
-        killed: for each kill, the group of the killed process. Groups that are no longer in the
-            spec
-            are ignored.
+        killed: for each kill, the group of the killed process. Groups missing from the spec are
+            ignored.
         raised: bytes reached through earlier kills.
         bounds: bytes beyond which no node has room, used if the policy has no limit. Bounds stop
             growth but never lower memory: a pod that had more before could get it.

@@ -1,7 +1,8 @@
 """The retry law: whether another attempt follows a failed attempt, and when.
 
 A laptop and a cluster share the law, so it is a function of the policy, the history, and a given
-time. This module must not know clocks, how a cause was determined, or how attempts start.
+time. This module must not depend on clocks, on how a cause was determined, or on how attempts
+start.
 """
 
 import hashlib

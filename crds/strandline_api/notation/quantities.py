@@ -1,7 +1,7 @@
 """Amounts in YAML: memory, cores, and durations.
 
 A field keeps the text that its author wrote; code computes the number where needed. This module
-must not know which field an amount belongs to.
+must not depend on the field of an amount.
 """
 
 import math
@@ -55,9 +55,8 @@ def parse_memory(value: object) -> int:
         Bytes, rounded up to a whole number; at least 1.
 
     Raises:
-        ValueError: if the value is not a quantity, is zero, counts fractions of a byte, or is 8Ei
-            or
-            more.
+        ValueError: if the value is not a quantity, is zero, counts parts of a byte, or is at least
+            8Ei.
     """
     amount = _parse_quantity(value, _MEMORY_LIKE)
     if amount == 0:

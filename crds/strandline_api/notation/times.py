@@ -1,7 +1,7 @@
 """Times: RFC 3339 in UTC for people and Kubernetes, seconds internally.
 
 The retry law adds and compares seconds since the epoch. A status outlives the process that wrote
-it, so a time that is read must equal the time that was written. This module must not know clocks.
+it, so a time that is read must equal the time that was written. This module must not read a clock.
 """
 
 import re

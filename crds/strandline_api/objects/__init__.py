@@ -1,4 +1,4 @@
 """The two kinds, each with metadata, spec, and status.
 
-This package must not know who writes them.
+This package must not depend on the writers of these parts.
 """

@@ -1,7 +1,7 @@
 """The `CurationAttempt`: one execution of a pipeline, created and reported by the operator.
 
 Its spec never changes. Its status keeps observations after pods and logs are gone. This module must
-not know how an attempt runs.
+not depend on how an attempt runs.
 """
 
 from typing import Annotated, ClassVar, Literal, Self

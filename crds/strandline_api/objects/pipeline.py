@@ -1,6 +1,7 @@
 """The `CurationPipeline`: a document that means the same on a laptop and on a cluster.
 
-This module combines the parts. It must not know how a document was read, or what runs it.
+This module combines the parts. It must not depend on how a document was read, or on how the
+pipeline runs.
 """
 
 from typing import Annotated, Final, Literal, Self
@@ -234,7 +235,7 @@ class PipelineSpec(ApiModel):
 
     @property
     def keep_at_most_bytes(self) -> int | None:
-        """Most bytes of all kept intermediate results, or None for no limit."""
+        """Maximum bytes of all kept intermediate results, or None for no limit."""
         return None if self.keep_at_most is None else parse_memory(self.keep_at_most)
 
     @property

@@ -1,7 +1,7 @@
 """Why an attempt ended badly: a fixed list of causes, and how each is treated.
 
-Status, events, and metrics contain these words unchanged. This module must not know how a cause is
-determined, or when a retry happens.
+Status, events, and metrics contain these words unchanged. This module must not depend on how a
+cause is determined, or on the time of a retry.
 """
 
 from enum import StrEnum

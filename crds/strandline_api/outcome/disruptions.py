@@ -1,7 +1,7 @@
 """Disruptions: why a pod lost its node. A fixed list, more detailed than the list of causes.
 
 A cause determines the budget; a disruption explains what took the node and what to do about it. It
-is the `reason` in the evidence. This module must not know how disruptions are detected.
+is the `reason` in the evidence. This module must not depend on the detection of disruptions.
 """
 
 from enum import StrEnum

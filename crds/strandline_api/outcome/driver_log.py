@@ -1,8 +1,8 @@
 """Names of drivers' logs, one file per attempt, below the folder of the pipeline.
 
 The driver's parent chooses the name, a status stores it, and a command reads the file. Readers
-accept only names of this form, whatever the status contains. This module must not know what is
-logged.
+accept only names of this form, whatever the status contains. This module must not depend on the
+content of logs.
 """
 
 import re

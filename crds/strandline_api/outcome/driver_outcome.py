@@ -1,8 +1,8 @@
 """The outcome line: the last line that an attempt prints, and how to find it in a log.
 
 The line must fit into a container's termination message (4 kB), and survive a log that was
-truncated or that other programs wrote into. This module must not know what prints the line, or what
-is decided from it.
+truncated or that other programs wrote into. This module must not depend on the program that prints
+the line, or on decisions based on it.
 """
 
 import json
@@ -27,7 +27,7 @@ _MESSAGE_BYTES = 1000
 _MAX_EVIDENCE = 80
 # Other versions may write longer lines, but a hostile log must not cost time.
 _MAX_READ = 4 * MAX_LINE_BYTES
-_CHARACTER_BYTES = 12  # most bytes of a character as ASCII JSON: a surrogate pair
+_CHARACTER_BYTES = 12  # maximum per character in ASCII JSON: a surrogate pair
 
 
 def _repair(value: object) -> object:

@@ -1,8 +1,8 @@
 """Evidence about an attempt's end, and the choice of the cause.
 
 An observer (the supervisor on a laptop, the operator on a cluster) provides its observations. Only
-this module chooses between several observations. It must not know how observations are made, or
-what follows a cause.
+this module chooses between several observations. It must not depend on how observations are made,
+or on the consequences of a cause.
 """
 
 from collections.abc import Iterable, Mapping
@@ -74,14 +74,12 @@ class Evidence:
     Attributes:
         cause: the cause that the observation suggests.
         message: one sentence for people, or a program's output.
-        source: the observer, as free text: `exit code`, `signal`, `outcome`, `cgroup`, `kernel
-            log`,
-            `ray`, `pod`, `rayjob`, `raycluster`, `job`, `deadline`, `user`.
+        source: the observer, as free text, such as `exit code`, `signal`, `outcome`, `cgroup`,
+            `kernel log`, `ray`, `pod`, `rayjob`, `raycluster`, `job`, `deadline`, or `user`.
         details: facts by name, such as `pod`, `podUid`, `node`, `container`, `stage`, `exitCode`,
             `reason`.
-        time: time of the event, in seconds since the epoch, or None if unknown. Not part of the
-            JSON
-            form, because a driver's clock may differ from the cluster's.
+        time: time of the event, in seconds since the epoch, or None if unknown. The JSON form omits
+            the time, because a driver's clock may differ from the cluster's.
     """
 
     cause: Cause
@@ -127,9 +125,8 @@ def read_exit(code: int) -> Evidence | None:
     """Interpret an exit code as evidence.
 
     Args:
-        code: an exit code as reported by a shell or a container (128 + the signal's number if a
-            signal
-            ended the process), or as Python's `Popen.returncode` (the signal's number, negative).
+        code: exit code of a shell or a container (128 + the signal's number if a signal ended the
+            process), or Python's `Popen.returncode` (the signal's number, negative).
 
     Returns:
         None for 0, which is not a bad end. A code outside of the contract is an ApplicationError.

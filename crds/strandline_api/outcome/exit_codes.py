@@ -1,7 +1,7 @@
 """Exit codes: how a driver process reports its end in one number.
 
 The runtime exits with these codes and the operator reads them, so they are part of the contract and
-never change their meaning. This module must not know what exits or what reads.
+never change their meaning. This module must not depend on the programs that exit or read the code.
 """
 
 from enum import IntEnum

@@ -1,7 +1,7 @@
 """Names and states in lineage reports, as far as driver and operator must agree.
 
 Both report the same attempt, each with its own facts. IDs and states come from this module, so a
-listener sees a single run. It must not know the client that sends events, or which side sends which
+listener sees a single run. It must not depend on the event client, or on which side sends which
 event.
 """
 

@@ -1,7 +1,7 @@
 """Recognizes spot nodes, and pods that request them.
 
 Clouds and tools have their own labels, and some have taints of the same name. This module must not
-know what follows from spot capacity.
+depend on the consequences of spot capacity.
 """
 
 from collections.abc import Iterator, Mapping

@@ -30,7 +30,7 @@ class WorkLost(ApiModel):
         return {name: round(seconds, 3) for name, seconds in self.model_dump().items()}
 
     def add(self, other: "WorkLost") -> "WorkLost":
-        """Return the sum of both."""
+        """Return the sum of this record and another."""
         more = other.model_dump()
         return WorkLost(**{name: each + more[name] for name, each in self.model_dump().items()})
 

@@ -1,6 +1,6 @@
 """The CustomResourceDefinitions of both kinds, as dictionaries.
 
-Adds columns, selectable fields, and rules to the schemas. This module must not know how a
+Adds columns, selectable fields, and rules to the schemas. This module must not depend on how a
 dictionary is written to a file.
 """
 

@@ -2,7 +2,7 @@
 
 The API server writes stored defaults into objects. GitOps tools compare lists as a whole, so a
 default inside a list would look like a permanent edit. There, the program fills in the default when
-it reads the object. This module must not know any field.
+it reads the object. This module must not depend on any particular field.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Converts a pydantic model to the structural schema that a CustomResourceDefinition needs.
 
 The API server accepts a small dialect of JSON schema and drops or rejects the rest. So a key that
-is not in the list below is an error here, before the result is installed. This module must not know
-any particular model.
+is not in the list below is an error here, before the result is installed. This module must not
+depend on any particular model.
 """
 
 from collections.abc import Iterator, Mapping
@@ -98,6 +98,7 @@ def _resolved(raw: Schema, definitions: Schema, path: str, depth: int = 0) -> Sc
     """Replace a reference with its target. Keys beside the reference win."""
     if "$ref" not in raw:
         return dict(raw)
+    # Without a cycle, a chain of references visits each definition at most once.
     if depth > len(definitions) or path.count(".") > len(definitions) + 1:
         raise UnstructuralError(f"{path}: contains itself")
     beside = {key: value for key, value in raw.items() if key != "$ref"}

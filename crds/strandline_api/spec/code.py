@@ -1,7 +1,7 @@
 """Users' own code: the sources of modules in `use`, in addition to the image.
 
 Code never changes during a run: a ConfigMap is copied for each attempt, an archive has a digest,
-and a package has a version. This module must not know how code is fetched or mounted.
+and a package has a version. This module must not depend on how code is fetched or mounted.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Defaults of a namespace for its pipelines: an image, a queue, a location.
 
 Nothing checks the defaults before an operator reads them, so they are as strict as a pipeline. This
-module must not know where defaults are stored, or how they are merged below a spec.
+module must not depend on where defaults are stored, or on how they are merged below a spec.
 """
 
 from typing import Annotated, Self

@@ -1,7 +1,7 @@
 """Names in the generated pods of a Ray cluster: containers, paths, and volumes.
 
 The operator renders pods with these names. A user who adds an object with a reserved name gets an
-error before any pod exists. This module must not know the format of a pod.
+error before any pod exists. This module must not depend on the format of a pod.
 """
 
 import json

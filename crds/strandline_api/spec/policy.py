@@ -1,7 +1,7 @@
 """How a pipeline behaves when something fails, and what it keeps.
 
-This module defines the meaning of the fields, and gives numbers in base units. It must not know the
-retry law, or how the cause of an end is determined.
+This module defines the meaning of the fields, and gives numbers in base units. It must not depend
+on the retry law, or on how the cause of an end is determined.
 """
 
 import math

@@ -1,7 +1,7 @@
 """The predecessors of a pipeline, and its references to their outputs.
 
 A reference is a parameter value, `{pipeline: NAME}`, that stands for a folder or URL of another
-pipeline. This module must not know where outputs are stored, or what waits for a predecessor.
+pipeline. This module must not depend on the location of outputs, or on the waiting pipelines.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
 """Requirements that a run has to meet before readers see its results.
 
 The list is closed and typed, so the API server checks it when a user applies the pipeline. This
-module must not know how anything is measured, or which stages exist.
+module must not depend on how anything is measured, or on which stages exist.
 """
 
 from enum import StrEnum

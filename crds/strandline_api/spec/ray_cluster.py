@@ -1,6 +1,6 @@
 """The Ray cluster of a pipeline: its pods, their sizes, and the queue that admits them.
 
-A run on a laptop reads the same fields and ignores these. This module must not know how a Ray
+A run on a laptop reads the same fields and ignores these. This module must not depend on how a Ray
 cluster is created.
 """
 

@@ -1,6 +1,6 @@
 """The schedule of runs: a cron expression, a time zone, and names of scheduled runs.
 
-This module defines and validates the fields. It must not know clocks, or the times that an
+This module defines and validates the fields. It must not depend on clocks, or on the times that an
 expression matches.
 """
 

@@ -1,7 +1,7 @@
 """Storage of a pipeline on a cluster: claims and locations.
 
-A run on a laptop reads the same fields and ignores these. This module must not know how a claim is
-created.
+A run on a laptop reads the same fields and ignores these. This module must not depend on how a
+claim is created.
 """
 
 from typing import Annotated, Literal, Self

@@ -1,7 +1,7 @@
 """The work of a pipeline: source, stages, and sink.
 
-This module defines the meaning of the fields. It must not know which names are registered, or what
-parameters they have.
+This module defines the meaning of the fields. It must not depend on the registered names, or on
+their parameters.
 """
 
 import re

@@ -1,8 +1,8 @@
 """The namespace's defaults as a pipeline last found them, and the output location they gave it.
 
 The status keeps this record. An operator that starts while the defaults are missing waits for them,
-and defaults that are added or changed later do not move existing outputs. This module must not know
-where defaults are stored.
+and defaults that are added or changed later do not move existing outputs. This module must not
+depend on where defaults are stored.
 """
 
 from __future__ import annotations

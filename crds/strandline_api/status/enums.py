@@ -1,7 +1,7 @@
 """Enumerations of a status: phases, triggers, causes.
 
 They are text in the schema, because an operator may be newer than the installed definition. This
-module must not know what uses them, or when.
+module must not depend on the users of these values.
 """
 
 from enum import StrEnum

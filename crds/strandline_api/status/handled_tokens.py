@@ -1,6 +1,6 @@
 """Tokens of the annotation requests that were handled.
 
-This module must not know the source of a request, or what follows.
+This module must not depend on the source of a request, or on the response to it.
 """
 
 import hashlib

@@ -1,8 +1,7 @@
 """Other pipelines that a run reads, in their state at the start of the run.
 
 The status keeps these records, so retries read the same data, and a later run can detect newer
-data. This module must not know where a pipeline stores its outputs, or which pipeline waits for
-which.
+data. This module must not depend on the location of outputs, or on which pipeline waits for which.
 """
 
 from __future__ import annotations

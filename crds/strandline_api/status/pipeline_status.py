@@ -1,7 +1,8 @@
 """The status of a pipeline, and the parts it shares with an attempt's status.
 
 The status contains enough for a new operator to continue after its predecessor was killed. This
-module defines observations. It must not know what observes, or how a pass uses them.
+module defines observations. It must not depend on the observer, or on how a pass uses the
+observations.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Alerts and scripts compare these words, so the meaning of a word never changes. A condition of a
 failure has the cause as its reason; the reasons here cover everything else. This module must not
-know when a condition is set.
+depend on when a condition is set.
 """
 
 from enum import StrEnum

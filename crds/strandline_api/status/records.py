@@ -2,7 +2,7 @@
 
 An older or newer operator may have written a record, and a pass must not fail because of that:
 unreadable parts count as not given. Enumerations are open in the schema, so an operator with a new
-value works with an older definition. This module must not know any particular field.
+value works with an older definition. This module must not depend on any particular field.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -67,9 +67,8 @@ class Record(ApiModel):
         """Read a record of any version. Unreadable parts count as not given.
 
         Raises:
-            ValidationError: if a field without a default is missing or invalid. A model with
-                defaults
-                for all fields never raises.
+            ValidationError: if a field without a default is missing or invalid. Models with
+                defaults for all fields never raise.
         """
         if isinstance(document, cls):
             return document

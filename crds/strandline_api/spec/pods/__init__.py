@@ -1,4 +1,4 @@
 """Pod settings in a spec: templates, variables, volumes.
 
-This package must not know which pods exist.
+This package must not depend on which pods exist.
 """

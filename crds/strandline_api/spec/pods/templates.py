@@ -1,7 +1,7 @@
 """Spot nodes and pod templates in a spec, and the check that a template makes a valid pod.
 
 Otherwise Kubernetes would reject the pod minutes later, and again for each attempt. This module
-must not know how templates are merged, or what labels a cloud's nodes have.
+must not depend on how templates are merged, or on the labels of a cloud's nodes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Variables and credentials of Ray's containers.
 
-The fields are Kubernetes' own, so users can paste them from a Deployment. This module must not know
-how pods are rendered.
+The fields are Kubernetes' own, so users can paste them from a Deployment. This module must not
+depend on how pods are rendered.
 """
 
 from typing import Annotated, Self

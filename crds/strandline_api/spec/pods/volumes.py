@@ -1,7 +1,7 @@
 """Volumes of Ray's containers, and their mounts.
 
 The fields are Kubernetes' own. Kinds of volumes without a model here reach the pod unchanged. This
-module must not know how pods are rendered.
+module must not depend on how pods are rendered.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Retries that a run has used up, as counted by the retry law.
 
 The status keeps these counts, so a restarted operator continues from them. This module must not
-know what follows an attempt.
+depend on the consequences of an attempt.
 """
 
 from __future__ import annotations

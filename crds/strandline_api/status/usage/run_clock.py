@@ -1,7 +1,7 @@
 """Measures how long a run was held back: time that does not count toward the deadline.
 
-The status keeps this record, so a restarted operator continues from it. This module must not know
-what holds a run back.
+The status keeps this record, so a restarted operator continues from it. This module must not depend
+on the reason for a pause.
 """
 
 from __future__ import annotations

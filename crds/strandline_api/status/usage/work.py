@@ -1,6 +1,6 @@
 """Work of an attempt or a run, as recorded by an operator.
 
-This module must not know what measured the work, or why work is lost.
+This module must not depend on how work is measured or lost.
 """
 
 from typing import Annotated

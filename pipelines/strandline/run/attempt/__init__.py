@@ -1,4 +1,4 @@
 """One attempt, from taking over the ledger to its outcome.
 
-This package must not know whether another attempt follows.
+This package must not depend on whether another attempt follows.
 """

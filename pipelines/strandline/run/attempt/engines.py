@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # see above
     Maker = Callable[[OutputLocation, LedgerSession | None], Engine]
 
 
-# `IN_DRIVER` starts no process, `FORKED` forks workers, and attempts can share what `SHARED`
-# starts.
+# `IN_DRIVER` starts no process, `FORKED` forks workers, and attempts can share the Ray that
+# `SHARED` starts.
 IN_DRIVER, FORKED, SHARED = "inline", "processes", "ray"
 ON_ONE_MACHINE = (IN_DRIVER, FORKED)  # only for `strandline run`; manifests can't name them
 

@@ -1,7 +1,7 @@
 """Groups failures of sources by stage, error, and location, with a count and an example.
 
 Even a run with a hundred thousand failed sources has only a few reasons. The module is pure and
-must not know where failures are stored.
+must not depend on the storage of failures.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class FailureGroups:
     """Counts failures by reason as they are read, in bounded memory.
 
     Args:
-        limit: most groups to keep.
-        examples: examples to keep for a group.
+        limit: maximum number of groups.
+        examples: maximum number of examples in a group.
 
     Attributes:
         others: number of failures in no group, because there were too many reasons.

@@ -34,8 +34,7 @@ class AttemptResult:
         attempt: number in the ledger, from 1, or 0 without a ledger.
         total: sources listed, or None if the listing did not end.
         standing: numbers of sources: `finished` by this attempt, `skipped` because an earlier
-            attempt
-            had finished them, `failed`, `quarantined`, `removed`, and `unfinished`, the rest.
+            attempt finished them, `failed`, `quarantined`, `removed`, and `unfinished`, the rest.
         counts: work of this attempt by stage name: `tasks_in`, `tasks_out`, `filtered`, `failed`,
             `rows_in`, `rows_out`, `seconds` in the stage's own code, `counters`.
         output: folder or URL of the output.

@@ -1,4 +1,4 @@
 """Fetches and installs the code that a pipeline imports: archives and packages.
 
-This package must not know what the code does.
+This package must not depend on what the code does.
 """

@@ -2,7 +2,7 @@
 
 On a laptop, an archive is fetched into the user's cache, and packages must be installed already.
 The files of a ConfigMap must be importable there, because no cluster provides them. This module
-must not know stages or plans.
+must not depend on stages or plans.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads and digests the code and the files that a stage depends on.
 
-This module must not know how fingerprints are compared.
+This module must not depend on the comparison of fingerprints.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds installed packages, and installs missing packages beside those of a pod's image.
 
 pip does the work, in its own process. Packages of the image are never replaced, because the driver
-and all workers depend on them. This module must not know pipelines.
+and all workers depend on them. This module must not depend on pipelines.
 """
 
 from __future__ import annotations
@@ -203,4 +203,5 @@ def _is_same(found: str | None, package: str) -> bool:
 
 
 def _fold(version: str) -> str:
+    # Versions are equal without their trailing zeros: 1.0 and 1.
     return re.sub(r"(\.0+)+$", "", version.lower().lstrip("v"))

@@ -64,7 +64,7 @@ def digest_tree(tree: ast.AST) -> tuple[str, list[ast.AST]]:
     """Return the short digest of a syntax tree, and all nodes that count."""
     parts: list[str] = []
     nodes: list[ast.AST] = []
-    waiting: list[ast.AST | str] = [tree]  # a long sum is deeper than calls can be
+    waiting: list[ast.AST | str] = [tree]  # recursion would fail on a long sum
     while waiting:
         item = waiting.pop()
         if isinstance(item, str):

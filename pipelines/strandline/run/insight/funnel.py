@@ -47,7 +47,7 @@ class Cost(NamedTuple):
     lost: float = 0.0
 
     def add(self, other: Cost) -> Cost:
-        """Return the sum of both costs."""
+        """Return the sum of this cost and another."""
         return Cost(self.used + other.used, self.lost + other.lost)
 
 

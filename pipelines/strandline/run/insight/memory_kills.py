@@ -1,7 +1,7 @@
 """Reads the kernel's records of out-of-memory kills: counters and log.
 
-A killed process can't report why it died, but the kernel can. This module only returns numbers; it
-must not know which of our processes was killed, or what follows.
+A killed process can't report why it died, but the kernel can. This module only returns numbers;
+callers decide which of our processes was killed, and what follows.
 
 The counter grows before the killed process is gone; the line in the log may appear shortly after.
 """

@@ -1,7 +1,7 @@
 """Records an attempt over time: a bounded series of counts, thinned out as it grows.
 
 Counts only grow, so dropping a point loses detail but no work: the work between two remaining
-points is their difference. The module has no clock, and reads only samples from disk.
+points is their difference. The module has no clock, and only reads sample files.
 """
 
 from __future__ import annotations

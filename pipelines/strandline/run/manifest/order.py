@@ -1,7 +1,6 @@
 """Sorts pipelines into an order in which they can run, or reports why there is no such order.
 
-This module must not know how pipelines run or how they ended; the caller passes a function for
-that.
+The caller passes a function that looks up ended runs, so this module needs no access to runs.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def _find_absent(
 
 
 def _find_circles(pipelines: Sequence[CurationPipeline]) -> Iterator[Problem]:
-    """Yield a problem for the first cycle of each namespace. Other cycles are not reported yet."""
+    """Yield a problem for one cycle per namespace. A later check finds further cycles."""
     for namespace in dict.fromkeys(pipeline.metadata.namespace for pipeline in pipelines):
         before = {
             pipeline.metadata.name: pipeline.spec.predecessors

@@ -1,8 +1,8 @@
 """Replaces references to other pipelines on the same volume with folders and URLs.
 
 The ledger of the other pipeline has the location of the outputs, whatever its file contains by now.
-Before the first run there is no ledger, so the file is used. This module must not know how the
-references are read, or which pipeline runs first.
+Before the first run there is no ledger, so the file is used. This module must not depend on the
+readers of the references, or on the order of pipelines.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes the list of files that count, and the index from which readers of the format start.
 
-The module must not know the format; the sink does.
+Only the sink depends on the format.
 """
 
 from __future__ import annotations

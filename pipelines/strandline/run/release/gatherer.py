@@ -114,7 +114,7 @@ class Gatherer:
         merges = {name: type(stage).merge for name, stage in self.stages.items()}
         self.failure = None
         try:
-            # Trust the heartbeat, because a stage can't report progress within its merge.
+            # Count all activity as progress, because a stage can't report any within its merge.
             with self.session.open() as store, self.heartbeat.trusting():
                 gather(
                     store,

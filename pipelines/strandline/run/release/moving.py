@@ -97,7 +97,7 @@ def move_outputs(
                 store, open_outputs(location), reads_bytes=reads_bytes, judges_list=False
             )
             if not verdict.problems:
-                store.require_lease()  # the next step is no transaction, which would check
+                store.require_lease()  # the next step is outside any transaction
                 claim_location(location, owner, inherits=is_own(recorded))
                 is_left = knows_location(store) and old not in {None, location}
                 record_location(store, plan.fingerprint, recorded)

@@ -1,6 +1,6 @@
 """Finds finished sources of older recipes and their starting points, and lists them.
 
-This module must not know how the sources are processed.
+This module must not depend on how the sources are processed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writes the replacements of finished sources of older recipes.
 
 A source keeps its outputs and its record until all new outputs are durable. Then one transaction
-replaces the record. Outputs of stages before a cut stay. The writer must not know what a recipe is,
-or how a cut is read.
+replaces the record. Outputs of stages before a cut stay. The writer must not depend on the meaning
+of a recipe, or on the reader of a cut.
 """
 
 from __future__ import annotations

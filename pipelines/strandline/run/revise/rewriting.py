@@ -1,8 +1,8 @@
 """Rewrites shared files without the rows of changed or removed sources.
 
 This happens at the end of an attempt, when no sink is writing. The new file is durable before one
-transaction moves all its sources, and the old file is removed after that. This module must not know
-when a source counts as finished.
+transaction moves all its sources, and the old file is removed after that. This module must not
+decide when a source counts as finished.
 """
 
 from __future__ import annotations

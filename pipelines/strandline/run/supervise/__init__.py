@@ -1,4 +1,4 @@
 """The parent of a driver: starts and watches it, determines its end, and serves its status.
 
-This package must not know what a source is.
+This package must not depend on sources.
 """

@@ -1,7 +1,7 @@
 """Passes notices of departing nodes from a driver's parent to the driver, through a file.
 
-This module must not know where notices come from, or how a driver reacts. It loads no engine,
-because the parent must stay small.
+This module must not depend on the origin of notices, or on the driver's reaction. It loads no
+engine, because the parent must stay small.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def is_own_address(address: str) -> bool:
 
 
 def read_pending(shown: object, node: str) -> int | None:
-    """Return the driver's number of items on a node, or None if the driver has no notice for it."""
+    """Return the number of the run's items on a node, or None if the driver has no notice yet."""
     leaving = shown.get("leaving") if isinstance(shown, dict) else None
     pending = leaving.get(node) if isinstance(leaving, dict) else None
     is_count = isinstance(pending, int | float) and math.isfinite(pending)

@@ -1,6 +1,6 @@
 """Counts stop requests from outside, and merges repeated requests.
 
-This module must not know the listeners, or what is stopped.
+This module must not depend on the listeners, or on the stopped process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes attempts one after another, according to the retry law, until a run ends.
 
 The module is pure except for its inputs: functions that make an attempt, return the time, and wait
-between two attempts. It must not know how a driver starts, or how its end was observed.
+between two attempts. It must not depend on how a driver starts, or on how its end was observed.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from strandline.ledger.store.look_ups import CHUNK, LookUps
 from strandline.ledger.store.store import Store
 from strandline.plan.stages.ends import Source
 
-# Most sources kept in memory. If all of them are finished, an engine starts for the rest.
+# Maximum number of sources kept in memory. Beyond it, an engine starts even if all of them are
+# finished.
 MOST_SOURCES = 100_000
 LISTING_SECONDS = 0.5
 # How long a fresh run waits to find out whether the listing fails.

@@ -28,7 +28,7 @@ CLOSING: tuple[Phase, ...] = (conclude, tidy, gather, list_files, publish)
 
 
 def advance(state: AttemptState, phases: Iterable[Phase]) -> AttemptState:
-    """Return the state after some phases."""
+    """Return the state after running the phases in order."""
     for phase in phases:
         state = phase(state)
     return state

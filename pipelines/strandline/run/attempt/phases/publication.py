@@ -8,7 +8,8 @@ from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.release.file_list import make_index, publish_list
 from strandline_api.outcome.exit_codes import ExitCode
 
-# Most finished sources whose list is still written after a stop. Takes a fraction of a second.
+# Maximum number of finished sources for which the list is written after a stop, in a fraction of a
+# second.
 LISTED_IN_HASTE = 20_000
 
 

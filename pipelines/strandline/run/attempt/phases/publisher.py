@@ -36,9 +36,8 @@ class Publisher:
     """Publishes an attempt's state in its folder, and keeps the newest publications.
 
     Attributes:
-        config: configuration of the attempt; `checkpoint` sets the interval and how many
-            publications
-            to keep.
+        config: configuration of the attempt, with the interval and the number of publications to
+            keep.
         held: folder of the pipeline.
         gatherer: provides the statistics of stages, which are published too.
         now: monotonic clock, in seconds.

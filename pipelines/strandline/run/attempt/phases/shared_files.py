@@ -34,7 +34,7 @@ def tidy(state: AttemptState) -> AttemptState:
     outputs = open_outputs(held.location, f"{held.writer}-{os.getpid()}")
     lock = hold_shared(held.folder.writers_lock)
     try:
-        # Trust the heartbeat, because a sink reports no progress within a file.
+        # Count all activity as progress, because a sink reports none within a file.
         with held.session.open() as store, control.heartbeat.trusting():
             work = control.heartbeat.note_progress
             shared = tidy_shared(store, outputs, plan.stages[-1], work, control.must_stop)

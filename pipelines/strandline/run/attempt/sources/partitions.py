@@ -49,7 +49,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 MAX_GROUP = 1000  # for source stages without a `max_group` parameter
 _SHOWN = 4  # sources of a chain shown in a message
-_MOST_LOOKED_AT = 5000  # most sources read to detect chaining
+_MOST_LOOKED_AT = 5000  # maximum number of sources read to detect chaining
 _LOOK_SECONDS = 2.0
 
 Join = Callable[[list[Task]], Task]
@@ -201,7 +201,10 @@ def _describe_chain(chain: list[str]) -> str:
 
 
 def _rank(spool: sqlite3.Connection, joining: Joining, sizes: Counter[int]) -> None:
-    """Name each group after its smallest shared name. A source without any is its own group."""
+    """Name each group after its smallest shared name.
+
+    A source that shares nothing is its own group.
+    """
     names: dict[int, bytes] = {}
     for item, name in spool.execute("SELECT item, name FROM shares"):
         group = joining.find(item)

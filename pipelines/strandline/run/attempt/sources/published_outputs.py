@@ -1,7 +1,7 @@
 """Finds outputs of other pipelines among the listed paths, according to those pipelines' ledgers.
 
 An output folder has an owner file, so a plain folder or URL works as well as `{pipeline: NAME}`.
-This module must not know how or when the files are read.
+This module must not depend on how or when the files are read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Infers the schema of a run from some of the sources, once for a ledger.
 
 The ledger stores an inferred schema, so later attempts and later sources use it too. This module
-must not know how files are read or how stages run.
+must not depend on the file formats or on the engine.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _SINCE = "schemas since"  # first attempt of the recipe for which the schemas we
 # Sources to try for each source to read. Without this limit, unreadable or empty sources would be
 # read one after another before the run begins.
 _TRIED = 10
-# Most sources to draw a sample from. Listing millions of sources before reading the first would
-# cost more than a better sample gains.
+# Maximum number of sources from which a sample is drawn. Listing millions of sources before reading
+# the first would cost more than a better sample gains.
 _LISTED = 10_000
 
 

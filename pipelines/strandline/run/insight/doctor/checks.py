@@ -1,7 +1,7 @@
 """Finds present and imminent problems of a machine, a volume, its ledgers, and a pipeline.
 
-The module is pure: facts in, findings out. It must not know how facts are collected or how findings
-are shown.
+The module is pure: facts in, findings out. It must not depend on the collection of facts or the
+presentation of findings.
 """
 
 from __future__ import annotations

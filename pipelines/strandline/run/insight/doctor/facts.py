@@ -1,6 +1,6 @@
 """The facts that `strandline doctor` judges: a machine, a volume, its ledgers, and a pipeline.
 
-This module must not know how facts are collected or judged.
+This module must not depend on the collection or the judgment of facts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Machine:
         memory: bytes.
         limit: bytes that the cgroup allows, or None without a limit.
         shared_memory: free bytes in /dev/shm, or None if the folder is missing.
-        open_files: most files that a process may have open.
+        open_files: maximum number of open files per process.
         time: wall clock, seconds since the epoch.
         free_memory: bytes available to new processes, or None if unknown.
         load: running or waiting processes, averaged over a minute.

@@ -121,6 +121,7 @@ def _push(hub: _Hub, shipment: Shipment, contents: Contents) -> PushResult:
         # The head shows a commit whose response was lost. The tag alone proves nothing: a later
         # revision may be the head, or a user may have changed files.
         if find_revision(manifest) == shipment.revision and hub.has_files(head, shipment):
+            # After a try of our own, the commit may be ours, so report a new revision.
             if not is_asked and tag in hub.list_tags():
                 return PushResult(target.name, shipment.revision, is_new=False, files=0)
             break
@@ -285,7 +286,7 @@ class _Hub:
 
 
 def judge_answer(error: Exception) -> CallRefusal:
-    """Judge whether a later call to the hub may succeed."""
+    """Return whether a later call to the hub may succeed, and when to retry."""
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         asked = error.response.headers.get("Retry-After", "")

@@ -1,7 +1,7 @@
 """Chooses cuts for a pipeline by a trial with its first sources, and records the choice.
 
-A choice stays until the pipeline changes. This module must not know engines or decide the worth of
-a cut.
+A choice stays until the pipeline changes. This module must not depend on engines or decide the
+worth of a cut.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from strandline.storage.outputs.remote import open_outputs
 
 CHOICE = "auto_cuts"  # key in `meta`
 TRIAL_SOURCES = 8
-LOOKED_AT = 10_000  # most listed sources searched for unfinished ones
+LOOKED_AT = 10_000  # maximum number of listed sources searched for a trial
 
 
 class CutSettings(NamedTuple):
@@ -38,7 +38,7 @@ class CutSettings(NamedTuple):
 
     Attributes:
         is_auto: whether Strandline chooses cuts, in addition to those that stages request.
-        at_most: most bytes of all cuts, or None for no limit.
+        at_most: maximum bytes of all cuts, or None for no limit.
     """
 
     is_auto: bool = False
@@ -147,6 +147,7 @@ class AutoCuts:
         """Record the measurements of a trial, and choose."""
         self._is_tried = True
         number = ending.standing.finished
+        # Without a finished source, there is nothing to average.
         if number:
             for name in self._list_names():
                 counts = ending.counts.get(name)
@@ -257,7 +258,7 @@ def run_trial(
     must_stop: Callable[[], bool],
     run: Callable[[PipelinePlan, Listing], Ending],
 ) -> Tried | None:
-    """Process a few sources with all possible cuts if it is still open which cuts pay off."""
+    """Process a few sources with all possible cuts, unless the cuts are already chosen."""
     if not cuts.needs_trial or must_stop():
         return None
     with closing(list_sources()) as listing:

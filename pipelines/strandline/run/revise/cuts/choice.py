@@ -1,6 +1,6 @@
 """Chooses the cuts that save the most work per byte.
 
-The module is pure. It must not know ledgers, or how seconds and bytes were measured.
+The module is pure. It must not depend on ledgers, or on the measurement of seconds and bytes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def choose_cuts(
         candidates: stages that may have a cut.
         asked: stages that request a cut, which is always kept.
         sources: number of sources of the pipeline.
-        at_most: most bytes for all cuts of all sources, or None for no limit.
+        at_most: maximum bytes of all cuts of all sources, or None for no limit.
     """
     choice = _Choice(measures, sources, at_most)
     kept = [choice.take(stage, CutVerdict.ASKED) for stage in asked if stage in measures]

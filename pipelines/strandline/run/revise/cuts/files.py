@@ -1,7 +1,7 @@
 """Measures and prunes cuts: number, bytes, and saved work.
 
-A cut consists of the files of one stage and one source. This module must not know where sizes are
-shown, or how a ledger is opened.
+A cut consists of the files of one stage and one source. This module must not depend on the
+presentation of sizes, or on how a ledger is opened.
 """
 
 from __future__ import annotations

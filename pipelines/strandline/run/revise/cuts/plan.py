@@ -1,4 +1,4 @@
-"""Adds cuts to a plan. The module must not know ledgers, or the sources that have a cut."""
+"""Adds cuts to a plan. The module must not depend on ledgers, or on the sources that have a cut."""
 
 from __future__ import annotations
 

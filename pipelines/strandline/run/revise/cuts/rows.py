@@ -1,6 +1,6 @@
 """Reads a cut as tasks for the next stage.
 
-Workers load this module, so it must not know ledgers or runs.
+Workers load this module, so it must not depend on ledgers or runs.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ class ReadCut(Stage):
 
         Raises:
             OSError: if the file can't be read.
-            ValueError: if the bytes have changed, or the file is a placeholder for a task that
-                could not
-                be kept.
+            ValueError: if the bytes have changed, or the file stands for a task that could not be
+                kept.
         """
         data, meta = read_task(_read(file))
         return Task(data, meta)

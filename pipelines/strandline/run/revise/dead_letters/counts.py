@@ -1,6 +1,6 @@
 """Counts and lists dead letters from the ledger alone.
 
-Supervising processes load this module, so it must not know how the files are read.
+Supervising processes load this module, so it must not import the readers of these files.
 """
 
 from __future__ import annotations

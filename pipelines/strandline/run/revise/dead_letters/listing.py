@@ -1,6 +1,6 @@
 """Lists why rows failed, from the ledger and the dead letters beside the outputs.
 
-This module must not know how rows are split, or where the list is shown.
+This module must not depend on how rows are split, or on where the list is shown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline.ledger.records.entries import FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.run.revise.dead_letters.counts import list_dead_letter_files
 
-# Most files to read: their reasons are representative of other files.
+# Maximum number of files to read: their reasons represent those of the other files.
 FILES_READ = 2000
 _COLUMNS = ["dead_error", "dead_message", "dead_position"]
 

@@ -1,8 +1,8 @@
 """Adds the results of retried dead letters to the outputs of finished sources.
 
 A finished source stays finished however the attempt ends: its record changes in one transaction,
-after all results of its dead letters are durable. This module must not know how rows are read
-again.
+after all results of its dead letters are durable. This module must not depend on the reader of dead
+letters.
 """
 
 from __future__ import annotations

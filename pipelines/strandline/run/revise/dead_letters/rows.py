@@ -1,6 +1,6 @@
 """Reads dead letters as rows for the stage in which they failed.
 
-Workers load this module, so it must not know ledgers or runs.
+Workers load this module, so it must not depend on ledgers or runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from strandline.plan.task import Slot, Task
 class ReadDeadLetters(Stage):
     """Reads the dead letters of a source, in the order in which they failed."""
 
-    retries_rows = True  # a stage is not broken if all of them fail again
+    retries_rows = True  # if all rows fail again, the stage does not count as broken
 
     def process(self, task: Task) -> Task | list[Slot]:
         """Return the rows as one table, as the stage received them; payloads become single tasks.

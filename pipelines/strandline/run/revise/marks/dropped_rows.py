@@ -1,7 +1,7 @@
 """Counts rows that stages marked in place of dropping them, by reason, and picks examples.
 
 Keys determine the examples, so the same outputs always give the same examples. This module must not
-know how rows are printed, or what wrote the files.
+depend on the presentation of rows, or on the writer of the files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class MarkedRows:
     """Rows with the same reason.
 
     Attributes:
-        most: most examples to keep.
+        most: maximum number of examples.
         count: number of rows.
     """
 
@@ -88,7 +88,7 @@ def gather_marked(
         location: folder or URL of the outputs.
         names: names of the files below that location.
         columns: columns of reasons; the first column with a value counts.
-        most: most example rows to keep per reason.
+        most: maximum number of example rows per reason.
 
     Raises:
         NoReasonsError: if no reader exists for the files' format.

@@ -1,6 +1,6 @@
 """Reads rows with the measures of a filter, from marked outputs or from some sources.
 
-This module must not know what a limit does to the rows.
+This module must not depend on the effect of limits.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class SampledSource(SourceStage):
 
     Args:
         inner: the stage that lists the sources.
-        size: most sources to choose.
+        size: maximum number of sources.
     """
 
     def __init__(self, inner: SourceStage, size: int) -> None:

@@ -1,7 +1,7 @@
 """Estimates the cost of a pipeline's requests to models, from real requests for a sample of rows.
 
 Responses go to the pipeline's own log, so the run does not pay for them again. This module must not
-know how requests are made.
+depend on how requests are made.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def estimate_costs(
     """Run a pipeline up to its last stage that requests a model, here and for a sample of rows.
 
     Args:
-        rows: most rows to send to models.
+        rows: maximum number of rows to send to models.
         sources: number of all sources.
         folder: the pipeline's own folder on the volume, for the log.
 
@@ -96,8 +96,8 @@ class RowLimit(Stage):
     """Passes some rows of each task until there are enough. Counts within one process.
 
     Args:
-        rows: most rows in total.
-        share: most rows of a task.
+        rows: maximum number of rows in total.
+        share: maximum number of rows of a task.
     """
 
     def __init__(self, rows: int, share: int) -> None:

@@ -1,6 +1,6 @@
 """Counts the rows that a filter's limits drop at several values, from existing measures.
 
-The module is pure: numbers in, numbers out. It must not know where measures are stored.
+The module is pure: numbers in, numbers out. It must not depend on the storage of measures.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Passes the message of a driver's final error to its parent through a pipe.
 
-This module handles text and descriptors, and must not know attempts.
+This module handles text and descriptors, and must not depend on attempts.
 """
 
 from __future__ import annotations

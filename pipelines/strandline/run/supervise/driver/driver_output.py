@@ -2,7 +2,7 @@
 
 The parent reads the output from pipes. The driver has their reading ends, too: if the parent is
 killed, the driver reads on by itself. So output during a regular end is kept, and no write fails or
-blocks for lack of a reader. This module must not know what is printed.
+blocks for lack of a reader. This module must not depend on the content of the output.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class DriverOutput:
 def find_retained(streams: Sequence[int]) -> tuple[int, ...]:
     """Return the open descriptors that are not terminals; only their output is logged.
 
-    Progress bars make no log, and prompts on a terminal need a person.
+    Progress displays are useless in a log, and prompts need a person at the terminal.
     """
     return tuple(stream for stream in streams if _is_open(stream) and not os.isatty(stream))
 

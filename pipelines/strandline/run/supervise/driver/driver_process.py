@@ -193,6 +193,7 @@ class DriverProcess:
             elif self._asked is None and now >= look_at:
                 look_at = now + LOOK_SECONDS
                 self._asked = self._find_reason(driver.identity, now - begun, most_seconds)
+            # Forward each request once; a stop for a reason of our own counts as one request.
             if self._asked is not None and asked_before < max(1, self.stop.times):
                 asked_before += 1
                 if asked_before > self.stop.received:

@@ -2,7 +2,7 @@
 
 Starting Python, loading a driver's modules, and starting a Ray take seconds, as long as a short
 pass over a corpus. So a driver that has completed one pipeline may get the next. A driver that
-ended otherwise is not reused. This module must not know what an attempt is.
+ended otherwise is not reused. This module must not depend on attempts.
 """
 
 from __future__ import annotations
