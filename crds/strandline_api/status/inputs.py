@@ -19,7 +19,7 @@ _MAX_LOCATION = 2048
 
 
 class InputRecord(Record):
-    """Another pipeline that a run comes after."""
+    """Another pipeline that precedes a run."""
 
     always: ClassVar[frozenset[str]] = frozenset({"pipeline"})
 

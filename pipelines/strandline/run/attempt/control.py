@@ -60,7 +60,7 @@ class Grace:
         return self._now() - self._began >= self._working
 
     def find_leave(self) -> Leave:
-        """Return how long to wait for calls in flight."""
+        """Return the times until which to wait for calls in flight."""
         if self._began is None:
             return Leave()
         latest_at = self._began + self._working

@@ -85,7 +85,7 @@ class OwnModules:
         return self._specs[name]
 
     def _look_up(self, name: str) -> ModuleSpec | None:
-        if name == "__main__":  # `LiveCode` reads scripts: most of a script is not about stages
+        if name == "__main__":  # `LiveCode` reads only the parts of a script that stages use
             return None
         if name in sys.modules:
             return getattr(sys.modules[name], "__spec__", None)

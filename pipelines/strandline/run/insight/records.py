@@ -1,6 +1,6 @@
 """Stores the chain of attempts: each folder has a record with the attempt's start and end.
 
-The first process that sees the end writes it: the driver if the attempt ends regularly, the
+The first process that sees the end writes it: the driver if the attempt ends normally, the
 supervisor if the driver is killed, and otherwise the next attempt. So no record stays open.
 """
 

@@ -111,7 +111,7 @@ def supervise(
 def _find_end(policy: RetryPolicy, ended: EndedAttempt, cause: Cause | None) -> GiveUp | None:
     """Return why no attempt follows even if the law allows it, because a person is watching.
 
-    A cluster retries later, since nobody may look for hours.
+    A cluster retries later, because nobody may look for hours.
     """
     if ended.outcome.exit_code == ExitCode.LEDGER_IN_USE:  # a person has started the other run
         return GiveUp("another driver has the ledger, and ends by itself or is stopped")

@@ -121,8 +121,8 @@ def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFold
         session = LedgerSession(folder.ledger, attempt, claimant.uid, heartbeat)
         try:
             with session.using(store):
-                # If the user requested a restart, all finished sources are at this location from
-                # now on.
+                # Claim the place only after `open_attempt`, which applies a requested restart: all
+                # finished sources are at this place from now on.
                 _claim_outputs(store, claim, location, owner)
                 outputs = open_outputs(location)
                 outputs.sweep(owner.ledger[:SHORT])
@@ -242,7 +242,7 @@ def _begin(
         try:
             yield table
         finally:
-            # A regular end accuses no source, even if the disk has no room to record that end.
+            # A normal end accuses no source, even if the disk has no room to record that end.
             table.clear()
 
 

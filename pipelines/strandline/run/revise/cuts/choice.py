@@ -119,7 +119,7 @@ class _Choice:
         return CutVerdict.KEPT
 
     def take(self, stage: str, verdict: CutVerdict) -> Judged:
-        """Take a cut."""
+        """Add a cut to those taken so far, and return it with its verdict."""
         judged = self.describe(stage, verdict)
         self._taken.add(stage)
         self._size += judged.size

@@ -140,7 +140,7 @@ def _keep_log(plan: StagePlan, folder: Path) -> StagePlan:
     """Return the plan of a stage that logs its responses where the run looks for them."""
     if not isinstance(plan.stage, PaidStage):
         return plan
-    # Count a row without a response, but do not fail other rows with it.
+    # Count a row without a response, but do not fail its source.
     return replace(plan, stage=plan.stage.log_to(folder, plan.name), on_error="drop")
 
 

@@ -1,8 +1,8 @@
 """Shows a driver's output where it always went, and copies it to the log of the attempt.
 
 The parent reads the output from pipes. The driver has their reading ends, too: if the parent is
-killed, the driver reads on by itself. So output during a regular end is kept, and no write fails or
-blocks for lack of a reader. This module must not depend on the content of the output.
+killed, the driver reads on by itself. So output during a normal shutdown is kept, and no write
+fails or blocks for lack of a reader. This module must not depend on the content of the output.
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ def make_command(*arguments: str) -> list[str]:
 
 
 def _protect(driver: int) -> None:
-    """Make the kernel prefer the driver to this process when it kills for memory."""
+    """Make the kernel kill the driver, not this process, if memory runs out."""
     own, its = Path("/proc/self") / SCORE, Path(f"/proc/{driver}") / SCORE
     with suppress(OSError, ValueError):
         score = int(own.read_text(encoding="ascii"))
