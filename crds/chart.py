@@ -1,8 +1,8 @@
-"""Writes the parts of the Helm chart that follow from the models and from the schema of its values.
+"""Writes the parts of the Helm chart that derive from the models and the schema of the values.
 
-The chart's copy of the definitions is a template, since Helm never upgrades what it finds in a
-chart's own folder for them. This room must not know where the chart is kept, nor what its
-templates do with a value.
+The chart's copy of the definitions is a template, because Helm never upgrades definitions in a
+chart's `crds` folder. This module must not depend on the location of the chart, or on how its
+templates use a value.
 """
 
 import json
@@ -17,7 +17,7 @@ Node = dict[str, Any]
 POLICY = "retryPolicy"
 _IF = "{{- if .Values.crds.install }}\n"
 _END = "{{- end }}\n"
-# Helm keeps such an object when it is left out or the release uninstalled.
+# Helm keeps objects with this annotation on uninstall, and if an upgrade omits them.
 _KEEP = "  annotations:\n    helm.sh/resource-policy: keep\n"
 _LABELS = '  labels:\n    {{- include "strandline.labels" . | nindent 4 }}\n'
 _KUBERNETES = ("x-kubernetes-int-or-string", "x-kubernetes-list-type", "nullable")
@@ -35,10 +35,10 @@ refused, so that a misspelt one is noticed.
 
 
 def render_template(definition: str) -> str:
-    """Make a definition's YAML a template of the chart.
+    """Turn a definition's YAML into a template of the chart.
 
     Raises:
-        ValueError: it does not have the one line that the metadata is put behind.
+        ValueError: if the definition lacks the line after which the metadata is inserted.
     """
     before, name, after = definition.partition("\nmetadata:\n  name: ")
     if not name or "{{" in definition:
@@ -48,7 +48,7 @@ def render_template(definition: str) -> str:
 
 
 def render_schema(text: str, definition: Node) -> str:
-    """Put the retry policy of pipelines into the schema of the values."""
+    """Insert the retry policy of pipelines into the schema of the values."""
     schema = json.loads(text)
     version = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     policy = _translate(version["properties"]["spec"]["properties"]["retry"])
@@ -57,12 +57,12 @@ def render_schema(text: str, definition: Node) -> str:
 
 
 def render_values(schema: Node) -> str:
-    """Write all values with their defaults, each under what it means."""
+    """Render all values with their defaults, each below its description."""
     return _HEADER + "\n".join(_list_values(schema, ""))
 
 
 def render_readme(schema: Node) -> str:
-    """Write the page with all values."""
+    """Render the page with all values."""
     rows = "".join(f"| {' | '.join(row)} |\n" for row in _list_rows(schema, ""))
     policy = schema["definitions"][POLICY]
     fields = "".join(f"| {' | '.join(row)} |\n" for row in _list_rows(policy, ""))
@@ -74,7 +74,7 @@ def render_readme(schema: Node) -> str:
 
 
 def _translate(node: Mapping[str, Any]) -> Node:
-    """Render a structural schema of Kubernetes as plain JSON schema, closed to unknown fields."""
+    """Convert a structural schema of Kubernetes to plain JSON schema, without unknown fields."""
     plain = {key: value for key, value in node.items() if key not in _KUBERNETES}
     if node.get("nullable"):
         plain["anyOf"] = [*node["anyOf"], {"type": "null"}]

@@ -1,7 +1,7 @@
-"""What mypy checks of `evolve`: that names are the model's fields, and values of their types.
+"""Mypy plugin that checks calls of `evolve`: field names of the model, and types of the values.
 
-A signature in Python cannot say that, so a hook of mypy's gives each call its own. It belongs to
-the checks alone, and is not shipped.
+Python's signatures cannot express this, so a mypy hook gives each call its own signature. The
+plugin is not shipped.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from mypy.plugin import FunctionSigContext, Plugin
 from mypy.types import CallableType, FunctionLike, Instance, Type, TypeVarType, get_proper_type
 
 EVOLVE = "strandline_api.api_model.evolve"
-# Where the plugin of pydantic's keeps a model's fields.
+# Metadata key under which pydantic's plugin stores a model's fields.
 METADATA = "pydantic-mypy-metadata"
 
 
 class EvolvePlugin(Plugin):
-    """Gives a call of `evolve` the model's fields for optional keywords."""
+    """Adds the model's fields to calls of `evolve` as optional keywords."""
 
     def get_function_signature_hook(
         self, fullname: str
     ) -> Callable[[FunctionSigContext], FunctionLike] | None:
-        """Return the hook, for this one function."""
+        """Return the hook for `evolve`, or None for any other function."""
         return _name_fields if fullname == EVOLVE else None
 
 
 def _name_fields(context: FunctionSigContext) -> CallableType:
     signature = context.default_signature
-    # A call without a model is an error by the plain signature.
+    # The plain signature already rejects a call without a model.
     if not context.args[0]:
         return signature
     model = get_proper_type(context.api.get_expression_type(context.args[0][0]))
     if isinstance(model, TypeVarType):
         model = get_proper_type(model.upper_bound)
     fields = _list_fields(model.type) if isinstance(model, Instance) else {}
-    # By the plain signature any name would do.
+    # The plain signature would accept any name.
     if not fields:
         context.api.fail("evolve takes a model of one known class", context.context)
     return signature.copy_modified(
@@ -51,7 +51,7 @@ def _list_fields(model: TypeInfo) -> dict[str, Type]:
     for base in model.mro:
         for name in base.metadata.get(METADATA, {}).get("fields", {}):
             node = model[name].node
-            # An unknown type would let any value pass.
+            # An unknown type would accept any value.
             assert isinstance(node, Var)
             assert node.type is not None
             fields[name] = node.type
@@ -59,6 +59,6 @@ def _list_fields(model: TypeInfo) -> dict[str, Type]:
 
 
 def plugin(version: str) -> type[Plugin]:
-    """Return the plugin; mypy calls this by its name."""
+    """Return the plugin class. Mypy calls this function by its name."""
     del version
     return EvolvePlugin

@@ -1,4 +1,4 @@
-"""Writes the CustomResourceDefinitions and what follows from them, or checks what is there."""
+"""Writes the CustomResourceDefinitions and derived files, or checks the existing files."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ HEADER = """\
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes repeated parts out, since manifests with anchors are hard to read and to patch."""
+    """Writes repeated parts in full, because YAML anchors are hard to read and to patch."""
 
     def ignore_aliases(self, data: Any) -> bool:
         del data
@@ -28,7 +28,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def rendered(root: Path) -> dict[Path, str]:
-    """Write every file as text, by the place it belongs in."""
+    """Render all generated files, by path."""
     definitions = (pipeline_definition(), attempt_definition())
     failures = root / "docs" / "failures.md"
     return {
@@ -40,7 +40,7 @@ def rendered(root: Path) -> dict[Path, str]:
 
 
 def stale(wanted: dict[Path, str]) -> list[Path]:
-    """Name the files that are missing or differ from what they should be."""
+    """Return the files that are missing or out of date."""
     return [
         path
         for path, text in wanted.items()
@@ -49,7 +49,7 @@ def stale(wanted: dict[Path, str]) -> list[Path]:
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    """Write the files, or with `--check` exit 1 where one is out of date."""
+    """Write the files. With `--check`, write nothing, and return 1 if a file is out of date."""
     parser = argparse.ArgumentParser(
         description=__doc__, epilog="example: crds/generate.py --check"
     )

@@ -1,7 +1,7 @@
-"""Writes the reference of the API and the tables of the failure catalogue, from the models.
+"""Writes the API reference and the tables of the failure catalog from the models.
 
-What `kubectl explain` tells one field at a time stands here on one page. This room must not know
-where the pages are kept.
+The reference shows on one page what `kubectl explain` shows for one field at a time. This module
+must not depend on the location of the pages.
 """
 
 import re
@@ -46,15 +46,15 @@ _PAID_BY = {
 
 
 def render_reference(kinds: Iterable[Node]) -> str:
-    """Write the page with every field of some definitions."""
+    """Render the page with all fields of some definitions."""
     return "\n".join([_INTRODUCTION, *(line for kind in kinds for line in _describe_kind(kind))])
 
 
 def render_failures(page: str) -> str:
-    """Write the tables of a page anew; each stands between two comments that name it.
+    """Replace the tables of a page, each between two comments that name the table.
 
     Raises:
-        KeyError: the page asks for a table that there is not.
+        KeyError: if the page names an unknown table.
     """
     tables = {
         "exits": _table(("exit code", "what it means", "what to do"), _list_exits()),
@@ -110,7 +110,7 @@ def _describe_kind(definition: Node) -> Iterator[str]:
 
 
 def _describe_part(path: str, node: Node) -> Iterator[str]:
-    """Yield one table for the fields themselves, and one for each that has fields of its own."""
+    """Yield a table for the fields of a part, and a table for each field with fields of its own."""
     yield f"### `{path}`\n\n{node['description']}\n"
     yield _table(("field", "type", "default", "meaning"), _list_fields(node, deep=False))
     yield from _list_rules(node, deep=False)

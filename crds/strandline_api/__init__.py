@@ -1,6 +1,6 @@
-"""The contract that the cluster side and the data side of Strandline both sign.
+"""The contract between the cluster side and the data side of Strandline.
 
-Names, exit codes, causes and the meaning of every field of the API live here; both sides import
-it, and it imports neither of them. Its modules are imported one by one: a worker that knows the
-causes need not load what a manifest is made of.
+Names, exit codes, causes, and the fields of the API live here. Both sides import this package,
+which imports neither of them. Modules are imported individually: a worker that needs the causes
+need not load the models of a manifest.
 """

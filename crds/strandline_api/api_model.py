@@ -1,8 +1,8 @@
-"""What every object of the API has in common: how its fields are spelled and how strict they are.
+"""Base of all API objects: spelling of fields, and strictness.
 
 A file means the same on a laptop as on a cluster, so these models are as strict as the API server:
-no unknown field, no text where a number is due, and a null means "not given". This room must not
-know any particular field.
+no unknown fields, no text in place of a number, and null means "not given". This module must not
+depend on any particular field.
 """
 
 import re
@@ -28,7 +28,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 class ApiModel(BaseModel):
-    """Base of all objects: camelCase in YAML, snake_case in Python, frozen, nothing extra."""
+    """Base of all objects: camelCase in YAML, snake_case in Python, frozen, no extra fields."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -38,7 +38,7 @@ class ApiModel(BaseModel):
         alias_generator=to_camel,
         allow_inf_nan=False,
     )
-    # Names of fields in which a null says something that an absent field does not.
+    # Names of fields for which null differs from an absent field.
     meaningful_nulls: ClassVar[frozenset[str]] = frozenset()
 
     @model_validator(mode="before")
@@ -60,36 +60,35 @@ class ApiModel(BaseModel):
 
 
 def evolve(model: AnyModel, **changes: object) -> AnyModel:
-    """Return a model with other values of some fields.
+    """Return a copy of a model with changed fields.
 
-    mypy knows names and types of the fields by `crds/evolve_types.py`.
+    mypy checks the fields' names and types through `crds/evolve_types.py`.
     """
     return model.model_copy(update=changes)
 
 
 def validated_by(*rules: tuple[str, str]) -> ConfigDict:
-    """Describe rules in the API server's language, each with the sentence for its breach."""
+    """Return a configuration with CEL rules for the API server, each with its error message."""
     extensions: JsonValue = [{"rule": rule, "message": message} for rule, message in rules]
     return ConfigDict(json_schema_extra={"x-kubernetes-validations": extensions})
 
 
 def keyed_by(name: str) -> dict[str, JsonValue]:
-    """Describe in a schema that no two entries of a list may have the same `name`."""
+    """Return schema keys that make the entries of a list unique by the field `name`."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [name]}
 
 
 @dataclass(frozen=True)
 class Matching:
-    """Refuse text that does not match, in one sentence, and say so in the schema.
+    """Rejects text that does not match a pattern, and adds the pattern to the schema.
 
-    Stands in `Annotated[str, Matching(…)]`; pydantic takes it apart, as its protocol
-    `annotated_types.GroupedMetadata` says.
+    Used in `Annotated[str, Matching(…)]`. Pydantic expands it according to the protocol
+    `annotated_types.GroupedMetadata`.
 
     Attributes:
-        pattern: regular expression without anchors; understood alike by Python and by Go.
-        like: what the text must be, for the sentence "must be …, not …".
+        pattern: regular expression without anchors, with the same meaning in Python and Go.
+        like: description of the text, for the message "must be …, not …".
         longest: greatest length in characters.
-
     """
 
     pattern: str
@@ -98,18 +97,17 @@ class Matching:
     __is_annotated_types_grouped_metadata__: ClassVar[Literal[True]] = True
 
     def __iter__(self) -> Iterator[object]:
-        """Give the check and the schema."""
+        """Yield the check and the schema."""
         yield AfterValidator(self.check)
         yield WithJsonSchema(
             {"type": "string", "pattern": f"^({self.pattern})$", "maxLength": self.longest}
         )
 
     def check(self, text: str) -> str:
-        """Give the text back.
+        """Return the text unchanged.
 
         Raises:
-            ValueError: it is too long or does not match.
-
+            ValueError: if the text is too long or does not match.
         """
         if len(text) > self.longest:
             raise ValueError(f"must have at most {self.longest} characters, not {len(text)}")
@@ -119,7 +117,7 @@ class Matching:
 
 
 def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
-    """Refuse a list that holds the same value twice; it stands for a set."""
+    """Reject a list with duplicate values, because the list represents a set."""
     repeated = next((value for at, value in enumerate(values) if value in values[:at]), None)
     if repeated is not None:
         raise ValueError(f"must not contain {shorten(str(repeated))} twice")
@@ -131,11 +129,11 @@ SUBDOMAIN_PATTERN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9
 _LABEL_LIKE = "lowercase letters, digits and '-', such as 'my-name'"
 _SUBDOMAIN_LIKE = "lowercase letters, digits, '-' and '.', such as 'my-name'"
 
-# A name of at most 63 characters that may stand in labels, host names and folder names.
+# A name of at most 63 characters that is valid in labels, host names, and folder names.
 Label = Annotated[str, Matching(LABEL_PATTERN, _LABEL_LIKE, longest=63)]
 # The name of a Kubernetes object.
 ObjectName = Annotated[str, Matching(SUBDOMAIN_PATTERN, _SUBDOMAIN_LIKE)]
-# An object with fields that others define: a stage, Ray or Kubernetes.
+# An object whose fields are defined elsewhere: by a stage, Ray, or Kubernetes.
 FreeObject = Annotated[
     dict[str, JsonValue],
     WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),

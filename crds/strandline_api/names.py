@@ -1,9 +1,9 @@
-"""Names of objects as pure functions of the pipeline's name and the attempt's number.
+"""Computes names of objects from the pipeline's name and the attempt's number.
 
-A process that starts again after a crash finds what it had made by computing the same name, so
-these functions never change. Two pipelines never get the same name: a name that had to be changed
-or cut carries a digest of the whole, and a name that merely looks as if it did gets one too. This
-room must not know what the objects are for.
+A process that restarts after a crash finds its earlier objects by computing the same names, so
+these functions never change. Two pipelines never get the same name: a shortened or altered name
+contains a digest of the full name, and so does a name that only looks altered. This module must not
+depend on the purpose of the objects.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ CATEGORY = "curation"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The names under which the API server serves one kind."""
+    """The names under which the API server serves a kind."""
 
     name: str
     list_name: str
@@ -28,7 +28,7 @@ class Kind:
 
     @property
     def resource(self) -> str:
-        """The plural with its group, which is also the name of the CRD object."""
+        """The plural with the group, which is also the name of the CRD object."""
         return f"{self.plural}.{GROUP}"
 
 
@@ -49,70 +49,74 @@ ATTEMPT = Kind(
 
 
 MAX_OBJECT_NAME = 253
-# KubeRay appends to it and refuses longer ones.
+# KubeRay appends to the name of a RayJob, and rejects longer names.
 MAX_RAYJOB_NAME = 47
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DIGEST_LIKE = re.compile(r".*-x[0-9a-f]{16}", re.DOTALL)
 _CLAIM = "ledger"
-# Names of a pipeline's attempts look alike up to this many digits.
+# Names of a pipeline's attempts have the same prefix up to this many digits.
 _USUAL_DIGITS = 6
 
 
 def name_attempt(pipeline: str, number: int) -> str:
-    """Name an attempt: `corpus-3`, a name of at most 253 characters that any object may have.
+    """Return the name of an attempt: `corpus-3`, at most 253 characters, valid for any object.
 
     Raises:
-        ValueError: the number is negative.
+        ValueError: if the number is negative.
     """
     return _join(pipeline, _format_number(number), SUBDOMAIN, MAX_OBJECT_NAME)
 
 
 def name_rayjob(pipeline: str, number: int) -> str:
-    """Name an attempt's RayJob: `corpus-3`, at most 47 characters, a letter first, no dots.
+    """Return the name of an attempt's RayJob: `corpus-3`, at most 47 characters.
+
+    The name starts with a letter and contains no dots.
 
     Raises:
-        ValueError: the number is negative.
+        ValueError: if the number is negative.
     """
     return _join(pipeline, _format_number(number), _LABEL, MAX_RAYJOB_NAME)
 
 
 def name_code(pipeline: str, number: int) -> str:
-    """Name the ConfigMap with the code of an attempt: `corpus-3-code`.
+    """Return the name of the ConfigMap with an attempt's code: `corpus-3-code`.
 
     Raises:
-        ValueError: the number is negative.
+        ValueError: if the number is negative.
     """
     return _join(pipeline, f"{_format_number(number)}-code", SUBDOMAIN, MAX_OBJECT_NAME)
 
 
 def name_claim(pipeline: str) -> str:
-    """Name the claim of the volume that holds a pipeline's ledger: `corpus-ledger`."""
+    """Return the name of the claim with a pipeline's ledger: `corpus-ledger`."""
     return _join(pipeline, _CLAIM, SUBDOMAIN, MAX_OBJECT_NAME)
 
 
 def name_preflight(pipeline: str) -> str:
-    """Name the Job that checks a pipeline before it runs: `corpus-preflight`, a label."""
+    """Return the name of the preflight Job of a pipeline: `corpus-preflight`, a valid label."""
     return _join(pipeline, "preflight", _LABEL, MAX_LABEL)
 
 
 def name_network(pipeline: str, digest: str) -> str:
-    """Name the NetworkPolicy of a pipeline's check and commands: `corpus-network-1f…`.
+    """Return the name of the NetworkPolicy for a pipeline's check and commands.
+
+    An example is `corpus-network-1f…`.
 
     Args:
-        digest: of what it says, at most 32 characters: what says something else is another one.
+        digest: digest of the policy, at most 32 characters. A changed policy gets a new name.
     """
     return _join(pipeline, f"network-{digest}", SUBDOMAIN, MAX_OBJECT_NAME)
 
 
 def fit_name(pipeline: str, longest: int, shape: re.Pattern[str] = SUBDOMAIN) -> str:
-    """Keep a name that is short and well formed, else make one with a digest of it.
+    """Return a name unchanged if it is short and valid, or else a name with a digest of it.
 
     Args:
-        pipeline: the name, of any kind.
-        longest: characters there is room for, at least 20.
-        shape: what the whole name must look like; a lowercase label must be such a shape.
+        pipeline: any name.
+        longest: maximum length in characters, at least 20.
+        shape: pattern of valid names; must match every lowercase label.
     """
     is_kept = (
         len(pipeline) <= longest
@@ -134,10 +138,11 @@ def _join(pipeline: str, end: str, shape: re.Pattern[str], longest: int) -> str:
 
 
 def _digest(pipeline: str, left: int) -> str:
-    """Make a label of at most `left` characters that ends in a digest of the pipeline's name."""
+    """Return a label of at most `left` characters that ends with a digest of the name."""
     encoded = pipeline.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
     readable = re.sub(r"[^a-z0-9]+", "-", pipeline.lower()).strip("-")
+    # Names of RayJobs must start with a letter.
     if not readable[:1].isalpha():
         readable = f"p-{readable}"
     return f"{readable[: left - len(digest) - 2].rstrip('-')}-x{digest}"
@@ -146,56 +151,55 @@ def _digest(pipeline: str, left: int) -> str:
 PIPELINE_UID_LABEL = f"{GROUP}/pipeline-uid"
 PIPELINE_LABEL = f"{GROUP}/pipeline"
 ATTEMPT_LABEL = f"{GROUP}/attempt"
-# Labels of pods: `head`, `worker` or `submitter`, and the name of the worker group.
+# Labels of pods: the role (`head`, `worker`, or `submitter`), and the name of the worker group.
 ROLE_LABEL = f"{GROUP}/role"
 GROUP_LABEL = f"{GROUP}/group"
-# Variables in the containers of an attempt: its number, and where the operator reports to a lineage
-# system, the pipeline's uid, by which both name the same runs.
+# Variables in the containers of an attempt: its number, and, if the operator reports lineage, the
+# pipeline's uid. Operator and driver derive the same run IDs from them.
 ATTEMPT_VARIABLE = "STRANDLINE_ATTEMPT"
 LINEAGE_VARIABLE = "STRANDLINE_LINEAGE_UID"
-# Label of the Job that checks a pipeline before it runs, and of its pod: what is checked, and for
-# when. An operator finds pods of attempts by the other labels, which it therefore must not have.
+# Label of the preflight Job and its pod: a token for the checked spec and image. These pods must
+# not have the other labels, by which an operator finds pods of attempts.
 PREFLIGHT_LABEL = f"{GROUP}/preflight"
-# Label of pods beside attempts, checks and commands, where their way out is restricted: which
-# policy selects them.
+# Label of pods of checks and commands whose egress is restricted. The policy selects pods by it.
 NETWORK_LABEL = f"{GROUP}/network"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "strandline"
 
-# A new value asks once: for an attempt now, for one that does again what is missing or hurt, or for
-# the end of the run.
+# A new value is a single request: to start an attempt now, to start an attempt that repairs missing
+# or damaged files, or to end the run.
 RETRY_ANNOTATION = f"{GROUP}/retry"
 REPAIR_ANNOTATION = f"{GROUP}/repair"
 CANCEL_ANNOTATION = f"{GROUP}/cancel"
 
-# Annotations of a data set's card: the identifier of its license, and its name for people.
+# Annotations for a data set's card: the identifier of the license, and the display name.
 LICENSE_ANNOTATION = f"{GROUP}/license"
 TITLE_ANNOTATION = f"{GROUP}/pretty-name"
 
-# On what a driver is given: an API server has checked it, so fields it does not know are no slips.
+# Marks documents for drivers: an API server has checked them, so unknown fields are not mistakes.
 STORED_ANNOTATION = f"{GROUP}/stored"
 
-# Keeps a pipeline that may have pods until they are gone.
+# Keeps a pipeline until its pods are gone.
 FINALIZER = f"{GROUP}/teardown"
 
 MAX_LABEL = 63
 
 
 def format_label_value(pipeline: str) -> str:
-    """Name a pipeline in the value of a label: its name, or one of 63 characters with a digest."""
+    """Return the label value for a pipeline: its name, or 63 characters with a digest."""
     return fit_name(pipeline, MAX_LABEL)
 
 
 def select_all() -> str:
-    """Make the selector of all that was made for pipelines."""
+    """Return the selector of all objects that belong to any pipeline."""
     return PIPELINE_UID_LABEL
 
 
 def select_pipeline(uid: str) -> str:
-    """Make the selector of what belongs to the pipeline of that uid."""
+    """Return the selector of the objects that belong to the pipeline with a uid."""
     return f"{PIPELINE_UID_LABEL}={uid}"
 
 
 def select_namesakes(pipeline: str, uid: str) -> str:
-    """Make the selector of what belongs to a pipeline of that name with another uid."""
+    """Return the selector of the objects of other pipelines with the same name but another uid."""
     return f"{PIPELINE_LABEL}={format_label_value(pipeline)},{PIPELINE_UID_LABEL}!={uid}"

@@ -1,8 +1,9 @@
-"""Text that came from elsewhere, made fit to be kept and shown.
+"""Makes text from other programs fit for storing and showing.
 
-Logs, file names and other programs put anything into a text; what stands in a status must be valid
-Unicode, of bounded length, and without what looks like a secret. That is a look at shapes: it can't
-know whether one is in use, nor find one without any. This room must not know what a text is about.
+Logs, file names, and other programs may contain anything. Text in a status must be valid Unicode,
+of bounded length, and free of apparent secrets. Secrets are found by their form only: this module
+can't know whether a secret is in use, or find a secret without a typical form. It must not depend
+on the subject of a text.
 """
 
 import re
@@ -15,17 +16,17 @@ SECRET = "<SECRET>"  # noqa: S105 - what is written in the place of one
 
 
 class RedactionRule(NamedTuple):
-    """A kind of thing that is replaced.
+    """A kind of text to replace.
 
     Attributes:
-        name: for counters.
-        regex: finds candidates; a group `value` narrows what is replaced.
-        replacement: written in its place.
-        holds: says whether a candidate really is one.
-        hints: texts of which every match contains one, to skip the search; none: always search.
-        choices: texts of which one is written in the place of `replacement`; which, follows from
-            what was found.
-        end: where what is replaced ends, if that is near: all up to it goes, too.
+        name: name of the kind, for counters.
+        regex: finds candidates; a group `value` limits the replaced part.
+        replacement: the new text.
+        holds: returns whether a candidate is to be replaced.
+        hints: texts of which every match contains at least one, to skip useless searches; empty to
+            search always.
+        choices: replacements to choose from in place of `replacement`, by the found text.
+        end: pattern of the end. If an end is near, everything up to it is replaced too.
     """
 
     name: str
@@ -37,7 +38,7 @@ class RedactionRule(NamedTuple):
     end: re.Pattern[str] | None = None
 
     def choose(self, value: str) -> str:
-        """Return what is written in the place of a value, always the same for the same one."""
+        """Return the replacement of a value, always the same for the same value."""
         if not self.choices:
             return self.replacement
         digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -51,12 +52,12 @@ def _ignore(name: str) -> None:
 def redact(
     text: str, kinds: Iterable[RedactionRule], count: Callable[[str], None] = _ignore
 ) -> str:
-    """Return the text with every match replaced, again and again until none is left.
+    """Replace all matches in a text, repeatedly until no match is left.
 
     Args:
         text: any text.
-        kinds: applied in order.
-        count: called with the name of the kind for each replacement.
+        kinds: the rules, applied in order.
+        count: called with the name of the rule for each replacement.
     """
     chosen = tuple(kinds)
     while True:
@@ -88,10 +89,10 @@ def _replace(text: str, kind: RedactionRule, count: Callable[[str], None]) -> st
 def _replace_to_end(
     text: str, kind: RedactionRule, end: re.Pattern[str], count: Callable[[str], None]
 ) -> str:
-    """Replace what a rule finds, up to the next end that is near and has no `<` before it.
+    """Replace matches of a rule up to the next end, if the end is near and no `<` precedes it.
 
-    All ends are found at once: to look for one from each beginning takes a second for a text of
-    64 KiB that has nothing but beginnings.
+    Find all ends first: searching for an end from each match would take a second for a text of 64
+    KiB that contains only beginnings.
     """
     ends = [(found.start(), found.end()) for found in end.finditer(text)]
     parts, at, next_end = [], 0, 0
@@ -111,7 +112,7 @@ def _replace_to_end(
     return "".join([*parts, text[at:]])
 
 
-_NEAR = 20_000  # characters of a key, those that are not its own included
+_NEAR = 20_000  # characters of a key, including interspersed text
 _KEY = r"(?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _TOKENS = (
     r"(?:AKIA|ASIA)[0-9A-Z]{16}",
@@ -135,8 +136,8 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-# Secrets of a known shape, the surest first. Code that reads a password from elsewhere matches
-# none.
+# Secrets of a known form, the most certain first. Code that reads a password from elsewhere does
+# not match.
 SECRETS = (
     RedactionRule(
         "private key",
@@ -172,7 +173,7 @@ SECRETS = (
     ),
 )
 
-# Programs say more in their logs than in code: values without quotes, headers, whole addresses.
+# Logs show secrets in more forms than code: values without quotes, headers, whole URLs.
 _VALUE = r"(?P<value>[^\s\"'<>{},;&\\]{5,512})"
 _QUOTE = r"\\?[\"']?"
 _NAMES = (
@@ -189,18 +190,18 @@ def _is_no_word(text: str) -> bool:
 
 
 def _is_encoded(text: str) -> bool:
-    """Return whether it has digits, or capitals where no word has them."""
+    """Return True if a text has digits, or capitals after the first letter."""
     return _has_digit(text) or not text[1:].islower()
 
 
 def _is_no_call(text: str) -> bool:
-    """Return whether it is a value rather than what code in a traceback reads one from."""
+    """Return True if a text is a value, not a call or an index in the code of a traceback."""
     return _has_digit(text) and not {"(", "["} & set(text)
 
 
 _SECRETS_OF_LOGS = (
     *SECRETS,
-    # The rest of a key that began before the lines that were read.
+    # The rest of a key that started before the first line of the excerpt.
     RedactionRule(
         "end of a private key",
         re.compile(rf"(?m)^(?:[A-Za-z0-9+/=]{{16,80}}\s{{1,4}}){{1,200}}-----END {_KEY}"),
@@ -236,7 +237,7 @@ _SECRETS_OF_LOGS = (
         _is_encoded,
         hints=("asic", "ASIC", "earer", "EARER"),
     ),
-    # Values of options, variables and queries, whatever they look like.
+    # Values of options, variables, and queries, whatever their form.
     RedactionRule(
         "assigned secret",
         re.compile(rf"(?i){_NAMES}{_QUOTE}={_QUOTE}{_VALUE}"),
@@ -266,24 +267,24 @@ _SECRETS_OF_LOGS = (
 )
 
 
-# An operator reads many sentences in each pass, and most have nothing that a rule could begin with.
+# An operator reads many sentences in each pass, and most contain no hint of any rule.
 _ANY_HINT = re.compile(
     "|".join(sorted({re.escape(hint) for kind in _SECRETS_OF_LOGS for hint in kind.hints}))
 )
 
 
 def scrub(text: str) -> str:
-    """Return a text without what looks like a secret, as it may stand in a log or a message."""
+    """Return a text without apparent secrets, for a log or a message."""
     return redact(text, _SECRETS_OF_LOGS) if _ANY_HINT.search(text) else text
 
 
 def repair(text: str) -> str:
-    """Render odd bytes of file names, which Python holds as lone surrogates, in plain letters."""
+    """Escape invalid bytes of file names, which Python represents as lone surrogates."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def is_unicode(text: str) -> bool:
-    """Return whether a text can be written as UTF-8, as names of files need not be."""
+    """Return True if a text can be encoded as UTF-8; names of files may be invalid."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -292,14 +293,14 @@ def is_unicode(text: str) -> bool:
 
 
 def cut(text: str, longest: int) -> str:
-    """Repair a text and keep its beginning, `longest` characters with the dots at the end."""
+    """Repair a text, and truncate it to `longest` characters, including "..." at the end."""
     whole = repair(text)
     return whole if len(whole) <= longest else whole[: longest - len(CUT)] + CUT
 
 
 def fitting(longest: int) -> Callable[[object], object]:
-    """Make a function that scrubs and cuts texts and lets anything else pass.
+    """Return a function that scrubs and truncates texts, and returns other values unchanged.
 
-    In this order: half of a secret would not be known for one.
+    Scrub first, because half of a secret would not be recognized.
     """
     return lambda value: cut(scrub(value), longest) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Documents into models: strictly as a person wrote them, patiently as a cluster stored them.
+"""Parses documents into models: strictly for a user's file, leniently for a stored object.
 
-It must not know where a document came from.
+This package must not depend on the origin of a document.
 """

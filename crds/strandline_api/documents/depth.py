@@ -1,6 +1,7 @@
-"""How deep a document is nested, and where it is too deep to be worked with.
+"""Checks how deeply a document is nested.
 
-A later reader would give up on it somewhere; here that is a sentence with its place.
+Code that reads the document later would hit the recursion limit. This check reports the place
+instead.
 """
 
 from collections.abc import Mapping
@@ -9,22 +10,22 @@ from itertools import islice
 from strandline_api.documents.problems import Problem, SpecError
 
 MOST_LEVELS = 64
-_SHOWN = 6  # names of a path
+_SHOWN = 6  # parts of a path in a message
 
 
 def check_depth(spec: object) -> None:
-    """Check that nothing of a spec is nested deeper than `MOST_LEVELS` levels.
+    """Check that a spec is nested at most `MOST_LEVELS` levels deep.
 
     Raises:
-        SpecError: something is; it names where that begins.
+        SpecError: if the spec is nested deeper. The error names the beginning of the path.
     """
-    # By a list of our own, since calls are what gives up.
+    # Use an explicit stack, because recursion would fail on deep documents.
     waiting: list[tuple[object, tuple[object, ...], frozenset[int]]] = [(spec, (), frozenset())]
     levels: dict[int, int] = {}
     while waiting:
         value, path, above = waiting.pop()
-        # Values that aliases of YAML name again and again are looked at once, or where they lie
-        # deeper; a value that contains itself is no matter of depth.
+        # Visit a value that YAML aliases repeat only once, or again at a deeper level. A value that
+        # contains itself is not a problem of depth.
         is_known = levels.get(id(value), -1) >= len(path) or id(value) in above
         if is_known or not isinstance(value, Mapping | list | tuple):
             continue

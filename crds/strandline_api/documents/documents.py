@@ -1,7 +1,7 @@
-"""Reads a pipeline out of a parsed document, or says all that is wrong with it.
+"""Turns a parsed document into a pipeline, or reports all its problems.
 
-The one way in for a file, an object from the API server or a dictionary from Python. This room
-must not know files or YAML.
+Files, objects from the API server, and dictionaries from Python all pass through this module, which
+must not depend on files or YAML.
 """
 
 from collections.abc import Mapping
@@ -20,14 +20,13 @@ def parse_pipeline(document: object) -> CurationPipeline:
     """Check a document and turn it into a pipeline.
 
     Args:
-        document: what a YAML or JSON reader returned for one document.
+        document: a document as returned by a YAML or JSON parser.
 
     Returns:
-        The pipeline with all defaults filled in. Its status is whatever could be understood.
+        The pipeline with all defaults filled in. Unreadable parts of its status are ignored.
 
     Raises:
-        SpecError: something is wrong; `problems` lists all of it.
-
+        SpecError: if the document is invalid; `problems` lists all problems.
     """
     if not isinstance(document, Mapping):
         raise SpecError((_explain_other(document),))
@@ -51,7 +50,7 @@ def _explain_other(document: object) -> Problem:
 
 
 def _find_unknown_kind(document: Mapping[Any, Any]) -> tuple[Problem, ...]:
-    """Stop at a document of another kind, of which every field would be a problem."""
+    """Return the problem of a document of another kind, whose fields would all be problems."""
     kind = document.get("kind")
     if kind is not None and kind != PIPELINE.name:
         suggestion = did_you_mean(str(kind), [PIPELINE.name])

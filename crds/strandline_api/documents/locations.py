@@ -1,7 +1,7 @@
-"""From a place inside a pydantic model to the path an author sees in the file.
+"""Converts a location inside a pydantic model to the path in the user's file.
 
-Pydantic's locations name union branches and validators too, which mean nothing to an author; this
-room walks the model beside the location and leaves them out. It must not know any message.
+Pydantic's locations include union branches and validators, which mean nothing to a user. This
+module walks the model along the location and leaves them out. It must not depend on any message.
 """
 
 import re
@@ -13,20 +13,20 @@ from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin
 from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
-# Pydantic's `JsonValue` is an alias that cannot be taken apart at run time.
+# Pydantic's `JsonValue` is an alias that cannot be inspected at run time.
 _JSON_TYPES = (list[JsonValue], dict[str, JsonValue], str, bool, int, float)
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaLocation:
-    """A path, and the types that may stand there."""
+    """A path, and the types allowed there."""
 
     path: str
     types: tuple[Any, ...] = field(default=())
 
     def enter(self, part: int | str) -> "SchemaLocation":
-        """Take one step of a pydantic location; the path stays where the step only picks a type."""
+        """Follow one step of a pydantic location. Keep the path if the step only selects a type."""
         if part == "[key]":
             return self
         if len(self.types) > 1:
@@ -36,12 +36,12 @@ class SchemaLocation:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The field names an author may write here; empty where they are free."""
+        """The field names allowed here, or empty if any name is allowed."""
         return tuple(name for type_ in self.types for name in field_names(type_))
 
 
 def find_location(model: type[BaseModel], at: str, location: Sequence[int | str]) -> SchemaLocation:
-    """Follow a pydantic location from `model`, which stands at the path `at`."""
+    """Follow a pydantic location from a model at the path `at`."""
     found = SchemaLocation(at, (model,))
     for part in location:
         found = found.enter(part)
@@ -58,7 +58,7 @@ def joined(path: str, part: int | str) -> str:
 
 
 def field_names(type_: object) -> tuple[str, ...]:
-    """Name the fields of a model as an author writes them; empty for anything else."""
+    """Return a model's field names in the user's notation, or empty for any other type."""
     if not _is_model(type_):
         return ()
     return tuple(_find_alias(name, info) for name, info in type_.model_fields.items())
@@ -90,7 +90,7 @@ def _inside(type_: Any, part: int | str) -> Any:
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    """Unfold a union into its members without None, and drop annotations."""
+    """Return the members of a union without None, and without annotations."""
     if annotation is JsonValue:
         return _JSON_TYPES
     origin = get_origin(annotation)
@@ -113,7 +113,7 @@ def _names(type_: Any, tag: str) -> bool:
 
 
 def _is_tagged(type_: Any, tag: str) -> bool:
-    """Return whether a field of the model can only hold this tag, as in a discriminated union."""
+    """Return True if a field of the model allows only this tag, as in a discriminated union."""
     if not _is_model(type_):
         return False
     literals = (info.annotation for info in type_.model_fields.values())

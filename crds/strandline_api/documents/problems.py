@@ -1,7 +1,7 @@
-"""What is wrong with a document, in sentences for its author.
+"""Describes problems of a document in sentences for its author.
 
-Turns the errors of any pydantic model into a path, a short sentence and, where one is likely, a
-suggestion. This room must not know which documents there are.
+Turns errors of any pydantic model into a path, a short sentence, and a likely suggestion. This
+module must not depend on any particular document.
 """
 
 import re
@@ -54,7 +54,7 @@ _STATEMENTS = {
     "too_short": "must have at least {min_length} entries",
     "unexpected_keyword_argument": "unknown field",
 }
-# The longest list of known names that still helps inside a sentence.
+# The longest list of known names that is still helpful in a sentence.
 _FEW = 12
 _LONG_BITS = 200
 _QUOTABLE = (bool, int, float, date, datetime)
@@ -62,7 +62,7 @@ _QUOTABLE = (bool, int, float, date, datetime)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where, what, and what to do about it."""
+    """A problem of a document: the place, the description, and a suggestion."""
 
     path: str
     message: str
@@ -75,31 +75,29 @@ class Problem:
 
 
 class SpecError(ValueError):
-    """A document that is no valid pipeline or attempt.
+    """A document is not a valid pipeline or attempt.
 
     Attributes:
-        problems: everything that was found wrong, at least one.
-
+        problems: all problems, at least one.
     """
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
-        """Hold the problems; the message is one line for each."""
+        """Store the problems. The message has a line for each problem."""
         super().__init__("\n".join(map(str, problems)))
         self.problems = problems
 
 
 def problems_of(error: ValidationError, model: type[BaseModel], at: str) -> tuple[Problem, ...]:
-    """Describe what a pydantic error means to the author of a document.
+    """Translate a pydantic error for the author of a document.
 
     Args:
-        error: what validating the model raised.
-        model: the model that was validated.
+        error: the error from validating the model.
+        model: the validated model.
         at: path of the model's object in the document, such as `spec.stages[2].with`; "" for
             the document itself.
 
     Returns:
-        One problem for each place, in the order in which pydantic found them; never empty.
-
+        One problem for each place, in pydantic's order; never empty.
     """
     by_path: dict[str, list[Problem]] = {}
     for details in error.errors(include_url=False):
@@ -109,7 +107,7 @@ def problems_of(error: ValidationError, model: type[BaseModel], at: str) -> tupl
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Suggest the known word that is closest, or list them where none is close and they are few."""
+    """Suggest the closest known word. If no word is close, list all words if they are few."""
     names = list(known)
     folded = {_folded(name): name for name in names}
     close = get_close_matches(_folded(word), folded, n=1, cutoff=0.6)
@@ -119,7 +117,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def show(value: object) -> str:
-    """Show a value of a document inside a sentence, in YAML's words."""
+    """Format a value of a document for a sentence, in YAML's notation."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, Mapping):
@@ -170,7 +168,7 @@ def _expectation(details: ErrorDetails, context: Mapping[str, Any]) -> str:
         return str(context["expected"])
     if type_ == "string_pattern_mismatch":
         return f"text that matches {context['pattern']}"
-    # Pydantic's remaining sentences nearly all begin so; what follows is plain enough.
+    # Nearly all other messages of pydantic start this way, and the rest is readable.
     spoken = re.fullmatch(r"Input should be (.+)", details["msg"], flags=re.DOTALL)
     return spoken[1] if spoken else ""
 
@@ -187,7 +185,7 @@ def _suggestion(details: ErrorDetails, context: Mapping[str, Any]) -> str:
 
 
 def _united(problems: list[Problem]) -> Problem:
-    """Make one sentence of what the branches of a union say about the same value."""
+    """Join the problems that the branches of a union report for the same value."""
     first = problems[0]
     parts = [re.fullmatch(r"must be (.+?)(, not .+)", each.message) for each in problems]
     branches = [part for part in parts if part is not None]
@@ -198,7 +196,7 @@ def _united(problems: list[Problem]) -> Problem:
 
 
 def _bare(value: Any) -> Any:
-    """Write a bound that is a whole number without its point: 0, not 0.0."""
+    """Write a bound that is a whole number as an integer: 0, not 0.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

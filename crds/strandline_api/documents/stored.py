@@ -1,10 +1,11 @@
-"""Pipelines that a cluster has stored, read and handed on by programs of other versions.
+"""Reads and forwards pipelines that a cluster has stored, despite version differences.
 
-An API server has checked such a document against its definitions, and may have written defaults of
-fields into it that a program here has never heard of. So what is unknown is left out and named,
-while a file that a person wrote stays refused for it. What is handed on to a driver says that it
-was stored, and holds what differs from the defaults alone, so that an older driver meets a field
-only where a user sets it. This room must not know what stores, reads or drives.
+The API server has checked a stored document against its definitions, and may have added defaults of
+fields that this version does not have. So unknown fields are left out and reported, whereas a file
+written by a person is rejected because of them. A document forwarded to a driver is marked as
+stored, and contains only fields that differ from their defaults: an older driver sees a new field
+only if a user sets it. This module must not depend on the programs that store, read, or run
+pipelines.
 """
 
 import copy
@@ -22,8 +23,8 @@ from strandline_api.documents.problems import SpecError
 from strandline_api.names import STORED_ANNOTATION
 from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
 
-# Fields that no driver reads: where pods run and how attempts follow each other is the operator's.
-# An image of any age may drive whatever stands there.
+# Fields that no driver reads: only the operator handles pods and the sequence of attempts. So an
+# image of any age can run a pipeline with these fields.
 OPERATORS_OWN: Final = frozenset(
     {
         "after",
@@ -40,24 +41,24 @@ OPERATORS_OWN: Final = frozenset(
     }
 )
 _SHOWN = 8
-# Characters that JSON lets stand and YAML refuses, or takes for the end of a line.
+# Characters that are valid in JSON strings, but that YAML rejects or treats as line breaks.
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-# Texts, which come first and are passed over, and numbers that YAML takes for text: 1e-07.
+# Matches strings first, to skip them, and then numbers that YAML would read as text: 1e-07.
 _POINTLESS = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\d.])\d+(?=e[-+]\d)')
 
 
 class Stored(NamedTuple):
-    """A pipeline, and the paths of the fields that were ignored, such as `spec.ray.colour`."""
+    """A pipeline, and the paths of ignored fields, such as `spec.ray.colour`."""
 
     pipeline: CurationPipeline
     unknown: tuple[str, ...]
 
 
 def parse_stored_pipeline(document: object) -> Stored:
-    """Read a pipeline as an API server gave it; fields of other versions are ignored and named.
+    """Read a pipeline from an API server. Ignore and report fields of other versions.
 
     Raises:
-        SpecError: something else is wrong, an unknown word in a known field among it.
+        SpecError: if anything else is wrong, including an unknown value in a known field.
     """
     try:
         return Stored(parse_pipeline(document), ())
@@ -69,24 +70,24 @@ def parse_stored_pipeline(document: object) -> Stored:
 
 
 def is_stored(document: object) -> bool:
-    """Return whether a document says that it was forwarded from an API server."""
+    """Return True if a document is marked as forwarded from an API server."""
     metadata = document.get("metadata") if isinstance(document, Mapping) else None
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     return isinstance(annotations, Mapping) and annotations.get(STORED_ANNOTATION) == "true"
 
 
 def omit_unknown(document: object, model: type[BaseModel]) -> tuple[Any, tuple[str, ...]]:
-    """Leave out the fields that a model does not know.
+    """Leave out the fields that a model does not have.
 
     Args:
-        document: anything; one that is no object comes back as it is.
-        model: refuses what it does not know.
+        document: any value; a value that is not an object is returned unchanged.
+        model: a model that rejects unknown fields.
 
     Returns:
-        The document, copied where something was left out, and the paths of what was.
+        The document, copied if a field was left out, and the paths of these fields.
     """
     omitted: list[str] = []
-    # Faults elsewhere may hide unknown fields until something was left out.
+    # Repeat, because other errors can hide unknown fields until some are removed.
     while found := _find_unknown(document, model):
         document = copy.deepcopy(document)
         for location in found:
@@ -96,21 +97,21 @@ def omit_unknown(document: object, model: type[BaseModel]) -> tuple[Any, tuple[s
 
 
 def describe_unknown(reader: str, unknown: Sequence[str]) -> str:
-    """Describe in one sentence which fields a reader, such as 'this operator', ignores."""
+    """Describe the fields that a reader, such as 'this operator', ignores, in one sentence."""
     shown = ", ".join(unknown[:_SHOWN])
     more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
     return f"{reader} does not know and ignores {shown}{more}"
 
 
 def forward_document(document: Mapping[str, Any], spec: PipelineSpec) -> dict[str, Any]:
-    """Make of a stored pipeline the one that its driver is given.
+    """Turn a stored pipeline into the document for its driver.
 
     Args:
-        document: the pipeline as it is stored.
-        spec: as it was read from that document.
+        document: the stored pipeline.
+        spec: the spec parsed from that document.
 
     Returns:
-        A new document that says it was stored, with what differs from the defaults.
+        A new document that is marked as stored, with the fields that differ from their defaults.
     """
     known, _ = omit_unknown(document, CurationPipeline)
     metadata = known["metadata"]
@@ -128,9 +129,10 @@ def forward_document(document: Mapping[str, Any], spec: PipelineSpec) -> dict[st
 
 
 def render_document(document: Mapping[str, Any]) -> str:
-    """Render a document as JSON that is the same document to a reader of YAML.
+    """Render a document as JSON that means the same to a YAML parser.
 
-    Characters beyond 16 bits stand as they are: JSON writes two escapes for one, YAML reads two.
+    Characters beyond 16 bits stay unescaped: JSON writes them as two escapes, and YAML would read
+    two characters.
     """
     text = json.dumps(document, indent=1, ensure_ascii=False)
     text = _POINTLESS.sub(lambda it: it[0] if it[0][0] == '"' else f"{it[0]}.0", text)
@@ -138,15 +140,15 @@ def render_document(document: Mapping[str, Any]) -> str:
 
 
 def omit_defaults(document: Mapping[str, Any], parsed: ApiModel) -> dict[str, Any]:
-    """Leave out the fields with default values; what is read of it stays the same.
+    """Leave out fields with default values. Parsing the result gives the same model.
 
     Args:
-        document: what `parsed` was read from; all its fields are known.
+        document: the document from which `parsed` was read; all its fields are known.
     """
     names = {field.alias or name: name for name, field in type(parsed).model_fields.items()}
     result: dict[str, Any] = {}
     for alias, written in document.items():
-        if alias not in names:  # Kubernetes' own, which a model may keep without knowing it
+        if alias not in names:  # a Kubernetes field that the model keeps untyped
             result[alias] = copy.deepcopy(written)
             continue
         field, value = type(parsed).model_fields[names[alias]], getattr(parsed, names[alias])

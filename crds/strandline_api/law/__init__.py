@@ -1,4 +1,4 @@
-"""What follows from an attempt's end, the same on a laptop and on a cluster.
+"""The rules for what follows the end of an attempt, shared by laptop and cluster.
 
-Pure: it must not know a clock, a process or an object of Kubernetes.
+This package is pure: it must not depend on clocks, processes, or Kubernetes objects.
 """

@@ -1,8 +1,8 @@
-"""How much memory pods get after kills for memory.
+"""Computes how much memory pods get after they ran out of memory.
 
-It grows per kill and stays so for every later attempt, whatever ends those, up to what the policy
-allows or, where that says nothing, to what pods were found to get. This room must not know how a
-kill was seen, nor what a pod runs or on what.
+Memory grows with each kill, and stays raised for all later attempts, however these end. The limit
+is the policy's or, without one, the memory that pods can get from nodes. This module must not
+depend on the detection of kills, or on the workload and the nodes of pods.
 """
 
 import math
@@ -29,16 +29,16 @@ def grow_memory(
 
     Args:
         policy: factor and limit of the growth.
-        requested: bytes that the spec asks for, by `head` or the name of a worker group.
-        killed: the group in which something was killed, per kill; a group that the spec no longer
-            has is passed over.
-        raised: bytes that earlier kills have led to.
-        bounds: bytes beyond which growth would be in vain, where the policy has no limit. They stop
-            growth, and take nothing away: what a pod has had before was to be had.
+        requested: bytes requested in the spec, by `head` or the name of a worker group.
+        killed: for each kill, the group of the killed process. Groups missing from the spec are
+            ignored.
+        raised: bytes reached through earlier kills.
+        bounds: bytes beyond which no node has room, used if the policy has no limit. Bounds stop
+            growth but never lower memory: a pod that had more before could get it.
 
     Returns:
-        Bytes for the groups of `requested`: times the factor per kill, rounded up to whole MiB, at
-        most `maxMemory`, never less than was asked for.
+        Bytes for the groups of `requested`, multiplied by the factor for each kill, rounded up to
+        whole MiB, at most `maxMemory`, and at least the requested bytes.
     """
     return {
         name: _grow(
@@ -56,10 +56,10 @@ def grow_memory(
 def hold_memory(
     policy: OomPolicy, requested: Mapping[str, int], raised: Mapping[str, int]
 ) -> dict[str, int]:
-    """Compute what each group gets of what was raised: no more than the policy allows by now.
+    """Compute how much of the raised memory each group keeps under the current policy.
 
     Returns:
-        Bytes for the groups of `requested`, never less than was asked for.
+        Bytes for the groups of `requested`, at least the requested bytes.
     """
     limit = MAX_BYTES if policy.max_memory_bytes is None else policy.max_memory_bytes
     return {
@@ -68,7 +68,8 @@ def hold_memory(
 
 
 def _grow(policy: OomPolicy, memory: int, *, kills: int, limit: int) -> int:
-    # From its text, since 1.1 as a float is a little more than 1.1 and would cost another MiB.
+    # Parse the text of the number: the float 1.1 is slightly more than 1.1 and would cost another
+    # MiB.
     factor = Fraction(str(policy.memory_factor))
     for _ in range(kills):
         if memory >= limit:

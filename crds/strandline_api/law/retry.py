@@ -1,7 +1,8 @@
-"""The retry law: whether another attempt follows one that ended badly, and when.
+"""The retry law: whether another attempt follows a failed attempt, and when.
 
-A laptop and a cluster share it, so it is a function of the policy, the history and the time that
-it is given. This room must not know clocks, how a cause was found, or what starts an attempt.
+A laptop and a cluster share the law, so it is a function of the policy, the history, and a given
+time. This module must not depend on clocks, on how a cause was determined, or on how attempts
+start.
 """
 
 import hashlib
@@ -21,16 +22,16 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class PastAttempt:
-    """What the law needs to know of an attempt that has ended.
+    """The facts about an ended attempt that the law uses.
 
     Attributes:
-        number: its number, for sentences.
-        cause: why it ended badly; None: it completed.
-        ended: when, in seconds since the epoch.
-        finished: sources that it newly finished, by the ledger's count.
-        remaining: unfinished sources when it began; None where unknown.
-        is_manual: started by hand beside the law: it uses up no retry.
-        resets: started by hand with both budgets full again, as for a new run.
+        number: number of the attempt, for messages.
+        cause: why the attempt ended badly, or None if it completed.
+        ended: time of the end, in seconds since the epoch.
+        finished: sources newly finished by the attempt, as counted by the ledger.
+        remaining: unfinished sources at the start, or None if unknown.
+        is_manual: whether a user started the attempt outside the law, which costs no retry.
+        resets: whether a user started the attempt with full budgets, as for a new run.
     """
 
     number: int
@@ -43,20 +44,20 @@ class PastAttempt:
 
     @property
     def made_progress(self) -> bool:
-        """Return whether it finished a hundredth of what was to do, and at least one source."""
+        """Return True if the attempt finished 1% of the remaining sources, and at least one."""
         return self.finished >= max(1, -(-(self.remaining or 0) // 100))
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run has used up: all that the law needs of attempts that are not recorded any more.
+    """What a run has used up: the facts about attempts that are no longer recorded.
 
     Attributes:
-        attempts: attempts so far, without those that only waited for room.
-        retries: retries since the last progress, disruptions apart.
+        attempts: attempts so far, except for attempts that only waited for room.
+        retries: retries since the last progress, without disruptions.
         disruptions: retries after disruptions since the last progress.
-        cause: why the last attempt ended badly; None: it completed, or there was none.
-        waits: attempts in a row that only waited for room, the last one included.
+        cause: why the last attempt ended badly, or None if it completed or there was no attempt.
+        waits: consecutive attempts up to the last one that only waited for room.
     """
 
     attempts: int = 0
@@ -68,16 +69,16 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class RetryAt:
-    """Another attempt follows.
+    """The decision that another attempt follows.
 
     Attributes:
-        time: when, in seconds since the epoch; a time in the past means at once.
+        time: start of the attempt, in seconds since the epoch; a time in the past means now.
         cause: why the last attempt ended.
-        number: of this retry within its budget since the last progress, from 1; for a wait, the
-            number of waits in a row.
-        of: retries that the budget allows; 0 for a wait, which needs no budget.
-        budget: which one pays; never `Treatment.NEVER`.
-        delay: seconds from the end of the last attempt, jitter included.
+        number: number of this retry in its budget since the last progress, from 1; for a wait, the
+            number of consecutive waits.
+        of: retries that the budget allows, or 0 for a wait, which needs no budget.
+        budget: the budget that pays for the retry; never `Treatment.NEVER`.
+        delay: seconds from the end of the last attempt, including jitter.
         why: one sentence.
     """
 
@@ -92,11 +93,11 @@ class RetryAt:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """No attempt follows.
+    """The decision that no attempt follows.
 
     Attributes:
         why: one sentence.
-        is_exhausted: a budget was used up, as opposed to a cause or a policy without retries.
+        is_exhausted: whether a budget is used up, as opposed to a cause or policy without retries.
     """
 
     why: str
@@ -115,15 +116,15 @@ def decide(
     """Decide what follows the last attempt of a history.
 
     Args:
-        policy: with the defaults of all layers merged in (`merge_policies`).
+        policy: the policy, with the defaults of all layers merged in (`merge_policies`).
         history: attempts of one run in the order of their ends, at least one.
-        now: seconds since the epoch. An end after it, by another machine's clock, counts as now.
-        uid: of the pipeline or the ledger; spreads deterministic jitter.
-        drawn: for random jitter, from [0, 1): draw once, then keep the answer.
-        since: what attempts before `history` have used up, where that is not all of them.
+        now: seconds since the epoch. A later end, from another machine's clock, counts as now.
+        uid: ID of the pipeline or the ledger, which spreads deterministic jitter.
+        drawn: number from [0, 1) for random jitter. Draw it once, and keep the decision.
+        since: what attempts before `history` have used up, or None without such attempts.
 
     Raises:
-        ValueError: the history is empty, or `drawn` lies outside of its bounds.
+        ValueError: if the history is empty, or `drawn` is out of bounds.
     """
     if not history:
         raise ValueError("no attempt has ended yet")
@@ -154,11 +155,11 @@ def decide(
 
 
 def count_spent(policy: RetryPolicy, history: Sequence[PastAttempt], since: Spent) -> Spent:
-    """Count what a run has used up, going on from what earlier attempts had.
+    """Count what a run has used up, starting from the counts of earlier attempts.
 
-    An attempt that follows one with a bad end is a retry, paid by the budget of that end. Progress
-    sets both counts to zero before the attempt's own end is looked at. An attempt that only waited
-    for room is not counted, and neither is the one after it.
+    An attempt after a bad end is a retry, paid by the budget of that end. Progress resets both
+    counts before the attempt's own end counts. An attempt that only waited for room does not count,
+    and neither does the next attempt.
     """
     spent = since
     for attempt in history:
@@ -170,11 +171,11 @@ def back_off(policy: RetryPolicy, number: int) -> float:
     """Compute the wait before a retry without jitter: delay × multiplier^(number - 1), capped.
 
     Args:
-        policy: how to wait.
-        number: of the retry within its budget, from 1.
+        policy: delay, multiplier, and cap.
+        number: number of the retry in its budget, from 1.
 
     Returns:
-        Seconds, at most `maxDelay` and never more than 24 hours; never less for a later retry.
+        Seconds, at most `maxDelay` and at most 24 hours. Never shorter for a later retry.
     """
     delay, limit = policy.delay_seconds, policy.max_delay_seconds
     if delay and policy.backoff == "exponential":
@@ -186,13 +187,14 @@ def back_off(policy: RetryPolicy, number: int) -> float:
 
 
 def add_jitter(policy: RetryPolicy, base: float, *, uid: str, number: int, drawn: float) -> float:
-    """Lengthen a wait by up to `jitterRatio` of it, so that many retries do not start at once.
+    """Extend a wait by jitter, so that many retries do not start at once.
 
-    Deterministic jitter is SHA-1 of `uid/number`, read as a big-endian number, modulo the greatest
-    jitter in whole milliseconds; random jitter is `drawn` of the greatest.
+    The largest jitter is `jitterRatio` times the wait. Deterministic jitter is SHA-1 of
+    `uid/number`, read as a big-endian number, modulo the largest jitter in whole milliseconds.
+    Random jitter is `drawn` times the largest jitter.
 
     Raises:
-        ValueError: `drawn` lies outside of [0, 1).
+        ValueError: if `drawn` is not in [0, 1).
     """
     if not 0 <= drawn < 1:
         raise ValueError(f"'drawn' must be at least 0 and less than 1, not {drawn}")
@@ -209,10 +211,10 @@ def add_jitter(policy: RetryPolicy, base: float, *, uid: str, number: int, drawn
 
 
 def merge_policies(*layers: RetryPolicy) -> RetryPolicy:
-    """Merge policies field by field: the first layer that gives a field wins.
+    """Merge policies field by field. The first layer that sets a field wins.
 
-    Of `disruptions`, too, each field is taken from the first layer that gives it. The result gives
-    what any layer gives; the rest has the defaults of the product.
+    The fields of `disruptions` are merged in the same way. Fields that no layer sets have the
+    product's defaults.
     """
     given = {
         name: getattr(layer, name) for layer in reversed(layers) for name in layer.model_fields_set
@@ -228,17 +230,17 @@ def merge_policies(*layers: RetryPolicy) -> RetryPolicy:
 
 
 def describe_wait(retry: RetryAt, *, left: float) -> str:
-    """Describe what is waited for: `retry 1 of 3 in 00:58 after OOMKilled`.
+    """Describe a wait: `retry 1 of 3 in 00:58 after OOMKilled`.
 
     Args:
-        retry: what was decided.
-        left: seconds until its time; nothing is left where negative.
+        retry: the decision.
+        left: seconds until the retry; negative counts as zero.
     """
     return f"{_describe_retry(retry)} in {_format_duration(left)} after {retry.cause}"
 
 
 def describe_due(retry: RetryAt, clock_text: str) -> str:
-    """Describe when it goes on: `retry 1 of 3 at 10:31:05 after OOMKilled`."""
+    """Describe when the run continues: `retry 1 of 3 at 10:31:05 after OOMKilled`."""
     return f"{_describe_retry(retry)} at {clock_text} after {retry.cause}"
 
 
@@ -258,12 +260,12 @@ def _spend(policy: RetryPolicy, spent: Spent, attempt: PastAttempt) -> Spent:
 
 
 def _find_ban(policy: RetryPolicy, cause: Cause) -> str:
-    """Describe why this cause is not retried however little was used up; empty if it is."""
+    """Describe why this cause is never retried under the policy, or return an empty string."""
     if cause.treatment is Treatment.NEVER:
         return "which is never retried"
     if cause not in policy.eligible_causes:
         return "which eligibleCauses does not list"
-    # The attempt did not begin, so no limit on attempts or retries applies.
+    # The attempt did not start, so limits on attempts or retries do not apply.
     if cause.treatment is Treatment.WAITED:
         return ""
     if not _size_of(policy, cause.treatment):
@@ -272,7 +274,7 @@ def _find_ban(policy: RetryPolicy, cause: Cause) -> str:
 
 
 def _find_shortage(policy: RetryPolicy, budget: Treatment, spent: Spent) -> str:
-    """Describe what is used up; empty if nothing is."""
+    """Describe what is used up, or return an empty string."""
     if budget is Treatment.WAITED:
         return ""
     of = _size_of(policy, budget)
@@ -293,9 +295,9 @@ def _used(spent: Spent, budget: Treatment) -> int:
 
 
 def _describe_retry(retry: RetryAt) -> str:
-    """Describe a retry among those of its budget; disruptions count apart.
+    """Describe a retry by its number in its budget. Disruptions are counted separately.
 
-    The number of the attempt would be another one wherever a budget was renewed.
+    The attempt's number would differ after every reset of a budget.
     """
     if retry.budget is Treatment.DISRUPTION:
         return f"disruption {retry.number} of {retry.of}, retry"
@@ -305,7 +307,7 @@ def _describe_retry(retry: RetryAt) -> str:
 
 
 def _format_duration(seconds: float) -> str:
-    """`00:58`, from an hour on `1:02:03`; a second that has begun counts."""
+    """Format seconds, rounded up: `00:58`, or `1:02:03` from one hour."""
     minutes, rest = divmod(max(0, math.ceil(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"

@@ -1,1 +1,1 @@
-"""Values in one notation, formatted and parsed: amounts and times."""
+"""Formats and parses amounts and times."""

@@ -1,7 +1,7 @@
-"""Amounts as people write them in YAML: memory, cores and durations.
+"""Amounts in YAML: memory, cores, and durations.
 
-A field keeps the text its author wrote; the number is computed where it is needed. This room must
-not know which field an amount belongs to.
+A field keeps the text that its author wrote; code computes the number where needed. This module
+must not depend on the field of an amount.
 """
 
 import math
@@ -31,12 +31,12 @@ _UNIT_SECONDS = {
     "d": Fraction(86400),
 }
 _SHOWN = 62
-# Lengths of numbers are bounded so that hostile text cannot cost time or memory.
+# The lengths of numbers are bounded, so hostile text cannot cost time or memory.
 _NUMBER = r"[0-9]{1,19}(\.[0-9]{1,9})?"
 _QUANTITY_PATTERN = rf"^{_NUMBER}([eE][0-9]{{1,2}}|[numkMGTPE]|[KMGTPE]i)?$"
 _DURATION_PATTERN = rf"^({_NUMBER}|({_NUMBER}(ms|s|m|h|d)){{1,8}})$"
 _QUANTITY_PARTS = re.compile(rf"({_NUMBER})(?:[eE]([0-9]{{1,2}})|([a-zA-Z]{{0,2}}))")
-# Letters of the longest text that the patterns let through, for code that reckons with it.
+# Length of the longest text that the patterns accept, for code that depends on it.
 _MAX_TEXT = 256
 _DURATION_PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
 
@@ -46,7 +46,7 @@ _DURATION_LIKE = "must be a duration such as '30s', '10m' or '1h30m'"
 
 
 def parse_memory(value: object) -> int:
-    """Turn a Kubernetes quantity of memory or disk into bytes.
+    """Convert a Kubernetes quantity of memory or disk to bytes.
 
     Args:
         value: a whole number of bytes, or text such as `512Mi`, `2G`, `1.5Gi`, `1e9`.
@@ -55,8 +55,8 @@ def parse_memory(value: object) -> int:
         Bytes, rounded up to a whole number; at least 1.
 
     Raises:
-        ValueError: not such a quantity, zero, a fraction of a byte, or 8Ei and more.
-
+        ValueError: if the value is not a quantity, is zero, counts parts of a byte, or is at least
+            8Ei.
     """
     amount = _parse_quantity(value, _MEMORY_LIKE)
     if amount == 0:
@@ -69,7 +69,7 @@ def parse_memory(value: object) -> int:
 
 
 def format_memory(amount: int) -> str:
-    """Format bytes as people would: `6Gi`, `1536Mi`, `1000`; `parse_memory` gives them back."""
+    """Format bytes for people: `6Gi`, `1536Mi`, `1000`. `parse_memory` is the inverse."""
     for power, suffix in ((6, "Ei"), (5, "Pi"), (4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
         whole, rest = divmod(amount, 1024**power)
         if whole and not rest:
@@ -78,7 +78,7 @@ def format_memory(amount: int) -> str:
 
 
 def parse_cpu(value: object) -> float:
-    """Turn a Kubernetes quantity of CPU into cores.
+    """Convert a Kubernetes quantity of CPU to cores.
 
     Args:
         value: a number of cores, or text such as `500m`, `2`, `1.5`.
@@ -87,8 +87,7 @@ def parse_cpu(value: object) -> float:
         Cores, at least 0.
 
     Raises:
-        ValueError: not such a quantity, or more than a million cores.
-
+        ValueError: if the value is not a quantity, or more than a million cores.
     """
     amount = _parse_quantity(value, _CPU_LIKE)
     if amount > MAX_CPUS:
@@ -97,7 +96,7 @@ def parse_cpu(value: object) -> float:
 
 
 def parse_duration(value: object) -> float:
-    """Turn a duration into seconds.
+    """Convert a duration to seconds.
 
     Args:
         value: a number of seconds, or text such as `60s`, `10m`, `1h30m`, `250ms`, `2d`, `90`.
@@ -106,8 +105,7 @@ def parse_duration(value: object) -> float:
         Seconds, at least 0.
 
     Raises:
-        ValueError: not a duration, negative, or more than ten years.
-
+        ValueError: if the value is not a duration, is negative, or is more than ten years.
     """
     seconds = _count(value, _DURATION_LIKE)
     if isinstance(value, str):
@@ -124,7 +122,7 @@ def parse_duration(value: object) -> float:
 
 
 def shorten(value: object) -> str:
-    """Show a value inside a sentence: quoted if text, cut after 60 characters."""
+    """Format a value for a sentence: quoted if it is text, truncated after 60 characters."""
     shown = repr(value)
     return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 4]}...{shown[-1]}"
 
@@ -142,7 +140,7 @@ def _parse_quantity(value: object, like: str) -> Fraction:
 
 
 def _count(value: object, like: str) -> Fraction:
-    """Read a bare number; text passes as zero, since its own pattern decides."""
+    """Read a bare number. Return zero for text, which the caller's pattern checks."""
     if isinstance(value, str):
         return Fraction(0)
     endless = isinstance(value, float) and not math.isfinite(value)
@@ -154,7 +152,7 @@ def _count(value: object, like: str) -> Fraction:
 
 
 def _respelling(text: str) -> str:
-    """Offer what Kubernetes writes for a common mistake: `2GB`, `2 Gi`, `2gib`."""
+    """Suggest the Kubernetes notation for a common mistake: `2GB`, `2 Gi`, `2gib`."""
     match = re.fullmatch(rf"({_NUMBER})\s*([kKmMgGtTpP])(i?)[bB]?", text.strip())
     if match is None:
         return ""
@@ -180,7 +178,7 @@ def _keep_positive_duration(value: object) -> int | str:
 
 
 def _kept(value: object, like: str) -> int | str:
-    """Refuse a fraction without a unit, as the API server does with int-or-string fields."""
+    """Reject a fraction without a unit, as the API server does in int-or-string fields."""
     if isinstance(value, int | str):
         return value
     raise ValueError(f"{like}, not {value!r}")
@@ -195,7 +193,7 @@ def _int_or_text(pattern: str) -> dict[str, Any]:
     }
 
 
-# Fields of these types hold what the author wrote; `parse_memory` and `parse_duration` read it.
+# Fields of these types keep the author's text; use `parse_memory` and `parse_duration` to read it.
 Quantity = Annotated[
     int | str, PlainValidator(_keep_quantity), WithJsonSchema(_int_or_text(_QUANTITY_PATTERN))
 ]

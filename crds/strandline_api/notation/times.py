@@ -1,8 +1,7 @@
-"""Moments: RFC 3339 in UTC where people and Kubernetes read them, seconds inside.
+"""Times: RFC 3339 in UTC for people and Kubernetes, seconds internally.
 
-The law of retries adds and compares seconds since the epoch; a status must outlive the process
-that wrote it, so the moment that was written is the moment that is read. This room must not know
-clocks.
+The retry law adds and compares seconds since the epoch. A status outlives the process that wrote
+it, so a time that is read must equal the time that was written. This module must not read a clock.
 """
 
 import re
@@ -21,13 +20,13 @@ _RFC_3339 = re.compile(
 
 
 def format_time(seconds: float) -> str:
-    """Format a moment to the millisecond: `2026-11-21T10:31:05Z`, `2026-11-21T10:31:05.250Z`.
+    """Format a time to the millisecond: `2026-11-21T10:31:05Z`, `2026-11-21T10:31:05.250Z`.
 
     Args:
-        seconds: since the epoch, in the years 1 to 9999.
+        seconds: seconds since the epoch, in the years 1 to 9999.
 
     Raises:
-        ValueError: it lies outside of those years, or is no number.
+        ValueError: if the time is outside of these years, or not a number.
     """
     if not _EARLIEST <= seconds <= _LATEST:
         raise ValueError(f"must be a moment in the years 1 to 9999, not {seconds} seconds")
@@ -38,10 +37,10 @@ def format_time(seconds: float) -> str:
 
 
 def parse_time(text: str) -> float:
-    """Read a moment as Kubernetes writes it, in seconds since the epoch.
+    """Parse a time in Kubernetes' notation. Return seconds since the epoch.
 
     Raises:
-        ValueError: it is not spelled as RFC 3339 says, or there is no such moment.
+        ValueError: if the text is not RFC 3339, or the time does not exist.
     """
     if _RFC_3339.fullmatch(text) is None:
         raise ValueError("must be a time such as '2026-11-21T10:31:05Z'")
@@ -54,11 +53,11 @@ def _read(value: object) -> object:
         return value
     if not _EARLIEST <= seconds <= _LATEST:
         raise ValueError("must be a time in the years 1 to 9999")
-    # As it is written, so that what is read back is the same.
+    # Round as in writing, so that reading returns the same value.
     return round(seconds * 1000) / 1000
 
 
-# A field of this type holds seconds since the epoch, to the millisecond, and is written as text.
+# A field of this type contains seconds since the epoch, to the millisecond, and is written as text.
 Time = Annotated[
     float,
     BeforeValidator(_read),

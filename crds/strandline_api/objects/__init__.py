@@ -1,4 +1,4 @@
-"""The two kinds, each whole: metadata, spec and status.
+"""The two kinds, each with metadata, spec, and status.
 
-It must not know what writes which of them.
+This package must not depend on the writers of these parts.
 """

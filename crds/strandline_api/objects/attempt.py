@@ -1,7 +1,7 @@
-"""The `CurationAttempt`: one execution of a pipeline, made and reported by the operator.
+"""The `CurationAttempt`: one execution of a pipeline, created and reported by the operator.
 
-Its spec never changes; its status keeps what was seen of it after pods and logs are gone. This
-room must not know how an attempt is carried out.
+Its spec never changes. Its status keeps observations after pods and logs are gone. This module must
+not depend on how an attempt runs.
 """
 
 from typing import Annotated, ClassVar, Literal, Self
@@ -69,7 +69,7 @@ LogLine = Annotated[str, Field(max_length=MAX_LOG_LINE), BeforeValidator(fitting
 
 
 class AttemptSpec(Record):
-    """Which attempt of which run this is, and why it was made; never changed."""
+    """Which attempt of which run this is, and why it was created. The spec never changes."""
 
     rules: ClassVar[tuple[tuple[str, str], ...]] = (
         ("self == oldSelf", "an attempt cannot be changed; edit its pipeline"),
@@ -147,7 +147,7 @@ class ConfigRecord(Record):
 
 
 class EvidenceRecord(Record):
-    """One sight of an attempt's end."""
+    """An observation about the end of an attempt."""
 
     cause: CauseField = Field(
         default=Cause.UNKNOWN, description=f"Cause that this points to: {A_CAUSE}"
@@ -176,7 +176,7 @@ class EvidenceRecord(Record):
 
     @classmethod
     def of(cls, evidence: Evidence, now: float | None = None) -> Self:
-        """Keep evidence in a status.
+        """Return the record of evidence for a status.
 
         Args:
             now: seconds since the epoch, for evidence without a time of its own. A time after
@@ -189,12 +189,12 @@ class EvidenceRecord(Record):
 
     @property
     def evidence(self) -> Evidence:
-        """The same, as the law of causes takes it."""
+        """The record as `Evidence`, for the choice of the cause."""
         return Evidence(self.cause, self.message, self.source, dict(self.details), self.time)
 
 
 class AttemptOutcome(Record):
-    """What the driver said of its own end."""
+    """The driver's report about its own end."""
 
     exit_code: Count | None = Field(
         default=None,
@@ -230,7 +230,7 @@ class AttemptOutcome(Record):
 
 
 class AttemptStatus(Record):
-    """What was observed of the attempt."""
+    """The observed state of the attempt."""
 
     observed_generation: Count | None = Field(
         default=None, description="The metadata.generation that this status describes."
@@ -364,21 +364,21 @@ class AttemptStatus(Record):
 
     @property
     def observations(self) -> tuple[Evidence, ...]:
-        """The evidence, as the law of causes takes it."""
+        """The evidence as `Evidence` objects, for the choice of the cause."""
         return tuple(record.evidence for record in self.evidence)
 
     def find_condition(self, type_: str) -> Condition | None:
-        """Find the condition of that type."""
+        """Return the condition of a type, or None if it is missing."""
         return next((each for each in self.conditions if each.type == type_), None)
 
 
 def parse_attempt_status(document: object) -> AttemptStatus:
-    """Read the status of an attempt, whichever version wrote it; it raises nothing."""
+    """Read the status of an attempt, whichever version wrote it. Never raises."""
     return AttemptStatus.parse(document)
 
 
 class CurationAttempt(ApiModel):
-    """One execution of a curation pipeline; the operator makes it."""
+    """One execution of a curation pipeline, created by the operator."""
 
     model_config = ConfigDict(extra="ignore")
 

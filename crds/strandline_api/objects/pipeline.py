@@ -1,6 +1,7 @@
-"""The `CurationPipeline`: one document that means the same on a laptop and on a cluster.
+"""The `CurationPipeline`: a document that means the same on a laptop and on a cluster.
 
-This room puts the parts together. It must not know how a document was read, nor what runs it.
+This module combines the parts. It must not depend on how a document was read, or on how the
+pipeline runs.
 """
 
 from typing import Annotated, Final, Literal, Self
@@ -63,7 +64,7 @@ Engine = Annotated[
 
 
 class ObjectMeta(ApiModel):
-    """The part of Kubernetes' metadata that a run reads; the rest is ignored."""
+    """The part of Kubernetes' metadata that a run reads. Other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -103,7 +104,7 @@ class PipelineSpec(ApiModel):
             " are kept."
         ),
     )
-    # Older readers meet it only where it is used: no default is stored.
+    # No default is stored, so older readers see this field only if it is used.
     publish: Publishing | None = Field(
         default=None,
         description=(
@@ -137,7 +138,7 @@ class PipelineSpec(ApiModel):
             "from the last item with 'keep' above the change."
         ),
     )
-    # Older readers meet these only where they are used: no default is stored.
+    # No defaults are stored, so older readers see these fields only if they are used.
     keep: Literal["auto"] | None = Field(
         default=None,
         description=(
@@ -167,7 +168,7 @@ class PipelineSpec(ApiModel):
     deadlines: Deadlines = Field(
         default_factory=Deadlines, description="Time limits of attempts and of the run."
     )
-    # No default is stored, so that older readers meet it only where it is used.
+    # No default is stored, so older readers see this field only if it is used.
     after: Predecessors = Field(
         default_factory=tuple,
         strict=False,
@@ -234,18 +235,18 @@ class PipelineSpec(ApiModel):
 
     @property
     def keep_at_most_bytes(self) -> int | None:
-        """Bytes that all that is kept may have; None: any number."""
+        """Maximum bytes of all kept intermediate results, or None for no limit."""
         return None if self.keep_at_most is None else parse_memory(self.keep_at_most)
 
     @property
     def items(self) -> dict[str, SourceWork]:
-        """Source, stages and sink in this order, by their path below `spec`."""
+        """Source, stages, and sink in this order, by path below `spec`."""
         stages = {f"stages[{index}]": stage for index, stage in enumerate(self.stages)}
         return {"source": self.source, **stages, "sink": self.sink}
 
     @property
     def references(self) -> tuple[tuple[str, Reference], ...]:
-        """The parts of other pipelines that are read, each with its path below `spec`."""
+        """References to other pipelines in parameters, each with its path below `spec`."""
         return tuple(
             found
             for path, item in self.items.items()
@@ -254,27 +255,27 @@ class PipelineSpec(ApiModel):
 
     @property
     def predecessors(self) -> dict[str, str | None]:
-        """The runs that must have succeeded before, by pipeline; None: its latest."""
+        """The runs that must have succeeded before, by pipeline. None means the latest run."""
         read = [(reference.pipeline, reference.run) for _, reference in self.references]
         named = [*read, *((each.name, each.run_id) for each in self.after)]
-        # A name with a run means it for all that is said of that pipeline.
+        # If one reference to a pipeline names a run, that run counts for all references to it.
         runs = {name: run for name, run in named if run}
         return {name: runs.get(name) for name, _ in named}
 
     @property
     def output_location(self) -> str | None:
-        """Folder or URL of the outputs, where the sink or `storage.output` names one."""
+        """Folder or URL of the outputs if the sink or `storage.output` names one, or else None."""
         path = self.sink.with_.get("path")
         return path if isinstance(path, str) else self.storage.output.url
 
     @property
     def ttl_after_finished_seconds(self) -> float | None:
-        """Time after which ended attempts are deleted; None for never."""
+        """Seconds after which ended attempts are deleted, or None to keep them."""
         return None if self.ttl_after_finished is None else parse_duration(self.ttl_after_finished)
 
     @property
     def hold_on_failure_seconds(self) -> float | None:
-        """Time for which pods of a failed run are kept; None: they are not."""
+        """Seconds for which pods of a failed run are kept, or None to delete them at once."""
         return None if self.hold_on_failure is None else parse_duration(self.hold_on_failure)
 
     @model_validator(mode="after")

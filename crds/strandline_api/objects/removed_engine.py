@@ -1,4 +1,4 @@
-"""The engine that earlier releases had, and the sentence for pipelines that still name it.
+"""The engine of earlier releases, and the message for pipelines that still name it.
 
 The command line loads this module with its options, so it must not load any model.
 """

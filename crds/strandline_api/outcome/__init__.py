@@ -1,4 +1,4 @@
-"""Why an attempt ended: causes, the evidence for them, exit codes and a driver's last line.
+"""Why an attempt ended: causes, evidence, exit codes, and a driver's last line.
 
-It must not know what is done about it.
+This package must not depend on the consequences of an end.
 """

@@ -1,6 +1,6 @@
-"""A thread for each connection to a server, and no more than so many.
+"""A server mixin with a thread for each connection, and a limit on connections.
 
-Connections without a question then keep no other from being answered, and take no memory.
+Idle connections can neither block other requests nor exhaust memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST_CONNECTIONS = 32
 
 
 class BoundedThreads(ThreadingMixIn, BaseServer):
-    """Makes room for one more connection by ending the oldest."""
+    """Closes the oldest connection to make room for a new one."""
 
     daemon_threads = True
 
@@ -25,7 +25,7 @@ class BoundedThreads(ThreadingMixIn, BaseServer):
         super().__init__(*arguments, **options)
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """Answer in a thread of its own."""
+        """Handle a connection in a separate thread."""
         with self._turn:
             if len(self._open) >= MOST_CONNECTIONS:
                 oldest = self._open.pop(next(iter(self._open)))
@@ -35,7 +35,7 @@ class BoundedThreads(ThreadingMixIn, BaseServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as in the class above
-        """End a connection."""
+        """Close a connection."""
         with self._turn:
             self._open.pop(id(request), None)
         super().shutdown_request(request)

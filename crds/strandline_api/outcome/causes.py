@@ -1,7 +1,7 @@
-"""Why an attempt ended badly: a fixed list, and what may follow each cause.
+"""Why an attempt ended badly: a fixed list of causes, and how each is treated.
 
-Status, events and metrics carry these words unchanged. This room must not know how a cause is
-found out, nor when a retry happens.
+Status, events, and metrics contain these words unchanged. This module must not depend on how a
+cause is determined, or on the time of a retry.
 """
 
 from enum import StrEnum
@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 
 class Treatment(StrEnum):
-    """What follows a cause: which budget pays for another attempt, if any.
+    """How a cause is treated: which budget pays for another attempt, if any.
 
-    `WAITED` needs no budget: the attempt did not begin, and another follows until there is room.
+    `WAITED` needs no budget: the attempt did not start, and attempts follow until there is room.
     """
 
     DISRUPTION = "disruption"
@@ -53,22 +53,22 @@ class Cause(StrEnum):
 
     @property
     def treatment(self) -> Treatment:
-        """Return whether an attempt may follow, and out of which budget."""
+        """Return the budget that pays for another attempt, or `NEVER`."""
         return _ROWS[self].treatment
 
     @property
     def meaning(self) -> str:
-        """One sentence for people: what has happened."""
+        """One sentence for people about what happened."""
         return _ROWS[self].meaning
 
     @property
     def advice(self) -> str:
-        """One or two sentences for people: what to do about it."""
+        """One or two sentences for people about what to do."""
         return _ROWS[self].advice
 
 
 class _Row(NamedTuple):
-    """All that is known of a cause: what follows it, what has happened, and what to do."""
+    """The treatment of a cause, its meaning, and advice."""
 
     treatment: Treatment
     meaning: str
@@ -272,13 +272,13 @@ _ROWS = {
         "Raise the deadline, or find out what is slow. Then retry by hand.",
     ),
 }
-# A cause without a row would be in no set, and be retried for ever.
+# A cause without a row would be in no set and would be retried forever.
 if missing := set(Cause) - _ROWS.keys():
     msg = f"causes without a row: {sorted(missing)}"
     raise AssertionError(msg)
 _FROM_OUTSIDE = {Treatment.DISRUPTION, Treatment.WAITED}
 _DISRUPTIONS = {cause for cause, row in _ROWS.items() if row.treatment in _FROM_OUTSIDE}
-# Ends that nothing that was being worked on can have brought about.
+# Ends that no source or stage can have caused.
 BLAMELESS = frozenset({*_DISRUPTIONS, Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED})
 
 # The default of `retry.eligibleCauses`, in the order of the list above.

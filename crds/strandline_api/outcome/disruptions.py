@@ -1,7 +1,7 @@
-"""What takes a pod's node away, or the pod off its node: a fixed list, finer than that of causes.
+"""Disruptions: why a pod lost its node. A fixed list, more detailed than the list of causes.
 
-A cause says which budget pays; a disruption says what took the node, and what to do about it. It
-stands in the evidence as its `reason`. This room must not know how one is found out.
+A cause determines the budget; a disruption explains what took the node and what to do about it. It
+is the `reason` in the evidence. This module must not depend on the detection of disruptions.
 """
 
 from enum import StrEnum
@@ -10,7 +10,7 @@ from strandline_api.outcome.causes import Cause
 
 
 class Disruption(StrEnum):
-    """What befell a pod from outside."""
+    """A disruption of a pod from outside."""
 
     SPOT_RECLAIMED = "SpotReclaimed"
     POD_PREEMPTED = "PodPreempted"
@@ -34,31 +34,31 @@ class Disruption(StrEnum):
 
     @property
     def cause(self) -> Cause:
-        """Return the cause that an attempt ends with for it."""
+        """Return the cause of an attempt that ends because of the disruption."""
         return _ROWS[self][0]
 
     @property
     def sentence(self) -> str:
-        """Return what has happened, with `{node}` for the node's name and `{what}` for details."""
+        """Return a sentence with placeholders: `{node}` for the node, `{what}` for details."""
         return _ROWS[self][1]
 
     @property
     def marks(self) -> str:
-        """Return by what it is known, for people."""
+        """Describe the marks that identify the disruption, for people."""
         return _ROWS[self][2]
 
     @property
     def advice(self) -> str:
-        """Return one or two sentences for people: what to do about it."""
+        """Return one or two sentences for people about what to do."""
         return _ROWS[self][3]
 
     def describe(self, node: str, what: str = "") -> str:
-        """Describe what has happened to a node; `what` says which resource, or what did it."""
+        """Describe what happened to a node. `what` names the scarce resource, or the program."""
         name = f"node {node}" if node else "node"
         return self.sentence.format(node=name, what=what or _UNNAMED.get(self, ""))
 
 
-# Takers, or resources that ran short, where no object names them.
+# Default details, if no object names the program or the scarce resource.
 _UNNAMED = {
     Disruption.NODE_SCALED_DOWN: "an autoscaler",
     Disruption.NODE_SHORTAGE: "something",

@@ -1,7 +1,8 @@
-"""Where a driver's log lies below the folder of its pipeline, a file for each attempt.
+"""Names of drivers' logs, one file per attempt, below the folder of the pipeline.
 
-The volume names it, a status keeps the name, and a command reads the file; whatever stands where a
-name is expected, no more than such a name is taken from it. This room must not know what is logged.
+The driver's parent chooses the name, a status stores it, and a command reads the file. Readers
+accept only names of this form, whatever the status contains. This module must not depend on the
+content of logs.
 """
 
 import re
@@ -13,14 +14,14 @@ from strandline_api.notation.times import format_time
 
 LOGS: Final = "logs"
 SUFFIX: Final = ".log"
-# A log that grows too long begins again, and what was before it stays beside it.
+# A log that grows too long starts over, and the previous part is kept under this suffix.
 BEFORE_SUFFIX: Final = ".log.1"
 _NO_MARKS = str.maketrans("", "", "-:")
 _NAME = re.compile(rf"{LOGS}/[0-9]{{8}}T[0-9]{{6}}\.[0-9]{{3}}Z{re.escape(SUFFIX)}")
 
 
 def name_log(now: float) -> str:
-    """Name the log of an attempt that begins at that time, in seconds since the epoch.
+    """Return the name of the log of an attempt that starts at a time, in seconds since the epoch.
 
     Names sort by time.
     """
@@ -30,7 +31,7 @@ def name_log(now: float) -> str:
 
 
 def read_log_name(value: object) -> str:
-    """Return the name of a log; empty where anything else stands."""
+    """Return the name of a log, or an empty string if the value has another form."""
     return value if isinstance(value, str) and _NAME.fullmatch(value) else ""
 
 

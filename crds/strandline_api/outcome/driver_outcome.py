@@ -1,7 +1,8 @@
-"""The outcome line: the last thing an attempt prints, and how others find it in a log.
+"""The outcome line: the last line that an attempt prints, and how to find it in a log.
 
-It must fit a container's termination message (4 kB) and survive a log that was cut or that other
-programs wrote into. This room must not know what prints it, nor what is decided from it.
+The line must fit into a container's termination message (4 kB), and survive a log that was
+truncated or that other programs wrote into. This module must not depend on the program that prints
+the line, or on decisions based on it.
 """
 
 import json
@@ -19,13 +20,14 @@ from strandline_api.texts import CUT, repair
 
 MARK = "strandline-outcome:"
 MAX_LINE_BYTES = 3500
-# So much of a message stays while evidence is dropped: people read it first.
+# Bytes of the message that are kept while evidence is dropped, because people read the message
+# first.
 _MESSAGE_BYTES = 1000
-# A line holds fewer pieces than this, however short they are.
+# More items than a line can hold, however short they are.
 _MAX_EVIDENCE = 80
 # Other versions may write longer lines, but a hostile log must not cost time.
 _MAX_READ = 4 * MAX_LINE_BYTES
-_CHARACTER_BYTES = 12  # at most, as JSON in ASCII: a pair of surrogates
+_CHARACTER_BYTES = 12  # maximum per character in ASCII JSON: a surrogate pair
 
 
 def _repair(value: object) -> object:
@@ -42,13 +44,13 @@ _Seen = Annotated[Evidence, PlainValidator(_read_evidence), PlainSerializer(Evid
 
 
 class _OutcomePart(ApiModel):
-    """A later version may add fields; this one reads past them."""
+    """Base that ignores fields of later versions."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class SourceCounts(_OutcomePart):
-    """How the sources stood when the attempt ended."""
+    """Counts of the sources at the end of an attempt."""
 
     total: _Count | None = Field(
         default=None, description="Sources listed; null where the listing did not end."
@@ -62,7 +64,7 @@ class SourceCounts(_OutcomePart):
 
 
 class DriverOutcome(_OutcomePart):
-    """What one attempt came to."""
+    """The outcome of an attempt."""
 
     exit_code: int = Field(
         ge=0,
@@ -109,10 +111,10 @@ class DriverOutcome(_OutcomePart):
     )
 
     def to_json(self) -> dict[str, Any]:
-        """Convert it with the names of the contract, in camelCase.
+        """Convert to JSON values with the contract's names, in camelCase.
 
-        Of an engine that does not measure work nothing is said of it, nor of a run that replaces
-        nothing.
+        Work is left out if the engine does not measure it, and `redone` if the run replaces no
+        sources.
         """
         unmeasured = {"work_seconds": True, "work_lost": True} if not self.work_seconds else {}
         unneeded = {} if self.sources.redone else {"sources": {"redone"}}
@@ -120,16 +122,16 @@ class DriverOutcome(_OutcomePart):
 
 
 def name_outcome(code: int) -> str:
-    """Name an exit code as the outcome line does: the name of an `ExitCode`, or KILLED."""
+    """Return the name of an exit code for the outcome line: that of the `ExitCode`, or KILLED."""
     if find_signal(code) is not None:
         return "KILLED"
     return next((known.name for known in ExitCode if known == code), "APPLICATION_ERROR")
 
 
 def format_outcome_line(outcome: DriverOutcome) -> str:
-    """Format an outcome as one line of ASCII, at most 3,500 bytes, without the end of the line.
+    """Format an outcome as a line of ASCII, at most 3,500 bytes, without a line break.
 
-    What does not fit is left out: the end of a long message first, then evidence from the last.
+    To fit, the end of a long message is dropped first, then evidence from the last.
     """
     wanted = min(_MESSAGE_BYTES, _size(outcome.message))
     count = min(len(outcome.evidence), _MAX_EVIDENCE)
@@ -139,13 +141,13 @@ def format_outcome_line(outcome: DriverOutcome) -> str:
 
 
 def find_outcome_line(text: str) -> DriverOutcome | None:
-    """Find the last outcome line that can be read, in a log of any kind.
+    """Find the last readable outcome line in a log of any kind.
 
-    What stands around it on its line is ignored (Ray puts `(pid=…)` before lines of workers), as
-    are lines that were cut and fields that this version does not know.
+    Other text on the same line is ignored (Ray puts `(pid=…)` in front of workers' lines), and so
+    are truncated lines and unknown fields.
 
     Returns:
-        None where there is none. It raises nothing, whatever the text.
+        The outcome, or None without such a line. Never raises, whatever the text.
     """
     end = len(text)
     while (start := text.rfind(MARK, 0, end)) >= 0:
@@ -171,7 +173,7 @@ def _format_line(outcome: DriverOutcome, count: int, message: str) -> str:
 
 
 def _count_left(outcome: DriverOutcome, count: int) -> int:
-    """Count the bytes left for the message beside so much evidence; may be negative."""
+    """Return the bytes left for the message beside this much evidence. May be negative."""
     return MAX_LINE_BYTES - len(_format_line(outcome, count, ""))
 
 
@@ -185,5 +187,5 @@ def _cut(message: str, left: int) -> str:
 
 
 def _size(text: str) -> int:
-    """Count the bytes of a text inside of a JSON string."""
+    """Return the bytes of a text inside a JSON string."""
     return len(json.dumps(text)) - 2

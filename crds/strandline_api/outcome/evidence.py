@@ -1,8 +1,8 @@
-"""What was seen of an attempt's end, and which of it names the cause.
+"""Evidence about an attempt's end, and the choice of the cause.
 
-An observer (the supervisor on a laptop, the operator on a cluster) hands in what it saw; the choice
-between several sights is made here, in one place. This room must not know how anything was seen,
-nor what follows a cause.
+An observer (the supervisor on a laptop, the operator on a cluster) provides its observations. Only
+this module chooses between several observations. It must not depend on how observations are made,
+or on the consequences of a cause.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,9 +15,9 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 Detail = str | int
 
-# The first that fits names the end. What a person decided comes before what happened, what can
-# never be retried before what can, what is known for sure before what was merely noticed: a pod's
-# own reason before the driver's "interrupted", and a stall before the kill that ended it.
+# The first matching cause names the end. A person's decision ranks before events, causes that are
+# never retried rank before others, and certain facts rank before mere observations: a pod's own
+# reason before the driver's "interrupted", and a stall before the kill that ended it.
 PRECEDENCE: tuple[Cause, ...] = (
     Cause.USER_CANCELLED,
     Cause.DEADLINE_EXCEEDED,
@@ -61,7 +61,7 @@ _EXIT_CAUSES = {
     ExitCode.VOLUME_UNUSABLE: Cause.VOLUME_UNUSABLE,
     ExitCode.INTERRUPTED: Cause.INTERRUPTED,
 }
-# Signals that a program brings upon itself by a fault; it was not killed.
+# Signals raised by the program's own fault, as opposed to those sent to kill it.
 _FAULTS = frozenset({"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"})
 _SIGNAL_BASE = 128
 _GREATEST_SIGNAL = 64
@@ -69,17 +69,17 @@ _GREATEST_SIGNAL = 64
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One sight of an attempt's end.
+    """An observation about an attempt's end.
 
     Attributes:
-        cause: what it points to.
-        message: one sentence for people, or what a program said.
-        source: the observer, in a free word: `exit code`, `signal`, `outcome`, `cgroup`, `kernel
-            log`, `ray`, `pod`, `rayjob`, `raycluster`, `job`, `deadline`, `user`.
+        cause: the cause that the observation suggests.
+        message: one sentence for people, or a program's output.
+        source: the observer, as free text, such as `exit code`, `signal`, `outcome`, `cgroup`,
+            `kernel log`, `ray`, `pod`, `rayjob`, `raycluster`, `job`, `deadline`, or `user`.
         details: facts by name, such as `pod`, `podUid`, `node`, `container`, `stage`, `exitCode`,
             `reason`.
-        time: when it happened, in seconds since the epoch; None if unknown. It is no part of the
-            JSON form, since a driver's clock may differ from the cluster's.
+        time: time of the event, in seconds since the epoch, or None if unknown. The JSON form omits
+            the time, because a driver's clock may differ from the cluster's.
     """
 
     cause: Cause
@@ -89,7 +89,7 @@ class Evidence:
     time: float | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Convert it for a file or a status; `from_json` reads it."""
+        """Convert to JSON values for a file or a status. `from_json` is the inverse."""
         written: dict[str, object] = {
             "cause": self.cause.value,
             "message": self.message,
@@ -99,7 +99,7 @@ class Evidence:
 
     @classmethod
     def from_json(cls, written: object) -> Self:
-        """Read what any version wrote: an unknown cause is `Unknown`, a missing text empty."""
+        """Read evidence of any version. An unknown cause becomes `Unknown`, missing text empty."""
         fields = written if isinstance(written, Mapping) else {}
         details = fields.get("details")
         return cls(
@@ -113,24 +113,24 @@ class Evidence:
 def name_cause(evidence: Iterable[Evidence]) -> Evidence:
     """Choose the evidence that names the cause: the first in `PRECEDENCE`, then the first given.
 
-    A user's stop wins over a deadline, that over exit codes which say that no retry can help, then
-    come disruptions, kills for memory, other kills, failed submissions, errors of the application.
-    Without any evidence the cause is Unknown.
+    A user's stop ranks before a deadline, and a deadline before exit codes that no retry can help.
+    Then come disruptions, out-of-memory kills, other kills, failed submissions, and application
+    errors. Without evidence, the cause is Unknown.
     """
     nothing = Evidence(Cause.UNKNOWN, "nothing tells why the attempt ended", "")
     return min(evidence, key=lambda seen: PRECEDENCE.index(seen.cause), default=nothing)
 
 
 def read_exit(code: int) -> Evidence | None:
-    """Describe what an exit code tells.
+    """Interpret an exit code as evidence.
 
     Args:
-        code: as a shell or a container reports it (128 + the signal's number for a process that a
-            signal ended), or as Python's `Popen.returncode` (the signal's number, negative).
+        code: exit code of a shell or a container (128 + the signal's number if a signal ended the
+            process), or Python's `Popen.returncode` (the signal's number, negative).
 
     Returns:
-        None for 0, which is no bad end. A code outside of the contract is an ApplicationError.
-        `details` holds `exitCode`, never negative, and `signal`, where there was one.
+        None for 0, which is not a bad end. A code outside of the contract is an ApplicationError.
+        `details` contains `exitCode`, never negative, and `signal`, if there was a signal.
     """
     if code == ExitCode.COMPLETE:
         return None
@@ -147,7 +147,7 @@ def read_exit(code: int) -> Evidence | None:
 
 
 def find_signal(code: int) -> int | None:
-    """Tell the number of the signal that an exit code stands for, if it stands for one."""
+    """Return the number of the signal that an exit code represents, or None."""
     if code < 0:
         return -code
     signal = code - _SIGNAL_BASE
@@ -155,7 +155,7 @@ def find_signal(code: int) -> int | None:
 
 
 def to_exit_code(returncode: int) -> int:
-    """Turn Python's `Popen.returncode` into the code that a shell reports: -9 becomes 137."""
+    """Convert Python's `Popen.returncode` to the code that a shell reports: -9 becomes 137."""
     return returncode if returncode >= 0 else _SIGNAL_BASE - returncode
 
 
@@ -183,7 +183,7 @@ def _read_text(value: object) -> str:
 
 
 def _read_details(written: Mapping[object, object]) -> dict[str, Detail]:
-    """Keep facts as text or whole numbers; lists and objects of a later version are left out."""
+    """Keep facts as text or whole numbers. Leave out lists and objects of later versions."""
     return {
         name: value if isinstance(value, str) or type(value) is int else str(value)
         for name, value in written.items()

@@ -1,7 +1,7 @@
-"""How a driver process says how it ended, in one number.
+"""Exit codes: how a driver process reports its end in one number.
 
 The runtime exits with these codes and the operator reads them, so they are part of the contract and
-never change their meaning. This room must not know what exits or what reads.
+never change their meaning. This module must not depend on the programs that exit or read the code.
 """
 
 from enum import IntEnum
@@ -25,12 +25,12 @@ class ExitCode(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """One sentence for people: what this code says about the run."""
+        """One sentence for people about what the code means for the run."""
         return _MEANINGS[self]
 
     @property
     def advice(self) -> str:
-        """One or two sentences for people: what to do on a machine of one's own."""
+        """One or two sentences for people about what to do on a local machine."""
         return _ADVICE[self]
 
 

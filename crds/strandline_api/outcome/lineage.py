@@ -1,8 +1,8 @@
-"""What a lineage system is told of attempts, as far as driver and operator must agree on it.
+"""Names and states in lineage reports, as far as driver and operator must agree.
 
-Both report the same attempt, each what it alone can see, so ids and states come from here: a
-listener sees one run. This room must not know the client that sends events, nor which side sends
-which.
+Both report the same attempt, each with its own facts. IDs and states come from this module, so a
+listener sees a single run. It must not depend on the event client, or on which side sends which
+event.
 """
 
 import uuid
@@ -14,7 +14,7 @@ from strandline_api.names import GROUP
 from strandline_api.outcome.causes import BLAMELESS, Cause
 
 PRODUCER = f"https://{GROUP}"
-# OpenLineage's own variables; the client reads their values.
+# OpenLineage's own variables. Its client reads their values.
 _TRANSPORT = "OPENLINEAGE__TRANSPORT"
 _VARIABLES = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG")
 _DISABLED = "OPENLINEAGE_DISABLED"
@@ -22,7 +22,7 @@ _NAMES = uuid.uuid5(uuid.NAMESPACE_URL, PRODUCER)
 
 
 class RunEnd(StrEnum):
-    """How a run has ended, in OpenLineage's words."""
+    """How a run ended, in OpenLineage's terms."""
 
     COMPLETE = "COMPLETE"
     FAIL = "FAIL"
@@ -30,7 +30,7 @@ class RunEnd(StrEnum):
 
 
 def is_wanted(environment: Mapping[str, str]) -> bool:
-    """Return whether the environment names a listener."""
+    """Return True if the environment names a listener."""
     if environment.get(_DISABLED, "").lower() in {"1", "true"}:
         return False
     named = any(environment.get(name) for name in _VARIABLES)
@@ -39,10 +39,10 @@ def is_wanted(environment: Mapping[str, str]) -> bool:
 
 @contextmanager
 def keeping_variables(environment: MutableMapping[str, str]) -> Iterator[None]:
-    """Take back what OpenLineage's client writes into the environment as it is made.
+    """Remove the variables that OpenLineage's client adds to the environment at its creation.
 
-    It spreads what it has read from one variable over others: children, and the next client of this
-    process, would take those for settings of their own.
+    The client copies values from one variable to others. Children, and the next client of this
+    process, would take them for their own settings.
     """
     before = set(environment)
     try:
@@ -54,23 +54,23 @@ def keeping_variables(environment: MutableMapping[str, str]) -> Iterator[None]:
 
 
 def name_end(cause: Cause | None) -> RunEnd:
-    """Return the end that a cause means; an attempt that failed sources has still run through."""
+    """Return the end that a cause means. An attempt with failed sources counts as complete."""
     if cause in {None, Cause.SOURCES_FAILED}:
         return RunEnd.COMPLETE
     return RunEnd.ABORT if cause in BLAMELESS else RunEnd.FAIL
 
 
 def name_attempt_run(scope: str, run: str, number: int) -> str:
-    """Return the id of an attempt's run, the same for each caller at any time.
+    """Return the ID of an attempt's run, the same for every caller at any time.
 
     Args:
-        scope: of the numbers: the pipeline's uid on a cluster, else the ledger's id.
+        scope: scope of the numbers: the pipeline's uid on a cluster, otherwise the ledger's ID.
         run: the pipeline's `runId`.
-        number: of the attempt.
+        number: number of the attempt.
     """
     return str(uuid.uuid5(_NAMES, f"{scope}/{run}/{number}"))
 
 
 def name_parent_run(scope: str, run: str) -> str:
-    """Return the id of the run that all attempts of a `runId` are parts of."""
+    """Return the ID of the parent run of all attempts of a `runId`."""
     return str(uuid.uuid5(_NAMES, f"{scope}/{run}"))

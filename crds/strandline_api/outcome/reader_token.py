@@ -1,8 +1,8 @@
-"""How a driver knows a caller: by a token of the attempt, of which the head's pod has the digest.
+"""Tokens by which a driver authenticates callers. The head's pod has only digests.
 
-The token that reads progress comes from the attempt's uid, since statuses show the same to all that
-may read attempts. The tokens that change something, by letting an ended driver go or by saying that
-a node goes, are secret: they come from a key that the operator alone has.
+The token for reading progress derives from the attempt's uid, because statuses show the same data
+to everybody who may read attempts. The tokens for changes (releasing an ended driver, announcing
+that a node is about to leave) are secret: they derive from a key that only the operator has.
 """
 
 import hashlib
@@ -10,15 +10,16 @@ import hmac
 
 from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE
 
-# Variables for the reader that lets an ended driver go, and for one that may read what it tells.
-# Apart, since an operator of before sets the first alone and reads without a token.
+# Variables with the digests for releasing an ended driver, and for reading. They are separate
+# because an older operator sets only the first, and reads without a token.
 VARIABLE = "STRANDLINE_HEARER"
 READER_VARIABLE = "STRANDLINE_READER"
-# Variables for senders that may tell a driver that a node is going: its digest is in the head, and
-# the token itself in workers, since their pods tell it of their own end.
+# Variables for notices that a node is about to leave: the head has the digest, and workers have the
+# token itself, because their pods announce their own end to the driver.
 NOTICE_VARIABLE = "STRANDLINE_NOTICE"
 NOTICE_TOKEN_VARIABLE = "STRANDLINE_NOTICE_TOKEN"  # noqa: S105 - a name
-# Variables that speak of the driver: no other container of a pod made like its own is to have them.
+# Variables for the driver only: other containers of a pod copied from the driver's must not have
+# them.
 DRIVERS_OWN = frozenset(
     {
         ATTEMPT_VARIABLE,
@@ -30,28 +31,28 @@ DRIVERS_OWN = frozenset(
     }
 )
 HEADER = "Strandline-Token"
-# The header with the token of the caller that lets an ended driver go.
+# Header with the token of the caller that releases an ended driver.
 RELEASE_HEADER = "Strandline-Release"
 KEY_BYTES = 32
 
 
 def derive_token(attempt_uid: str) -> str:
-    """Derive the token that reads an attempt's progress from its object's uid."""
+    """Derive the token for reading an attempt's progress from the uid of the attempt."""
     return hashlib.sha256(f"strandline outcome of {attempt_uid}".encode()).hexdigest()
 
 
 def derive_release_token(key: bytes, attempt_uid: str) -> str:
-    """Derive the token that lets an attempt's ended driver go from the operator's key."""
+    """Derive the token for releasing an attempt's ended driver from the operator's key."""
     return _sign(key, f"release of {attempt_uid}")
 
 
 def derive_notice_token(key: bytes, attempt_uid: str) -> str:
-    """Derive the token for telling an attempt's driver that a node goes from the operator's key."""
+    """Derive the token for notices to an attempt's driver from the operator's key."""
     return _sign(key, f"notice of {attempt_uid}")
 
 
 def derive_former_notice_token(attempt_uid: str) -> str:
-    """Derive the token for the same that attempts of the last release have."""
+    """Derive the token for notices to attempts of the previous release."""
     return hashlib.sha256(f"strandline notice of {attempt_uid}".encode()).hexdigest()
 
 
@@ -60,13 +61,13 @@ def _sign(key: bytes, text: str) -> str:
 
 
 def digest_token(token: str) -> str:
-    """Compute what a pod is given in the environment, under both variables."""
+    """Return the digest of a token, for the environment of a pod."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def is_reader(token: str, digest: str) -> bool:
-    """Return whether a token is the one of a digest; without a digest any will do.
+    """Return True if a token matches a digest. Without a digest, accept any token.
 
-    An operator of an earlier version gives no digest and sends no token.
+    An operator of an earlier version sets no digest and sends no token.
     """
     return not digest or hmac.compare_digest(digest_token(token).encode(), digest.encode())

@@ -1,7 +1,7 @@
-"""What marks a node as spot capacity, and a pod as one that asks for it.
+"""Recognizes spot nodes, and pods that request them.
 
-Clouds and their tools each have a label of their own, and some a taint of the same name. This room
-must not know what follows from capacity being spot.
+Clouds and tools have their own labels, and some have taints of the same name. This module must not
+depend on the consequences of spot capacity.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 _YES = frozenset({"true"})
 _SPOT = frozenset({"spot"})
-# Values are compared in small letters: EKS writes `SPOT`, the others `spot`.
+# Values are compared in lower case: EKS writes `SPOT`, others write `spot`.
 SPOT_LABELS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "cloud.google.com/gke-spot": _YES,
@@ -24,19 +24,19 @@ _KEEPING_AWAY = frozenset({"", "NoSchedule", "NoExecute"})
 
 
 def is_spot(labels: Mapping[str, object]) -> bool:
-    """Return whether labels of a node, or what a selector asks of them, are those of spot."""
+    """Return True if the labels of a node, or those in a selector, mean spot capacity."""
     return any(_is_meant(name, labels.get(name)) for name in SPOT_LABELS)
 
 
 def asks_for_spot(pod_spec: Mapping[str, object]) -> bool:
-    """Return whether a pod's spec asks for spot: by selector, affinity, or toleration of its taint.
+    """Return True if a pod requests spot by selector, affinity, or toleration of the spot taint.
 
-    What is of another shape than Kubernetes' counts as missing.
+    Malformed parts of the pod's spec count as missing.
     """
     if is_spot(_mapping(pod_spec.get("nodeSelector"))):
         return True
     terms = list(_list_terms(pod_spec))
-    # A single term is enough to be placed, so all of them have to ask for it.
+    # One matching term is enough to place a pod, so all terms must require spot.
     if terms and all(any(map(_requires_spot, _mappings(term))) for term in terms):
         return True
     return any(map(_tolerates_spot, _mappings(pod_spec.get("tolerations"))))
@@ -53,7 +53,7 @@ def _requires_spot(expression: Mapping[str, object]) -> bool:
     name, values = expression.get("key"), expression.get("values")
     if not isinstance(name, str) or name not in SPOT_LABELS or expression.get("operator") != "In":
         return False
-    # On-demand nodes among the values would do as well.
+    # If the values include on-demand nodes, the expression does not require spot.
     return isinstance(values, list) and bool(values) and all(_is_meant(name, v) for v in values)
 
 

@@ -1,4 +1,4 @@
-"""What losses have cost an attempt: seconds of work that is done again, by their cause."""
+"""Work that an attempt lost: seconds of work to repeat, by cause."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ _Seconds = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 
 
 class WorkLost(ApiModel):
-    """Seconds that workers spent on calls of which nothing is left."""
+    """Seconds that workers spent on calls whose results are lost."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -22,18 +22,18 @@ class WorkLost(ApiModel):
 
     @property
     def seconds(self) -> float:
-        """All of it."""
+        """The sum of all losses."""
         return self.node + self.memory + self.kill + self.timeout + self.stop
 
     def to_json(self) -> dict[str, float]:
-        """Convert it with the names of the contract, in thousandths."""
+        """Convert to JSON values with the contract's names, rounded to milliseconds."""
         return {name: round(seconds, 3) for name, seconds in self.model_dump().items()}
 
     def add(self, other: "WorkLost") -> "WorkLost":
-        """Return both together."""
+        """Return the sum of this record and another."""
         more = other.model_dump()
         return WorkLost(**{name: each + more[name] for name, each in self.model_dump().items()})
 
     def find_share(self, worked: float) -> float:
-        """Return it as a share of all seconds of work, which it is part of."""
+        """Return the lost share of all work, given the total seconds of work."""
         return min(1.0, self.seconds / worked) if worked > 0 else 0.0

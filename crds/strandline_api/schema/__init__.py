@@ -1,4 +1,4 @@
-"""The models as Kubernetes' own schema, and the definitions that are made of it.
+"""Converts the models to Kubernetes' own schema, and to the definitions of both kinds.
 
-It must not know what the fields mean.
+This package must not depend on the meaning of fields.
 """

@@ -1,6 +1,6 @@
 """The CustomResourceDefinitions of both kinds, as dictionaries.
 
-Adds to the schemas what the API server shows, finds and refuses. This room must not know how a
+Adds columns, selectable fields, and rules to the schemas. This module must not depend on how a
 dictionary is written to a file.
 """
 
@@ -17,7 +17,7 @@ from strandline_api.schema.openapi import structural_schema
 
 
 class Column(NamedTuple):
-    """One column of `kubectl get`."""
+    """A column of `kubectl get`."""
 
     name: str
     type: str
@@ -25,7 +25,7 @@ class Column(NamedTuple):
     description: str
 
 
-# A time to come is text, since a column of dates shows it as invalid.
+# A future time must be text: a date column shows it as invalid.
 PIPELINE_COLUMNS = (
     Column("Phase", "string", ".status.phase", "Where it stands."),
     Column("Attempt", "integer", ".status.attempt", "Number of the latest attempt."),
@@ -69,8 +69,8 @@ ATTEMPT_FIELDS = (
     ".status.phase",
     ".status.cause",
 )
-# Attempts are found by their names, so one that has another's would be taken for it.
-# (`endsWith('-' + ...)` says it better, and is too dear for the API server by its own reckoning.)
+# Attempts are found by name, so an attempt with another attempt's name would be taken for it.
+# (`endsWith('-' + ...)` would be clearer, but exceeds the API server's cost limit.)
 _NUMBERED = {
     "rule": (
         "self.metadata.name.substring(self.metadata.name.lastIndexOf('-') + 1)"
@@ -86,16 +86,16 @@ _NO_CIRCLE = {
 
 
 def pipeline_definition() -> Schema:
-    """Write the CRD of `CurationPipeline`; a new dictionary in the order people expect."""
+    """Return the CRD of `CurationPipeline`: a new dictionary in the usual order of keys."""
     columns = _columns(PIPELINE_COLUMNS, PIPELINE_WIDE_COLUMNS)
     schema = _object_schema(CurationPipeline) | {"x-kubernetes-validations": [dict(_NO_CIRCLE)]}
-    # Without a status, tools that read one take a new pipeline for a finished thing.
+    # Without a status, tools that read one consider a new pipeline ready.
     schema["properties"]["status"]["default"] = dict(UNSEEN)
     return _definition(PIPELINE, schema, columns, PIPELINE_FIELDS)
 
 
 def attempt_definition() -> Schema:
-    """Write the CRD of `CurationAttempt`; a new dictionary in the order people expect."""
+    """Return the CRD of `CurationAttempt`: a new dictionary in the usual order of keys."""
     columns = _columns(ATTEMPT_COLUMNS, ATTEMPT_WIDE_COLUMNS)
     schema = _object_schema(CurationAttempt) | {"x-kubernetes-validations": [dict(_NUMBERED)]}
     return _definition(ATTEMPT, schema, columns, ATTEMPT_FIELDS)
@@ -138,7 +138,7 @@ def _names(kind: Kind) -> dict[str, Any]:
 
 
 def _columns(narrow: Sequence[Column], wide: Sequence[Column]) -> list[dict[str, Any]]:
-    """Render the columns; the API server drops a priority of 0, so it is not written."""
+    """Render the columns. The API server drops a priority of 0, so leave it out."""
     return [*map(_column, narrow), *({**_column(column), "priority": 1} for column in wide)]
 
 
@@ -154,7 +154,7 @@ def _column(column: Column) -> dict[str, Any]:
 def _object_schema(model: type[BaseModel]) -> Schema:
     schema = insert_defaults(structural_schema(model))
     properties = schema["properties"]
-    # The API server checks these three itself and allows no more to be said about them.
+    # The API server validates these three fields itself and accepts no other schema for them.
     for name in ("apiVersion", "kind"):
         properties[name] = {"type": "string", "description": properties[name]["description"]}
     properties["metadata"] = {"type": "object"}

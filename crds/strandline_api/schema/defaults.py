@@ -1,8 +1,8 @@
-"""Where defaults stand in a schema, and where they are only told.
+"""Inserts defaults into a schema, and decides where they are stored.
 
-The API server writes a default into what is stored. Tools that keep objects as a repository says
-compare lists as a whole, so a default inside of one would look to them like an edit that never
-goes away; there the program fills it in when it reads. This room must not know any field.
+The API server writes stored defaults into objects. GitOps tools compare lists as a whole, so a
+default inside a list would look like a permanent edit. There, the program fills in the default when
+it reads the object. This module must not depend on any particular field.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,11 @@ Schema = dict[str, Any]
 
 
 def insert_defaults(schema: Mapping[str, Any]) -> Schema:
-    """Copy a structural schema with all defaults told, and stored where that does no harm.
+    """Copy a structural schema with all defaults described, and stored where that is harmless.
 
-    Each description names its field's default, since `kubectl explain` does not. Optional objects
-    that have defaults inside get an empty one, without which those would not be filled in.
+    Descriptions name the defaults, because `kubectl explain` does not show them. Optional objects
+    with inner defaults get an empty object as a default; otherwise their inner defaults would not
+    be filled in.
     """
     return _insert(schema, is_listed=False)
 

@@ -1,8 +1,8 @@
-"""From a pydantic model to the structural schema that a CustomResourceDefinition needs.
+"""Converts a pydantic model to the structural schema that a CustomResourceDefinition needs.
 
-The API server takes a small dialect of JSON schema and drops or refuses the rest, so every key that
-is not on the list below is an error here, before the result is installed. This room must not know
-any particular model.
+The API server accepts a small dialect of JSON schema and drops or rejects the rest. So a key that
+is not in the list below is an error here, before the result is installed. This module must not
+depend on any particular model.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,30 +47,30 @@ _REFERENCE = "#/$defs/"
 
 
 class UnstructuralError(ValueError):
-    """A model says something that a structural schema cannot."""
+    """A model has no structural schema."""
 
 
 def structural_schema(model: type[BaseModel]) -> Schema:
-    """Write a model as a structural schema.
+    """Convert a model to a structural schema.
 
-    References are inlined, null branches and titles dropped, constants become one-valued enums.
+    References are inlined, null branches and titles dropped, and constants become enums with one
+    value.
 
     Args:
-        model: any model with free objects marked as such; it must not contain itself.
+        model: any model that marks its free objects; it must not contain itself.
 
     Returns:
         A new dictionary of plain values, without shared parts.
 
     Raises:
-        UnstructuralError: a key or a union has no structural form; the message gives its path.
-
+        UnstructuralError: if a key or a union has no structural form. The message has its path.
     """
     raw = model.model_json_schema(by_alias=True, mode="validation")
     return _converted(raw, raw.get("$defs", {}), model.__name__)
 
 
 def nodes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Walk a structural schema: each node with its path, `spec.stages[].use`; parents first."""
+    """Yield each node of a structural schema with its path, `spec.stages[].use`, parents first."""
     yield path, schema
     for name, child in schema.get("properties", {}).items():
         yield from nodes(child, f"{path}.{name}" if path else name)
@@ -95,9 +95,10 @@ def _converted(raw: Schema, definitions: Schema, path: str) -> Schema:
 
 
 def _resolved(raw: Schema, definitions: Schema, path: str, depth: int = 0) -> Schema:
-    """Put what a reference stands for in its place; what is said beside it wins."""
+    """Replace a reference with its target. Keys beside the reference win."""
     if "$ref" not in raw:
         return dict(raw)
+    # Without a cycle, a chain of references visits each definition at most once.
     if depth > len(definitions) or path.count(".") > len(definitions) + 1:
         raise UnstructuralError(f"{path}: contains itself")
     beside = {key: value for key, value in raw.items() if key != "$ref"}
@@ -106,7 +107,7 @@ def _resolved(raw: Schema, definitions: Schema, path: str, depth: int = 0) -> Sc
 
 
 def _without_null(node: Schema, definitions: Schema, path: str) -> Schema:
-    """Turn "X or null" into X: a null in a manifest means that the field is absent."""
+    """Convert "X or null" to X: a null in a manifest means that the field is absent."""
     if "anyOf" not in node or _INT_OR_STRING in node:
         return node
     branches = [branch for branch in node["anyOf"] if branch.get("type") != "null"]
@@ -117,7 +118,7 @@ def _without_null(node: Schema, definitions: Schema, path: str) -> Schema:
 
 
 def _plain(node: Schema) -> Schema:
-    """Drop what the API server neither needs nor takes, and write the rest its way."""
+    """Drop keys that the API server does not accept, and convert the others to its dialect."""
     kept = {key: value for key, value in node.items() if key not in ("title", "$defs")}
     if kept.get("additionalProperties") is False:
         del kept["additionalProperties"]
@@ -129,7 +130,7 @@ def _plain(node: Schema) -> Schema:
 
 
 def _without_point(value: Any) -> Any:
-    """Write 1 for 1.0, since Python's numbers differ from JSON's only in print."""
+    """Write 1 for 1.0: the two differ in Python's output, but not in JSON's meaning."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

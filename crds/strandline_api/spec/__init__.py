@@ -1,4 +1,4 @@
-"""What a user writes: the pipeline's fields, their defaults and what they may be.
+"""The spec that users write: the pipeline's fields, their defaults, and their constraints.
 
-It must not know what became of a run.
+This package must not depend on the state of a run.
 """

@@ -1,7 +1,7 @@
-"""Code of the user's own: where the modules come from that `use` names, beside the image.
+"""Users' own code: the sources of modules in `use`, in addition to the image.
 
-What is brought never changes under a run: a ConfigMap is copied when an attempt is made, an archive
-has a digest, a package has a version. This room must not know how anything is fetched or mounted.
+Code never changes during a run: a ConfigMap is copied for each attempt, an archive has a digest,
+and a package has a version. This module must not depend on how code is fetched or mounted.
 """
 
 import re
@@ -18,11 +18,11 @@ from strandline_api.api_model import (
 )
 
 _DIGEST_PATTERN = r"[0-9a-f]{64}"
-# A URL of any scheme, or a path in the pods, such as one of a volume that is mounted there.
+# A URL of any scheme, or a path in the pods, such as a path on a mounted volume.
 _PATH_PATTERN = r"([a-zA-Z][a-zA-Z0-9+.-]*:/)?/\S+"
 _PATH_FORMAT = "a URL such as 'https://…' or 's3://…', or an absolute path"
-# Exactly one version, or pods that start later could get another one. It begins with a letter or
-# digit, so pip can't take it for an option.
+# Exactly one version, because pods that start later could get another. The name starts with a
+# letter or digit, so pip can't mistake it for an option.
 _NAME_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
 _PACKAGE_PATTERN = (
     rf"{_NAME_PATTERN}(\[{_NAME_PATTERN}(,{_NAME_PATTERN})*\])?==[A-Za-z0-9][A-Za-z0-9.!+_-]*"
@@ -36,7 +36,7 @@ NO_PACKAGES = "'index' and 'wheels' say where 'packages' come from; name some"
 _PathOrUrl = Annotated[str, Matching(_PATH_PATTERN, _PATH_FORMAT, longest=2048)]
 Package = Annotated[str, Matching(_PACKAGE_PATTERN, _PACKAGE_LIKE)]
 
-# The folder with what was brought, which the runtime looks for by the variable, and what is where.
+# The variable with the folder of users' code, and the names of its subfolders.
 CODE_VARIABLE = "STRANDLINE_CODE"
 FILES, FETCHED = "files", "fetched"
 ARCHIVE, PACKAGES = "archive", "packages"
@@ -118,12 +118,12 @@ class Code(ApiModel):
 
     @property
     def is_given(self) -> bool:
-        """Return whether anything is brought at all."""
+        """Return True if the spec adds any code."""
         return self.config_map is not None or self.is_fetched
 
     @property
     def is_fetched(self) -> bool:
-        """Return whether a pod has something to fetch before its code is whole."""
+        """Return True if a pod has to fetch some of the code."""
         return self.archive is not None or bool(self.packages)
 
     @model_validator(mode="after")
@@ -134,7 +134,7 @@ class Code(ApiModel):
 
 
 def list_code_folders(code: Code) -> list[str]:
-    """List the folders that modules are imported from, in this order, below the code's folder."""
+    """Return the folders from which modules are imported, in order, below the code's folder."""
     folders = [] if code.config_map is None else [FILES]
     if code.archive is not None:
         parts = [FETCHED, ARCHIVE, *([code.archive.path] if code.archive.path else [])]

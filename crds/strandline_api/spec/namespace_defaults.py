@@ -1,7 +1,7 @@
-"""What a namespace gives to pipelines that say nothing of it: an image, a queue, a place.
+"""Defaults of a namespace for its pipelines: an image, a queue, a location.
 
-It is not checked before an operator reads it, so it is as strict as a pipeline. This room must not
-know where it is kept, nor how it is laid below a spec.
+Nothing checks the defaults before an operator reads them, so they are as strict as a pipeline. This
+module must not depend on where defaults are stored, or on how they are merged below a spec.
 """
 
 from typing import Annotated, Self
@@ -53,7 +53,7 @@ class RayDefaults(ApiModel):
 
 
 class SpecDefaults(ApiModel):
-    """What pipelines of a namespace have where they say nothing."""
+    """Defaults for the fields that pipelines of a namespace leave unset."""
 
     ray: RayDefaults = Field(
         default_factory=RayDefaults, description="Defaults of the Ray cluster."

@@ -1,7 +1,7 @@
-"""What the pods of a Ray cluster hold before users add to them: containers, places, names.
+"""Names in the generated pods of a Ray cluster: containers, paths, and volumes.
 
-The operator renders them from this, and a user that adds something is told here, before any pod is
-made, that a name is taken. This room must not know how a pod is spelled.
+The operator renders pods with these names. A user who adds an object with a reserved name gets an
+error before any pod exists. This module must not depend on the format of a pod.
 """
 
 import json
@@ -12,26 +12,26 @@ from typing import Final
 HEAD_CONTAINER: Final = "ray-head"
 WORKER_CONTAINER: Final = "ray-worker"
 SUBMITTER_CONTAINER: Final = "ray-job-submitter"
-# KubeRay puts it into the head pod of a cluster that grows.
+# KubeRay adds this container to the head pod of an autoscaling cluster.
 AUTOSCALER_CONTAINER: Final = "autoscaler"
 CONTAINERS: Final = (HEAD_CONTAINER, WORKER_CONTAINER, SUBMITTER_CONTAINER)
 
 VOLUME: Final = "/var/lib/strandline"
 OUTPUT: Final = "/var/lib/strandline-output"
 CONFIG: Final = "/etc/strandline"
-# Keys of the ConfigMap that is mounted there: the pipeline; the pod's own template, from which a
-# command after the run is given the same volumes, variables and user; and the labels and
-# annotations that a pod of such a command must have.
+# Keys of the ConfigMap mounted at `CONFIG`: the pipeline; the head's pod template, from which later
+# commands get their volumes, variables, and user; and the labels and annotations for pods of these
+# commands.
 MANIFEST: Final = "pipeline.yaml"
 HEAD_TEMPLATE: Final = "head.json"
 COMMAND_METADATA: Final = "command-metadata.json"
 CODE: Final = "/var/lib/strandline-code"
-# Claims of other pipelines, to be read; each in a folder of its name.
+# Claims of other pipelines, read-only, each in a folder with its name.
 INPUTS: Final = "/var/lib/strandline-inputs"
 INPUT_VOLUME_PREFIX: Final = "strandline-input-"
-# No other volume may be mounted at these, nor below them.
+# No other volume may be mounted at or below these paths.
 RESERVED_PATHS: Final = (VOLUME, OUTPUT, CONFIG, CODE, "/tmp/ray")  # noqa: S108 - Ray's own place
-# No other volume may be mounted at these; below them is room.
+# No other volume may be mounted at these paths, but mounts below them are allowed.
 SHARED_PATHS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - the pod's own
 CODE_FILES_VOLUME: Final = "code-files"
 CODE_FETCHED_VOLUME: Final = "code-fetched"
@@ -51,8 +51,8 @@ VOLUME_NAMES: Final = (
     "ray-logs",
     "shared-mem",
 )
-# By which a mesh is told whether to put a container of its own into a pod, and what keeps it out:
-# such a container may never end, and none but pods of the mesh would reach the head.
+# Labels and annotations that control a mesh's sidecar injection, and values that disable it. A
+# sidecar may never end, and only pods of the mesh could reach the head.
 ISTIO_KEYS: Final = ("sidecar.istio.io/inject", "istio.io/rev")
 LINKERD_KEYS: Final = ("linkerd.io/inject",)
 MESH_KEYS: Final = ISTIO_KEYS + LINKERD_KEYS
@@ -63,6 +63,6 @@ VARIABLE_PREFIXES: Final = ("STRANDLINE_", "RAY_")
 
 
 def digest_config(data: Mapping[str, str]) -> str:
-    """Return what stands for an attempt's ConfigMap, so that another of its name is known."""
+    """Return a digest that distinguishes an attempt's ConfigMap from another of the same name."""
     text = json.dumps(dict(data), sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

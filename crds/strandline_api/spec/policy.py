@@ -1,7 +1,7 @@
-"""How a pipeline behaves when things go wrong, and what it keeps.
+"""How a pipeline behaves when something fails, and what it keeps.
 
-This room says what the fields mean and gives their numbers in base units. It must not know the
-retry law, nor how to find out why an attempt ended.
+This module defines the meaning of the fields, and gives numbers in base units. It must not depend
+on the retry law, or on how the cause of an end is determined.
 """
 
 import math
@@ -38,7 +38,8 @@ _PERCENT_PATTERN = r"^(100|[0-9]{1,2}(\.[0-9]{1,6})?)%$"
 
 
 def _leave_defaults_to_the_cluster(schema: dict[str, Any]) -> None:
-    # A default in the CRD would be stored in every spec, and the namespace's own could never win.
+    # A default in the CRD would be stored in every spec, so the namespace's default could never
+    # win.
     for field in schema["properties"].values():
         field.pop("default", None)
 
@@ -84,14 +85,14 @@ Tolerance = Annotated[
 
 
 def count_tolerated(tolerance: int | str, total: int) -> int:
-    """Count those of `total` that a tolerance allows; a percentage is rounded down."""
+    """Return how many of `total` a tolerance allows. Round percentages down."""
     if isinstance(tolerance, int):
         return tolerance
     return math.floor(Fraction(tolerance.removesuffix("%")) * total / 100)
 
 
 class DisruptionPolicy(ApiModel):
-    """Retries after disruptions, which have a budget of their own."""
+    """Retries after disruptions, with their own budget."""
 
     model_config = ConfigDict(json_schema_extra=_leave_defaults_to_the_cluster)
 
@@ -106,10 +107,10 @@ class DisruptionPolicy(ApiModel):
 
 
 class RetryPolicy(ApiModel):
-    """When another attempt follows one that ended badly.
+    """When another attempt follows a failed attempt.
 
-    A field that is not given is taken from the namespace's defaults, then from the operator's;
-    `model_fields_set` tells which ones are given.
+    Unset fields come from the namespace's defaults, then from the operator's. `model_fields_set`
+    has the names of the set fields.
     """
 
     model_config = ConfigDict(json_schema_extra=_leave_defaults_to_the_cluster)
@@ -203,19 +204,19 @@ class RetryPolicy(ApiModel):
 
     @property
     def delay_seconds(self) -> float:
-        """Wait before the first retry, without jitter."""
+        """Wait before the first retry in seconds, without jitter."""
         return parse_duration(self.delay)
 
     @property
     def max_delay_seconds(self) -> float:
-        """Longest wait before jitter; never more than 24 hours."""
+        """Longest wait in seconds, without jitter; at most 24 hours."""
         if self.max_delay is None:
             return MAX_DELAY_CEILING_SECONDS
         return min(parse_duration(self.max_delay), MAX_DELAY_CEILING_SECONDS)
 
 
 class Quarantine(ApiModel):
-    """When a source is quarantined, and how many of these a run may have."""
+    """When a source is quarantined, and how many quarantined sources a run tolerates."""
 
     after: int = Field(
         default=3,
@@ -231,12 +232,12 @@ class Quarantine(ApiModel):
     )
 
     def tolerated(self, total: int) -> int:
-        """Count the sources of `total` that may be quarantined; a percentage is rounded down."""
+        """Return how many of `total` sources may be quarantined. Round percentages down."""
         return count_tolerated(self.tolerate, total)
 
 
 class OomPolicy(ApiModel):
-    """What follows an attempt that ran out of memory."""
+    """How memory grows after an attempt that ran out of memory."""
 
     memory_factor: float = Field(
         default=1.5,
@@ -256,12 +257,12 @@ class OomPolicy(ApiModel):
 
     @property
     def max_memory_bytes(self) -> int | None:
-        """Limit of the growth in bytes; None without one."""
+        """Limit of the growth in bytes, or None without a limit."""
         return None if self.max_memory is None else parse_memory(self.max_memory)
 
 
 class WorkerLoss(ApiModel):
-    """What the loss of a worker pod means for the attempt."""
+    """How an attempt reacts to the loss of a worker pod."""
 
     oom: OnLoss = Field(
         default="Recreate",
@@ -280,7 +281,7 @@ class WorkerLoss(ApiModel):
 
 
 class VoluntaryDisruptions(ApiModel):
-    """Whether programs that take nodes away of their own will wait for pods of an attempt."""
+    """Whether programs that remove nodes voluntarily have to wait for pods of an attempt."""
 
     model_config = ConfigDict(json_schema_extra=_leave_defaults_to_the_cluster)
 
@@ -308,7 +309,7 @@ class VoluntaryDisruptions(ApiModel):
 
 
 class Checkpoint(ApiModel):
-    """How often results of the run as a whole are published, and how many are kept."""
+    """How often the results of the whole run are published, and how many publications are kept."""
 
     interval: PositiveDuration = Field(
         default="60s", description="Time between two publications, such as '60s' or '10m'."
@@ -338,17 +339,17 @@ class Checkpoint(ApiModel):
 
     @property
     def interval_seconds(self) -> float:
-        """Time from one publication to the next."""
+        """Seconds between two publications."""
         return parse_duration(self.interval)
 
     @property
     def grace_period_seconds(self) -> float:
-        """Time to finish and save work after a request to stop."""
+        """Seconds to finish and save work after a request to stop."""
         return parse_duration(self.grace_period)
 
 
 class Deadlines(ApiModel):
-    """How long things may take before they count as failed."""
+    """Time limits of attempts and of the run."""
 
     attempt: PositiveDuration | None = Field(
         default=None,
@@ -381,20 +382,20 @@ class Deadlines(ApiModel):
 
     @property
     def attempt_seconds(self) -> float | None:
-        """Longest time of one attempt; None without a limit."""
+        """Longest time of one attempt in seconds, or None without a limit."""
         return None if self.attempt is None else parse_duration(self.attempt)
 
     @property
     def pre_running_seconds(self) -> float | None:
-        """Longest time until the driver runs; None where the operator decides."""
+        """Longest time until the driver runs in seconds, or None to use the operator's setting."""
         return None if self.pre_running is None else parse_duration(self.pre_running)
 
     @property
     def run_seconds(self) -> float | None:
-        """Longest time of all attempts of a run; None without a limit."""
+        """Longest time of a run with all attempts in seconds, or None without a limit."""
         return None if self.run is None else parse_duration(self.run)
 
     @property
     def stall_seconds(self) -> float:
-        """Longest time without a sign of life."""
+        """Longest time without a sign of life, in seconds."""
         return parse_duration(self.stall)

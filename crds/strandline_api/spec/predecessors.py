@@ -1,7 +1,7 @@
-"""Which pipelines come before another one, and what it reads of theirs.
+"""The predecessors of a pipeline, and its references to their outputs.
 
-A reference is a value among a stage's parameters, `{pipeline: NAME}`, that stands for a folder or
-URL of another pipeline. This room must not know where pipelines keep anything, nor what waits.
+A reference is a parameter value, `{pipeline: NAME}`, that stands for a folder or URL of another
+pipeline. This module must not depend on the location of outputs, or on the waiting pipelines.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,13 +39,13 @@ Predecessors = Annotated[tuple[Predecessor, ...], AfterValidator(_distinct_names
 
 
 class Reference(NamedTuple):
-    """Something of another pipeline that is read.
+    """A reference to data of another pipeline.
 
     Attributes:
-        pipeline: its name.
-        files: glob below its output; empty: the whole output.
-        artifact: path below the artifacts of its latest publication; empty: it is the output.
-        run: the run of it that must have succeeded; empty: its latest.
+        pipeline: name of that pipeline.
+        files: glob below its output, or empty for the whole output.
+        artifact: path below the artifacts of its latest publication, or empty to read the output.
+        run: the run that must have succeeded, or empty for the latest run.
     """
 
     pipeline: str
@@ -59,7 +59,7 @@ _KEYS = {"pipeline", "files", "artifact", _RUN}
 
 
 def parse_reference(value: object) -> Reference | None:
-    """Read `{pipeline: NAME}`, with `files` or `artifact` and `runId` where given; None: none."""
+    """Parse `{pipeline: NAME}` with its optional keys. Return None for any other value."""
     if not isinstance(value, Mapping) or not {"pipeline"} <= value.keys() <= _KEYS:
         return None
     is_text = all(isinstance(text, str) and text for text in value.values())
@@ -69,7 +69,7 @@ def parse_reference(value: object) -> Reference | None:
 
 
 def find_references(value: object, path: str) -> Iterator[tuple[str, Reference]]:
-    """Yield the references in parameters, each with its path, which begins with `path`."""
+    """Yield the references in parameters with their paths, which start with `path`."""
     found = parse_reference(value)
     if found is not None:
         yield path, found
@@ -82,10 +82,10 @@ def find_references(value: object, path: str) -> Iterator[tuple[str, Reference]]
 
 
 def replace_references(value: Any, locate: Callable[[Reference], str]) -> Any:  # noqa: ANN401 - JSON
-    """Return parameters with a folder, file or URL in place of each reference.
+    """Return parameters with a folder, file, or URL in place of each reference.
 
     Args:
-        locate: returns what a reference stands for.
+        locate: returns the location of a reference.
     """
     found = parse_reference(value)
     if found is not None:
@@ -98,20 +98,20 @@ def replace_references(value: Any, locate: Callable[[Reference], str]) -> Any:  
 
 
 def join_location(root: str, reference: Reference) -> str:
-    """Return what a reference stands for.
+    """Return the location of a reference.
 
     Args:
-        root: folder or URL of the output, or of the artifacts where it names one.
+        root: folder or URL of the output, or of the artifacts if the reference names an artifact.
     """
-    # A folder's name ends in a slash, by which sources know that all files in it are meant.
+    # A folder's name ends with a slash, so sources list all files in the folder.
     return f"{root.rstrip('/')}/{reference.artifact or reference.files}"
 
 
 def find_circle(name: str, before: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """Return the names on a way from a pipeline back to itself; empty where there is none.
+    """Return the names on a path from a pipeline back to itself, or empty without a cycle.
 
     Args:
-        before: by name, the pipelines that come before it.
+        before: the predecessors of each pipeline, by name.
     """
     trails: list[tuple[str, ...]] = [(name,)]
     seen = {name}

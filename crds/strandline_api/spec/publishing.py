@@ -1,7 +1,7 @@
-"""What must hold of a run before readers are led to its results.
+"""Requirements that a run has to meet before readers see its results.
 
-The list is closed and typed, so that an API server checks it as it is applied. This room must not
-know how anything is measured, nor which stages exist.
+The list is closed and typed, so the API server checks it when a user applies the pipeline. This
+module must not depend on how anything is measured, or on which stages exist.
 """
 
 from enum import StrEnum
@@ -18,7 +18,7 @@ MAX_EXPECTATIONS = 64
 
 
 class ColumnKind(StrEnum):
-    """What a column holds, in Arrow's families of types."""
+    """The kind of a column, in terms of Arrow's families of types."""
 
     ANY = "any"
     BINARY = "binary"
@@ -46,12 +46,12 @@ class MeasureName(StrEnum):
 
     @property
     def is_of_column(self) -> bool:
-        """Return whether it is measured of a column."""
+        """Return True if the measure belongs to a column."""
         return self in _OF_COLUMNS
 
     @property
     def is_share(self) -> bool:
-        """Return whether it lies between 0 and 1."""
+        """Return True if the value is between 0 and 1."""
         return self in _SHARES
 
 
@@ -85,7 +85,7 @@ _Column = Annotated[str, Field(min_length=1, max_length=253)]
 
 
 class RowBounds(ApiModel):
-    """How many rows the files of the data set may have."""
+    """Bounds of the number of rows in the data set."""
 
     model_config = validated_by(_BOUNDED, _ORDERED)
 
@@ -103,7 +103,7 @@ class RowBounds(ApiModel):
 
 
 class Expectation(ApiModel):
-    """Bounds of one number that a stage of the pipeline has measured."""
+    """Bounds of a number that a stage of the pipeline measures."""
 
     model_config = validated_by(_BOUNDED, _ORDERED)
 
@@ -144,9 +144,9 @@ class Expectation(ApiModel):
 
 
 class Requirements(ApiModel):
-    """What must hold before readers are led to what a run has made; each is optional."""
+    """Requirements for publishing a run to readers. All fields are optional."""
 
-    # A stored default would turn the gate on everywhere, so there is none.
+    # No default is stored, because a stored default would enable the gate everywhere.
     verified: bool | None = Field(
         default=None,
         description=(
@@ -192,7 +192,7 @@ class Requirements(ApiModel):
 
 
 class Publishing(ApiModel):
-    """When readers are led to what a run has made."""
+    """When a run is published to readers, and where its files are delivered."""
 
     require: Requirements = Field(
         default_factory=Requirements,

@@ -1,7 +1,7 @@
-"""The Ray cluster that a pipeline asks for: its pods, their size, and the queue that admits them.
+"""The Ray cluster of a pipeline: its pods, their sizes, and the queue that admits them.
 
-A run on a laptop reads the same fields and leaves these alone. This room must not know how a Ray
-cluster is made.
+A run on a laptop reads the same fields and ignores these. This module must not depend on how a Ray
+cluster is created.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ from strandline_api.spec.policy import VoluntaryDisruptions
 
 
 class PodResources(ApiModel):
-    """What one pod of the Ray cluster requests."""
+    """Resources that a pod of the Ray cluster requests."""
 
     cpu: float = Field(default=2, ge=0, description="CPU cores, such as 2. 0.5 is half a core.")
     memory: Quantity = Field(
@@ -49,7 +49,7 @@ class PodResources(ApiModel):
 
 
 class RayNode(ApiModel):
-    """One kind of pod in the Ray cluster."""
+    """A kind of pod in the Ray cluster."""
 
     resources: PodResources = Field(
         default_factory=PodResources, description="Resources that each such pod requests."
@@ -63,7 +63,7 @@ class RayNode(ApiModel):
         default={},
         description="Kubernetes pod template that is merged over the generated one.",
     )
-    # No default is stored, so that older readers meet it only where it is used.
+    # No default is stored, so older readers see this field only if it is used.
     spot: Spot | None = Field(
         default=None,
         description=(
@@ -77,7 +77,7 @@ _HEADS_NAME = "a worker group can't be called 'head': that is the head pod's nam
 
 
 class WorkerGroup(RayNode):
-    """Worker pods that are alike."""
+    """A group of identical worker pods."""
 
     model_config = validated_by(
         (
@@ -106,7 +106,7 @@ class WorkerGroup(RayNode):
     @field_validator("name")
     @classmethod
     def _check_name(cls, name: str) -> str:
-        # Memory and nodes are kept by the name of a group, with the head's among them.
+        # Memory and spot state are stored by group name, and the head's under 'head'.
         if name == "head":
             raise ValueError(_HEADS_NAME)
         return name
@@ -125,7 +125,7 @@ _Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
 class PodSecurity(ApiModel):
-    """Users and groups of pods; what is not given is left to the image and the cluster."""
+    """Users and groups of pods. The image and the cluster decide about unset fields."""
 
     run_as_user: _Id | None = Field(
         default=None, description="User id of all containers, such as 1000."
@@ -152,7 +152,7 @@ class PodSecurity(ApiModel):
 
 
 class PullSecret(ApiModel):
-    """A secret that lets nodes pull the image."""
+    """A secret that nodes use to pull the image."""
 
     name: ObjectName = Field(description="Name of the secret in the pipeline's namespace.")
 
@@ -166,7 +166,7 @@ def _distinct_names(items: tuple[Named, ...]) -> tuple[Named, ...]:
 
 
 class RayCluster(ApiModel):
-    """The Ray cluster that one attempt runs on."""
+    """The Ray cluster of an attempt."""
 
     model_config = validated_by((MOUNTS_HAVE_VOLUMES, NO_VOLUME))
 
@@ -194,7 +194,7 @@ class RayCluster(ApiModel):
         json_schema_extra=keyed_by("name"),
         description="Groups of worker pods. Without any, all work runs in the head pod.",
     )
-    # No default is stored for these four, so that older readers meet them only where they are used.
+    # No defaults are stored for these four fields, so older readers see them only if they are used.
     env: Variables = Field(
         default_factory=tuple,
         strict=False,
@@ -241,7 +241,7 @@ class RayCluster(ApiModel):
             "are merged over it."
         ),
     )
-    # Nor for these: KubeRay's own, of which some versions know none.
+    # No defaults are stored for these KubeRay fields either, because some versions lack them.
     auth_options: FreeObject = Field(
         default_factory=dict,
         description=(
@@ -320,8 +320,8 @@ class RayCluster(ApiModel):
         return self
 
     def _list_templates(self) -> Iterator[tuple[str, Mapping[str, JsonValue], tuple[str, ...]]]:
-        """Yield each pod template with its path and the containers of ours that it may speak of."""
-        # In the other mode KubeRay makes the submitter's container itself.
+        """Yield each pod template with its path and the generated containers it may change."""
+        # In the other mode, KubeRay creates the submitter's container itself.
         submitter = (SUBMITTER_CONTAINER,) if self.submission_mode == "K8sJobMode" else ()
         everywhere = (HEAD_CONTAINER, WORKER_CONTAINER, *submitter)
         yield "podTemplate", self.pod_template, everywhere

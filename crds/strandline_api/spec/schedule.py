@@ -1,7 +1,7 @@
-"""When runs begin by the clock: a cron expression, a time zone, and names of such runs.
+"""The schedule of runs: a cron expression, a time zone, and names of scheduled runs.
 
-This room says what the fields mean and what can't be. It must not know clocks, nor which moments an
-expression means.
+This module defines and validates the fields. It must not depend on clocks, or on the times that an
+expression matches.
 """
 
 import re
@@ -25,7 +25,7 @@ _ZONE_PATTERN = r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*"
 _ZONE_LIKE = "a time zone of the IANA database, such as 'Europe/Berlin'"
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
-# Name, least, greatest, and words of each field.
+# Name, smallest and largest value, and words of each field.
 _FIELDS: Final = (
     ("minute", 0, 59, ()),
     ("hour", 0, 23, ()),
@@ -59,7 +59,7 @@ def _check_zone(name: str) -> str:
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        # A machine without the database knows none, and runs nothing by the clock.
+        # A machine without the time zone database can't check names, and runs no schedules.
         if zoneinfo.available_timezones():
             raise ValueError(
                 f"there is no time zone {name!r}; it is like 'Europe/Berlin'"
@@ -68,7 +68,7 @@ def _check_zone(name: str) -> str:
 
 
 class RunSchedule(ApiModel):
-    """When further runs begin by the clock; one that is due while another goes on is left out."""
+    """When further runs start on a schedule. A run due during another run is skipped."""
 
     cron: Annotated[
         str, Matching(_CRON_PATTERN, _CRON_LIKE, longest=128), AfterValidator(_check_cron)
@@ -90,22 +90,22 @@ class RunSchedule(ApiModel):
 
     @property
     def zone(self) -> str:
-        """The time zone's name."""
+        """Name of the time zone."""
         return self.time_zone or "UTC"
 
     @property
     def rule(self) -> str:
-        """The moments that are meant, in one text: expression and zone."""
+        """Expression and time zone in one text."""
         return f"{self.cron} {self.zone}"
 
     @property
     def starting_deadline_seconds(self) -> float | None:
-        """Seconds by which a run may be late; None: any number."""
+        """Seconds by which a run may start late, or None for no limit."""
         return None if self.starting_deadline is None else parse_duration(self.starting_deadline)
 
 
 def name_scheduled_run(time: float) -> str:
-    """Name the run that begins by the clock at a time: `at-20261124t0300z`, in UTC.
+    """Return the name of the run scheduled for a time: `at-20261124t0300z`, in UTC.
 
     Args:
         time: seconds since the epoch.

@@ -1,7 +1,7 @@
-"""What a pipeline asks of the cluster for its data: claims and places.
+"""Storage of a pipeline on a cluster: claims and locations.
 
-A run on a laptop reads the same fields and leaves these alone. This room must not know how a claim
-is made.
+A run on a laptop reads the same fields and ignores these. This module must not depend on how a
+claim is created.
 """
 
 from typing import Annotated, Literal, Self
@@ -15,7 +15,7 @@ DEFAULT_CLAIM_SIZE = "10Gi"
 
 
 class LedgerStorage(ApiModel):
-    """The claim that holds the ledger and the attempts' folders."""
+    """The claim for the ledger and the attempts' folders."""
 
     model_config = validated_by(
         (
@@ -62,7 +62,7 @@ class LedgerStorage(ApiModel):
 
     @property
     def claim_size(self) -> str:
-        """Size of the claim to make, as it was written: `20Gi`."""
+        """Size of the claim to create, in the user's notation: `20Gi`."""
         return DEFAULT_CLAIM_SIZE if self.size is None else str(self.size)
 
     @model_validator(mode="after")
@@ -76,7 +76,7 @@ class LedgerStorage(ApiModel):
 
 
 class OutputStorage(ApiModel):
-    """Where all workers write results, unless the sink names a URL of its own."""
+    """The location of results, unless the sink has its own URL."""
 
     model_config = validated_by(
         ("!has(self.url) || !has(self.claimName)", "give 'url' or 'claimName'")
@@ -101,7 +101,7 @@ class OutputStorage(ApiModel):
 
 
 class Storage(ApiModel):
-    """Where the ledger and the results live on a cluster."""
+    """The locations of the ledger and the results on a cluster."""
 
     ledger: LedgerStorage = Field(
         default_factory=LedgerStorage,

@@ -1,7 +1,7 @@
-"""The work of a pipeline: where sources come from, what happens to them, where results go.
+"""The work of a pipeline: source, stages, and sink.
 
-This room says what the fields mean. It must not know which names are registered, nor what
-parameters they take.
+This module defines the meaning of the fields. It must not depend on the registered names, or on
+their parameters.
 """
 
 import re
@@ -34,7 +34,7 @@ _Amount = Annotated[float, Field(ge=0)]
 
 
 class Resources(ApiModel):
-    """What one worker of this item reserves."""
+    """Resources that a worker of this item reserves."""
 
     cpu: float = Field(
         default=1, ge=0, description="CPU cores per worker, such as 2. 0.5 is half a core."
@@ -54,12 +54,12 @@ class Resources(ApiModel):
 
     @property
     def memory_bytes(self) -> int | None:
-        """Memory per worker in bytes; None where none is reserved."""
+        """Memory per worker in bytes, or None to reserve no memory."""
         return None if self.memory is None else parse_memory(self.memory)
 
 
 class WorkerBounds(ApiModel):
-    """How many workers one item may have, and when one of them is replaced."""
+    """How many workers an item may have, and when a worker is replaced."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -95,18 +95,19 @@ class WorkerBounds(ApiModel):
 
     @property
     def max_age_seconds(self) -> float | None:
-        """Age in seconds at which a worker is replaced; None: no limit."""
+        """Age in seconds at which a worker is replaced, or None for no limit."""
         return None if self.max_age is None else parse_duration(self.max_age)
 
     @property
     def max_memory_bytes(self) -> int | None:
-        """Memory in bytes above which a worker is replaced; None where none is asked for."""
+        """Memory in bytes above which a worker is replaced, or None if unset."""
         return None if self.max_memory is None else parse_memory(self.max_memory)
 
     @model_validator(mode="before")
     @classmethod
     def _refuse_bare_number(cls, data: object) -> object:
-        # A CRD cannot offer "a number or an object", and a laptop must not take what it refuses.
+        # A CRD can't express "a number or an object", and a laptop must reject what a cluster
+        # rejects.
         if isinstance(data, int) and not isinstance(data, bool):
             raise PydanticCustomError(
                 "bare_number",
@@ -163,7 +164,7 @@ class SourceWork(ApiModel):
 
     @property
     def name(self) -> str:
-        """The given name, else one made from `use`; a lowercase label of 1 to 63 characters."""
+        """The given name, or else a name from `use`: a lowercase label of 1 to 63 characters."""
         return self.given_name or default_name(self.use)
 
 
@@ -193,7 +194,7 @@ class SinkWork(SourceWork):
 
     @property
     def timeout_seconds(self) -> float | None:
-        """Seconds that one task may take; None: no limit."""
+        """Seconds that one task may take, or None for no limit."""
         return None if self.timeout is None else parse_duration(self.timeout)
 
 
@@ -201,7 +202,7 @@ OnError = Literal["fail", "drop", "deadLetter"]
 
 
 class StageWork(SinkWork):
-    """One item between the source and the sink."""
+    """An item between the source and the sink."""
 
     group: int | None = Field(
         default=None,
@@ -243,7 +244,7 @@ class StageWork(SinkWork):
 
 
 def default_name(use: str) -> str:
-    """Name an item after what it uses: `min-words` stays, `my.stages:MinWords` is `min-words`."""
+    """Derive an item's name from `use`: `min-words` stays, `my.stages:MinWords` is `min-words`."""
     if ":" not in use:
         return use
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", re.split(r"[.:]", use)[-1])
@@ -251,14 +252,13 @@ def default_name(use: str) -> str:
 
 
 def name_conflicts(items: dict[str, SourceWork]) -> dict[str, Any]:
-    """Find the first item with the name of an earlier one.
+    """Find the first item with the name of an earlier item.
 
     Args:
-        items: the items in pipeline order by their path, such as `stages[0]`.
+        items: the items in pipeline order, by their path, such as `stages[0]`.
 
     Returns:
-        Empty without a conflict, else `name`, `first` and `second` (paths).
-
+        `name`, `first`, and `second` (paths), or empty without a conflict.
     """
     seen: dict[str, str] = {}
     for path, item in items.items():

@@ -1,4 +1,4 @@
-"""What is told of a run: phases, conditions, reasons and records, as they are stored.
+"""The stored status of a run: phases, conditions, reasons, and records.
 
-It must not know how any of it is decided.
+This package must not depend on how any of them is decided.
 """

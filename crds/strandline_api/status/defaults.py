@@ -1,8 +1,8 @@
-"""Defaults of the namespace as a pipeline last found them, and the output location they gave it.
+"""The namespace's defaults as a pipeline last found them, and the output location they gave it.
 
 The status keeps this record. An operator that starts while the defaults are missing waits for them,
-and defaults that are added or changed later do not move existing outputs. This room must not know
-where defaults are kept.
+and defaults that are added or changed later do not move existing outputs. This module must not
+depend on where defaults are stored.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from strandline_api.api_model import evolve
 from strandline_api.notation.times import Time
 from strandline_api.status.records import Name, Record
 
-# A ConfigMap that is replaced by deletion returns within this time.
+# A ConfigMap that is replaced by deleting it reappears within this time.
 DEFAULTS_WAIT_SECONDS = 300.0
 _MAX_URL = 2048
 
 
 class DefaultOutput(Record):
-    """Default that gives a pipeline its output location. Empty for the ledger's claim."""
+    """The output location that the namespace's defaults give. Empty for the ledger's claim."""
 
     url: Annotated[str, Field(max_length=_MAX_URL)] = Field(
         default="",
@@ -62,14 +62,14 @@ class DefaultsRecord(Record):
 
     @property
     def is_known(self) -> bool:
-        """Return whether the namespace had defaults."""
+        """Return True if the namespace had defaults."""
         return bool(self.digest)
 
     def note(self, digest: str, now: float) -> Self:
-        """Return the record after another look at the defaults.
+        """Return the record after another lookup of the defaults.
 
         Args:
-            digest: of the defaults that were found; empty if their ConfigMap is missing.
+            digest: digest of the defaults, or empty if their ConfigMap is missing.
             now: seconds since the epoch.
         """
         if digest:
@@ -82,6 +82,6 @@ class DefaultsRecord(Record):
         return evolve(self, digest="", missing_since=None)
 
     def is_awaited(self, now: float) -> bool:
-        """Return whether defaults that are missing now may still return."""
+        """Return True if missing defaults may still return."""
         since = now if self.missing_since is None else self.missing_since
         return self.is_known and now - since < DEFAULTS_WAIT_SECONDS

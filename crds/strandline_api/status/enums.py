@@ -1,7 +1,7 @@
-"""The words of a status: phases, triggers, causes.
+"""Enumerations of a status: phases, triggers, causes.
 
-They are text in the schema, since an operator may know a word that the installed definition does
-not. This room must not know what uses them, nor when.
+They are text in the schema, because an operator may be newer than the installed definition. This
+module must not depend on the users of these values.
 """
 
 from enum import StrEnum
@@ -16,7 +16,7 @@ MAX_ENUM_TEXT = 64
 
 
 class PipelinePhase(StrEnum):
-    """Where a pipeline stands, in one word for people; programs read the conditions."""
+    """The state of a pipeline in one word, for people. Programs read the conditions."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -28,7 +28,7 @@ class PipelinePhase(StrEnum):
 
 
 class AttemptPhase(StrEnum):
-    """Where an attempt stands, in one word for people; programs read the conditions."""
+    """The state of an attempt in one word, for people. Programs read the conditions."""
 
     PENDING = "Pending"
     QUEUED = "Queued"
@@ -42,7 +42,7 @@ class AttemptPhase(StrEnum):
 
 
 class Trigger(StrEnum):
-    """Why an attempt was made; one of another version counts as a retry, which has a budget."""
+    """Why an attempt was created. Unknown triggers count as retries, which have a budget."""
 
     RUN = "Run"
     RETRY = "Retry"
@@ -52,12 +52,12 @@ class Trigger(StrEnum):
 
     @property
     def is_by_hand(self) -> bool:
-        """Return whether a user has asked for it, so that no budget pays for it."""
+        """Return True if a user requested the attempt, so no budget pays for it."""
         return self in {Trigger.MANUAL, Trigger.RESUME, Trigger.REPAIR}
 
 
 class LineageState(StrEnum):
-    """What became of the operator's report of an attempt's end to a lineage system."""
+    """The state of the operator's report of an attempt's end to a lineage system."""
 
     PENDING = "Pending"
     SENT = "Sent"
@@ -74,7 +74,7 @@ TriggerField = Annotated[Trigger, read_value(Trigger, Trigger.RETRY), _OPEN]
 
 
 def join_values(values: type[StrEnum]) -> str:
-    """Name all words in a sentence: `One of Run, Retry or Manual.`."""
+    """List all values in a sentence: `One of Run, Retry or Manual.`."""
     *others, last = (value.value for value in values)
     return f"One of {', '.join(others)} or {last}."
 

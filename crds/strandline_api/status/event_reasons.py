@@ -1,14 +1,14 @@
 """Event reasons. Their spelling is part of the API and never changes.
 
-Alerts and scripts compare these words, so a word never gets another meaning. This room must not
-know when an event is created.
+Alerts and scripts compare these words, so the meaning of a word never changes. This module must not
+depend on when an event is created.
 """
 
 from enum import StrEnum
 
 
 class EventReason(StrEnum):
-    """Reason of an event. Each event is reported once, when it happens."""
+    """The reason of an event. Each event is reported once, when it happens."""
 
     ATTEMPT_STARTED = "AttemptStarted"
     ATTEMPT_SUCCEEDED = "AttemptSucceeded"
@@ -34,7 +34,7 @@ class EventReason(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """One sentence for people: what has happened."""
+        """One sentence for people about what happened."""
         return _EVENTS[self]
 
 

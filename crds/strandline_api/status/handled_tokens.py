@@ -1,6 +1,6 @@
-"""Requests by annotation that were handled, by their tokens.
+"""Tokens of the annotation requests that were handled.
 
-The source of a request, and what follows, is not known here.
+This module must not depend on the source of a request, or on the response to it.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ def _shorten(token: str) -> str:
 
 
 class HandledTokens(Record):
-    """The last request by annotation of each kind, so that none acts twice."""
+    """The last annotation request of each kind, so that no request is handled twice."""
 
     retry: Annotated[str, Field(max_length=_MAX_TOKEN)] = Field(
         default="",
@@ -50,9 +50,9 @@ class HandledTokens(Record):
 
     @classmethod
     def of(cls, annotations: Mapping[str, str]) -> Self:
-        """Read the requests that stand on a pipeline; one that differs from the kept one is new.
+        """Read the current requests of a pipeline. A value that was not handled yet is new.
 
-        An empty value asks for nothing, and of a long one a digest is kept.
+        An empty value requests nothing. A long value is stored as a digest.
         """
         return cls(
             retry=_shorten(annotations.get(RETRY_ANNOTATION, "")),

@@ -1,7 +1,7 @@
-"""What a run reads of other pipelines, as it stood when the run began.
+"""Other pipelines that a run reads, in their state at the start of the run.
 
-Kept in the status, so that retries read the same, and a later run can tell what is newer. This room
-must not know where a pipeline keeps its outputs, nor which pipeline waits for which.
+The status keeps these records, so retries read the same data, and a later run can detect newer
+data. This module must not depend on the location of outputs, or on which pipeline waits for which.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pydantic import Field
 from strandline_api.api_model import keyed_by
 from strandline_api.status.records import Count, Name, Record, keep_first
 
-# Inputs of `after`, and more that are read alone.
+# Pipelines in `after`, plus pipelines that are only read.
 MAX_INPUTS = 64
 _MAX_LOCATION = 2048
 
 
 class InputRecord(Record):
-    """Another pipeline that a run comes after."""
+    """Another pipeline that precedes a run."""
 
     always: ClassVar[frozenset[str]] = frozenset({"pipeline"})
 
@@ -49,7 +49,7 @@ class InputRecord(Record):
     )
 
     def is_newer(self, former: InputRecord) -> bool:
-        """Return whether it has anything that another sight of the same name had not."""
+        """Return True if this input is newer than a former record of the same pipeline."""
         return (self.uid, self.run, self.generation, self.published) != (
             former.uid,
             former.run,
@@ -62,7 +62,7 @@ Inputs = Annotated[tuple[InputRecord, ...], Field(max_length=MAX_INPUTS), keep_f
 
 
 def list_inputs(description: str) -> Any:  # noqa: ANN401 - as pydantic's Field
-    """Declare the inputs in a spec or status, of which each pipeline is there once."""
+    """Declare the field of inputs in a spec or status; a pipeline is listed at most once."""
     return Field(
         default=(),
         json_schema_extra=keyed_by("pipeline"),

@@ -1,7 +1,8 @@
-"""What the operator reports of a pipeline, and the parts that an attempt's status has too.
+"""The status of a pipeline, and the parts it shares with an attempt's status.
 
-Enough of it is kept that an operator which starts anew goes on where another one was killed. This
-room says what was observed. It must not know what observes, nor what a pass makes of it.
+The status contains enough for a new operator to continue after its predecessor was killed. This
+module defines observations. It must not depend on the observer, or on how a pass uses the
+observations.
 """
 
 from collections.abc import Mapping
@@ -54,7 +55,7 @@ TimesByGroup = Annotated[dict[str, Time], Field(max_length=MAX_GROUPS), keep_fir
 
 
 class Condition(Record):
-    """One thing that is true, false or unknown of an object, with the reason."""
+    """A statement about an object that is true, false, or unknown, with the reason."""
 
     always: ClassVar[frozenset[str]] = frozenset(
         {"type", "status", "reason", "message", "lastTransitionTime"}
@@ -90,7 +91,7 @@ class Condition(Record):
 
 
 class ProgressCounts(Record):
-    """How the sources stand."""
+    """Counts of the sources by state."""
 
     total: Count | None = Field(
         default=None, description="Number of sources listed. Absent while they are being listed."
@@ -120,19 +121,19 @@ class ProgressCounts(Record):
 
 
 def format_progress(known: Mapping[str, Any]) -> str:
-    """Write `120/1000`, what earlier attempts finished included; `120/?` without a total."""
+    """Format `120/1000`, including sources of earlier attempts, or `120/?` without a total."""
     total = known.get("total")
     done = known.get("finished", 0) + known.get("skipped", 0)
     return f"{done}/{'?' if total is None else total}"
 
 
 def _format_text(given: object, info: ValidationInfo) -> str:
-    del given  # always by the counts, whatever stood there
+    del given  # derive the text from the counts, whatever the input has
     return format_progress(info.data)
 
 
 class Progress(ProgressCounts):
-    """How far the work has come, and how fast it goes."""
+    """How far the work is, and how fast it advances."""
 
     rate_per_second: Annotated[float, Field(ge=0)] | None = Field(
         default=None,
@@ -144,7 +145,7 @@ class Progress(ProgressCounts):
     time: Time | None = Field(
         default=None, description="Time at which these numbers were read from the driver."
     )
-    # Stored, since a printer column can't put two fields together.
+    # Stored, because a printer column can't combine two fields.
     text: Annotated[str, Field(max_length=64), BeforeValidator(_format_text)] = Field(
         default="",
         validate_default=True,
@@ -161,12 +162,12 @@ Conditions = Annotated[
 
 
 def list_conditions(description: str) -> Any:  # noqa: ANN401 - as pydantic's Field
-    """Declare the conditions of a status, of which each type is there once."""
+    """Declare the field of conditions in a status; a type is listed at most once."""
     return Field(default=(), json_schema_extra=keyed_by("type"), description=description)
 
 
 class PastAttemptRecord(Record):
-    """What is left of an attempt after its object is gone."""
+    """The remaining record of an attempt whose object was deleted."""
 
     always: ClassVar[frozenset[str]] = frozenset({"number"})
 
@@ -189,7 +190,7 @@ class PastAttemptRecord(Record):
 
 
 class SpotGroup(Record):
-    """How pods that are to be on spot nodes have fared in the run."""
+    """The history of a group's pods on spot nodes during the run."""
 
     always: ClassVar[frozenset[str]] = frozenset({"name"})
 
@@ -217,7 +218,7 @@ class SpotGroup(Record):
 
 
 class ScheduleStatus(Record):
-    """Which starts by the clock are accounted for, as a run that began or as one left out."""
+    """The scheduled starts that were handled: a run started, or the start was skipped."""
 
     rule: Annotated[str, Field(max_length=256)] = Field(
         default="", description="Cron expression and time zone that the times here belong to."
@@ -237,7 +238,7 @@ class ScheduleStatus(Record):
 
 
 class PipelineStatus(Record):
-    """What the operator reports."""
+    """The observed state of the pipeline."""
 
     observed_generation: Generation | None = Field(
         default=None,
@@ -394,28 +395,28 @@ class PipelineStatus(Record):
 
     @property
     def answered_run(self) -> str:
-        """The `runId` of the spec that was last acted upon."""
+        """The `runId` in the spec that was handled last."""
         return self.requested_run or self.run
 
     @property
     def is_seen(self) -> bool:
-        """Return whether the operator has written any of this."""
+        """Return True if the operator has written this status."""
         return self.observed_generation is not None and self.observed_generation >= 0
 
     @property
     def spent(self) -> Spent:
-        """Return what the run has used up, as the law of retries takes it."""
+        """What the run has used up, for the retry law."""
         return Spent() if self.retries is None else self.retries.spent
 
     def find_condition(self, type_: str) -> Condition | None:
-        """Find the condition of that type."""
+        """Return the condition of a type, or None if it is missing."""
         return next((each for each in self.conditions if each.type == type_), None)
 
 
 def parse_status(document: object) -> PipelineStatus:
     """Read the status of a pipeline, whichever version wrote it.
 
-    Unknown fields, unknown words and values of the wrong kind count as not given; an unknown cause
-    is `Unknown`. It raises nothing, whatever the document.
+    Unknown fields, unknown values, and values of the wrong type count as not given. An unknown
+    cause becomes `Unknown`. Never raises, whatever the document.
     """
     return PipelineStatus.parse(document)

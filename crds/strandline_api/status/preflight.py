@@ -1,7 +1,7 @@
-"""What a check of a pipeline's stages and parameters came to, before a Ray cluster was made.
+"""The result of a pipeline's preflight check of stages and parameters.
 
-Kept in the status, so that the same pipeline in the same image is checked once. This room must not
-know how it is checked.
+The status keeps the result, so the same pipeline with the same image is checked only once. This
+module must not depend on how the check works.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_IMAGE = 512
 
 
 class PreflightVerdict(StrEnum):
-    """What it came to; one of another version counts as one that says nothing."""
+    """The verdict of the check. Verdicts of other versions count as `UNKNOWN`."""
 
     PENDING = "Pending"
     PASSED = "Passed"
@@ -29,7 +29,7 @@ class PreflightVerdict(StrEnum):
 
 
 class Preflight(Record):
-    """The last check."""
+    """The last preflight check."""
 
     key: Annotated[str, Field(max_length=64)] = Field(
         default="", description="Digest of what is checked: the pipeline, its code, its image."

@@ -1,15 +1,15 @@
 """Condition types and reasons. Their spelling is part of the API and never changes.
 
-Alerts and scripts compare these words, so a word never gets another meaning. A condition of a
-failure has the cause as its reason; the reasons here cover everything else. This room must not
-know when a condition is set.
+Alerts and scripts compare these words, so the meaning of a word never changes. A condition of a
+failure has the cause as its reason; the reasons here cover everything else. This module must not
+depend on when a condition is set.
 """
 
 from enum import StrEnum
 
 
 class ConditionType(StrEnum):
-    """What a condition is about."""
+    """The subject of a condition."""
 
     SUCCEEDED = "Succeeded"
     STALLED = "Stalled"
@@ -23,12 +23,12 @@ class ConditionType(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """One or two sentences for people: what it says, and when it is there."""
+        """One or two sentences for people: meaning of the condition, and when it is present."""
         return _CONDITIONS[self]
 
 
 class Reason(StrEnum):
-    """Why a condition is what it is, where that is not a cause."""
+    """The reason of a condition, unless the reason is a cause."""
 
     PENDING = "Pending"
     QUEUED = "Queued"
@@ -99,21 +99,21 @@ class Reason(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """One sentence for people: what is so."""
+        """One sentence for people about the situation."""
         return _REASONS[self][0]
 
     @property
     def advice(self) -> str:
-        """One or two sentences for people: what to do; empty where there is nothing to do."""
+        """One or two sentences for people about what to do, or empty if there is nothing to do."""
         return _REASONS[self][1]
 
     def describe(self, detail: str = "") -> str:
-        """Put what is so, and what exactly, into a sentence without its full stop."""
+        """Join the meaning and a detail into a sentence without its period."""
         meaning = self.meaning.rstrip(".")
         return f"{meaning}: {detail.rstrip('.')}" if detail else meaning
 
     def explain(self, detail: str = "") -> str:
-        """Put what is so, what exactly, and what to do about it into sentences on one line."""
+        """Join the meaning, a detail, and the advice into sentences on one line."""
         meaning = f"{self.describe(detail)}." if detail else self.meaning
         nothing, comma, choice = self.advice.partition("Nothing, or ")
         if comma:

@@ -1,9 +1,8 @@
-"""Base of what an operator writes: strict when it is made, forgiving when it is read.
+"""Base of the records that an operator writes: strict in construction, lenient in parsing.
 
-An older or a newer operator may have written what is read, and a pass must not end because of
-that: what cannot be understood counts as not given. Words of a status are open in the schema, so
-that an operator that knows a new one works with a definition that does not. This room must not
-know any particular field.
+An older or newer operator may have written a record, and a pass must not fail because of that:
+unreadable parts count as not given. Enumerations are open in the schema, so an operator with a new
+value works with an older definition. This module must not depend on any particular field.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +32,7 @@ MAX_COUNT = 2**63 - 1
 MAX_SENTENCE = 1024
 MAX_SUMMARY = 60  # characters of a column that fits into a terminal
 
-# The context under which models forgive: `model_validate(..., context=FORGIVING)`.
+# Context in which models are lenient: `model_validate(..., context=FORGIVING)`.
 FORGIVING: Final = {"forgiving": True}
 
 
@@ -50,26 +49,26 @@ def _fit_for_a_status(schema: dict[str, Any], model: type["Record"]) -> None:
 
 
 class Record(ApiModel):
-    """What an operator writes and operators of other versions read.
+    """A record that an operator writes and operators of other versions read.
 
-    Made in Python, a wrong value is an error; `parse` takes anything. In both ways texts and lists
-    that are too long are cut, so that the API server never refuses them, and sentences are
-    scrubbed of secrets.
+    Constructing a record with an invalid value is an error, but `parse` accepts anything. Both
+    truncate texts and lists that are too long, so the API server never rejects them, and remove
+    secrets from sentences.
     """
 
     model_config = ConfigDict(extra="ignore", json_schema_extra=_fit_for_a_status)
-    # Names in YAML of the fields that are written even where they are empty.
+    # Fields, by their names in YAML, that are written even if they are empty.
     always: ClassVar[frozenset[str]] = frozenset()
-    # Rules in the API server's language, each with the sentence for a writer that breaks it.
+    # CEL rules for the API server, each with the message for a violation.
     rules: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     @classmethod
     def parse(cls, document: object) -> Self:
-        """Read what any version wrote: what cannot be understood counts as not given.
+        """Read a record of any version. Unreadable parts count as not given.
 
         Raises:
-            ValidationError: a field without a default is missing or wrong; a model with a default
-                for each field never raises.
+            ValidationError: if a field without a default is missing or invalid. Models with
+                defaults for all fields never raise.
         """
         if isinstance(document, cls):
             return document
@@ -77,14 +76,14 @@ class Record(ApiModel):
         return cls.model_validate(given, context=FORGIVING, by_alias=True, by_name=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Convert it in camelCase, as plain JSON values; what is empty is left out."""
+        """Convert to plain JSON values in camelCase. Leave out empty values."""
         return self.model_dump(mode="json", by_alias=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy it, with other values of some fields; they are checked and cut like all others."""
+        """Copy the record with changed fields, which are validated and truncated as usual."""
         if update is None:
             return super().model_copy(deep=deep)
-        # Most updates of a pass change nothing, and all fields are checked where one changes.
+        # Most updates in a pass change nothing, and a change would validate all fields.
         if not deep and all(_has(self, name, value) for name, value in update.items()):
             return self
         return type(self)(**{**dict(self), **update})
@@ -113,23 +112,23 @@ class Record(ApiModel):
 
 
 def _has(record: Record, name: str, value: object) -> bool:
-    """Return whether a field has that very value: 1 is not 1.0, nor a text an enum's member."""
+    """Return True if a field has this value and type: 1 is not 1.0, nor text an enum member."""
     former = getattr(record, name, ...)
     return type(former) is type(value) and former == value
 
 
 def keep_first(longest: int) -> WrapValidator:
-    """Bound a list or a map: of too many entries the first ones stay."""
+    """Limit a list or map to its first entries."""
     return WrapValidator(_bounding(slice(longest)))
 
 
 def keep_last(longest: int) -> WrapValidator:
-    """Bound a list or a map: of too many entries the last ones stay."""
+    """Limit a list or map to its last entries."""
     return WrapValidator(_bounding(slice(-longest, None)))
 
 
 def read_value(enum: type[W], unknown: W | None = None) -> BeforeValidator:
-    """Turn text into one of the words; `unknown` stands for a word of another version."""
+    """Return a validator that converts text to an enum member; `unknown` replaces other values."""
     known = {member.value: member for member in enum}
 
     def read(value: object) -> object:
@@ -144,7 +143,7 @@ def read_value(enum: type[W], unknown: W | None = None) -> BeforeValidator:
 
 
 def _is_empty(value: object) -> bool:
-    """Describe what may be left out; a record without any field was given all the same."""
+    """Return True if a value may be left out. A record without fields is not empty."""
     return value is None or (isinstance(value, str | tuple | dict) and not value)
 
 
@@ -168,7 +167,7 @@ def _bounding(
 
 
 def _split(value: object) -> Sequence[Any] | None:
-    """Take a list or a map apart into lists and maps of one entry; None for anything else."""
+    """Split a list or map into lists or maps with one entry. Return None for other values."""
     if isinstance(value, Mapping):
         return [{name: entry} for name, entry in value.items()]
     return [(entry,) for entry in value] if isinstance(value, list | tuple) else None
@@ -188,8 +187,8 @@ def _is_valid(part: object, handler: ValidatorFunctionWrapHandler) -> bool:
     return True
 
 
-# A float holds whole numbers of that size inexactly, so the schema does not repeat the bound. A
-# generation; -1 says that no pass has looked at the object yet.
+# A float can't represent whole numbers of this size exactly, so the schema does not repeat the
+# bound. A generation of -1 means that no pass has seen the object yet.
 Generation = Annotated[
     int, Field(ge=-1, le=MAX_COUNT), WithJsonSchema({"type": "integer", "minimum": -1})
 ]

@@ -1,4 +1,4 @@
-"""One attempt from plan to outcome: volume and ledger opened, engine run, ending named.
+"""Runs attempts: opens volume and ledger, runs the engine, and reports the outcome.
 
-It joins the rooms below; it prints nothing and parses no command line.
+The package prints nothing and parses no command line.
 """

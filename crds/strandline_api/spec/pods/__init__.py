@@ -1,4 +1,4 @@
-"""What a spec says of pods: templates, variables, volumes.
+"""Pod settings in a spec: templates, variables, volumes.
 
-It must not know which pods there are.
+This package must not depend on which pods exist.
 """

@@ -1,7 +1,7 @@
-"""What a user may say of pods beside their size: spot nodes, and templates, if they fit.
+"""Spot nodes and pod templates in a spec, and the check that a template makes a valid pod.
 
-Kubernetes would only say so of a pod, minutes later and each time anew, that a template does not
-fit. This room must not know how one template is laid over another, nor what a cloud's nodes have.
+Otherwise Kubernetes would reject the pod minutes later, and again for each attempt. This module
+must not depend on how templates are merged, or on the labels of a cloud's nodes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ NO_CONDITION: Final = "'fallback' needs 'afterDisruptions' or 'afterNoRoom'"
 NO_KEY: Final = "a toleration without 'key' is of all taints and needs 'operator: Exists'"
 NO_VALUE: Final = "'value' must be empty where 'operator' is Exists"
 NO_SECONDS: Final = "'tolerationSeconds' needs 'effect: NoExecute'"
-# As Kubernetes checks them in each pod.
+# The same patterns as in Kubernetes' own validation.
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY_LIKE = "letters, digits, '-', '_' and '.', such as 'pool' or 'example.com/pool'"
 _KEY = Matching(f"({SUBDOMAIN_PATTERN}/)?{_NAME}", _KEY_LIKE, longest=316)
@@ -35,14 +35,14 @@ def _check_keys(labels: dict[str, str]) -> dict[str, str]:
     return labels
 
 
-# No default of these is stored: a pipeline without 'spot' is to have none.
+# No defaults are stored for these fields, so a pipeline without 'spot' has none of them.
 NodeSelector = Annotated[dict[str, _LabelValue], Field(max_length=32), AfterValidator(_check_keys)]
 
 _ANY = "(has(self.operator) && self.operator == 'Exists')"
 
 
 class Toleration(ApiModel):
-    """A taint that pods put up with, as in a Kubernetes pod."""
+    """A taint that pods tolerate, as in a Kubernetes pod."""
 
     model_config = validated_by(
         (f"has(self.key) || {_ANY}", NO_KEY),
@@ -83,7 +83,7 @@ Tolerations = Annotated[tuple[Toleration, ...], Field(strict=False, max_length=3
 
 
 class SpotFallback(ApiModel):
-    """When pods go to other nodes for the rest of a run, and to which."""
+    """When pods move to other nodes for the rest of a run, and to which nodes."""
 
     model_config = validated_by(
         ("has(self.afterDisruptions) || has(self.afterNoRoom)", NO_CONDITION)
@@ -116,7 +116,7 @@ class SpotFallback(ApiModel):
 
     @property
     def after_no_room_seconds(self) -> float | None:
-        """Time without room after which other nodes are used; None: never for that."""
+        """Seconds without room before the fallback, or None to ignore missing room."""
         return None if self.after_no_room is None else parse_duration(self.after_no_room)
 
     @model_validator(mode="after")
@@ -127,7 +127,7 @@ class SpotFallback(ApiModel):
 
 
 class Spot(ApiModel):
-    """Pods that run on nodes which a cloud may take back at any time."""
+    """Pods that run on nodes that a cloud may take back at any time."""
 
     model_config = validated_by(
         ("has(self.preset) || (has(self.nodeSelector) && size(self.nodeSelector) > 0)", NO_NODES)
@@ -162,22 +162,22 @@ class Spot(ApiModel):
 
 
 class Misfit(NamedTuple):
-    """What does not fit, by its path below the template, and what to do about it."""
+    """An invalid part of a template: its path below the template, and a message with advice."""
 
     path: str
     message: str
 
 
 def find_misfit(template: Mapping[str, Any], fitting: Sequence[str]) -> Misfit | None:
-    """Find the first part of a pod template that makes no valid pod.
+    """Find the first invalid part of a pod template.
 
     Args:
-        template: what is laid over the generated one.
-        fitting: names of the generated containers that it may change; what has another name is a
-            container of its own, and needs an image.
+        template: the template that is merged over the generated pod.
+        fitting: names of the generated containers that the template may change. A container with
+            another name is an additional container and needs an image.
 
     Returns:
-        None where all of it fits.
+        The invalid part, or None if the template is valid.
     """
     return next(_list_misfits(template, fitting), None)
 
@@ -197,8 +197,8 @@ def _list_misfits(template: Mapping[str, Any], fitting: Sequence[str]) -> Iterat
         yield from _judge(path, container, (), "there are none to change")
 
 
-# Fields that are merged with the operator's own, and of what kind each has to be for that: a text,
-# an object, an object of texts, or a list of objects that have some texts.
+# Fields that are merged with the operator's own, and the type that the merge requires: a text, an
+# object, an object of texts, or a list of objects with some text fields.
 _TEXT, _OBJECT, _TEXTS = "text", "an object", "an object of texts"
 _Kind = str | tuple[str, ...]
 _OF_METADATA: Mapping[str, _Kind] = {"labels": _TEXTS, "annotations": _TEXTS}
@@ -261,7 +261,7 @@ def _judge_list(value: object, keys: Sequence[str], path: str) -> Iterator[Misfi
 
 def _list_containers(spec: Mapping[str, Any], kind: str) -> Iterator[tuple[str, object]]:
     listed = spec.get(kind)
-    # An empty list is what tools write that must write one.
+    # Some tools write an empty list because they have to write a list.
     if isinstance(listed, list | tuple):
         yield from ((f"spec.{kind}[{at}]", container) for at, container in enumerate(listed))
     elif listed is not None:

@@ -1,7 +1,7 @@
 """Variables and credentials of Ray's containers.
 
-The fields are Kubernetes' own, so that what stands in a Deployment can be pasted. This room must
-not know how a pod is rendered.
+The fields are Kubernetes' own, so users can paste them from a Deployment. This module must not
+depend on how pods are rendered.
 """
 
 from typing import Annotated, Self
@@ -45,7 +45,7 @@ def _is_free(field: str) -> str:
     return " && ".join(f"!self.{field}.startsWith('{prefix}')" for prefix in VARIABLE_PREFIXES)
 
 
-# The language has no other way to count which of several fields are there.
+# CEL has no other way to count the present fields.
 _ORIGINS = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
 _ORIGIN_COUNT = " + ".join(f"(has(self.{name}) ? 1 : 0)" for name in _ORIGINS)
 
@@ -59,7 +59,7 @@ _Short = Annotated[str, Field(min_length=1, max_length=253)]
 
 
 class KeyReference(ApiModel):
-    """One key of a Secret or ConfigMap in the pipeline's namespace."""
+    """A key of a Secret or ConfigMap in the pipeline's namespace."""
 
     name: ObjectName = Field(description="Name of the object.")
     key: Key = Field(description="Key in that object.")
@@ -90,7 +90,7 @@ class ResourceReference(ApiModel):
 
 
 class VariableOrigin(ApiModel):
-    """Where a variable's value comes from."""
+    """The source of a variable's value."""
 
     model_config = validated_by((f"{_ORIGIN_COUNT} == 1", ONE_ORIGIN))
 
@@ -111,7 +111,7 @@ class VariableOrigin(ApiModel):
 
 
 class Variable(ApiModel):
-    """One environment variable."""
+    """An environment variable."""
 
     model_config = validated_by(
         (_is_free("name"), TAKEN_VARIABLE),
@@ -135,7 +135,7 @@ class Variable(ApiModel):
 
 
 class VariablesReference(ApiModel):
-    """A Secret or ConfigMap in the pipeline's namespace, each key of which is a variable."""
+    """A Secret or ConfigMap in the pipeline's namespace whose keys become variables."""
 
     name: ObjectName = Field(description="Name of the object.")
     optional: bool = Field(

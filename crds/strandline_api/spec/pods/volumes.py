@@ -1,7 +1,7 @@
-"""Volumes of Ray's containers, and where they are mounted.
+"""Volumes of Ray's containers, and their mounts.
 
-The fields are Kubernetes' own; kinds of volumes without a type here reach the pod as they are. This
-room must not know how a pod is rendered.
+The fields are Kubernetes' own. Kinds of volumes without a model here reach the pod unchanged. This
+module must not depend on how pods are rendered.
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ def _check_path(path: str) -> str:
 
 
 def _open(*rules: tuple[str, str]) -> ConfigDict:
-    """Configure a part of Kubernetes' own of which only what is common is typed; the rest stays."""
+    """Return the configuration of a Kubernetes object with typed common fields and free others."""
     spoken = [{"rule": rule, "message": message} for rule, message in rules]
 
     def describe(schema: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ class ClaimVolume(ApiModel):
 
 
 class Volume(ApiModel):
-    """One volume, of any kind that Kubernetes has."""
+    """A volume of any kind that Kubernetes supports."""
 
     model_config = _open((f"!(self.name in {list(VOLUME_NAMES)})", TAKEN_VOLUME))
     __pydantic_extra__: dict[str, JsonValue]
@@ -131,7 +131,7 @@ class Volume(ApiModel):
 
 
 class VolumeMount(ApiModel):
-    """Where Ray's containers find a volume."""
+    """The path at which Ray's containers mount a volume."""
 
     model_config = validated_by((_PATH_IS_FREE, TAKEN_PATH))
 
@@ -180,6 +180,6 @@ MOUNTS_HAVE_VOLUMES = (
 
 
 def find_homeless(volumes: Iterable[Volume], mounts: Iterable[VolumeMount]) -> str | None:
-    """Name the first volume that is mounted and not there; None where all are."""
+    """Return the first mounted volume that does not exist, or None if all exist."""
     names = {volume.name for volume in volumes}
     return next((mount.name for mount in mounts if mount.name not in names), None)

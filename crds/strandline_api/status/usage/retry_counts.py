@@ -1,7 +1,7 @@
-"""Retries that a run has used up, as the law of retries counts them.
+"""Retries that a run has used up, as counted by the retry law.
 
-The status keeps these counts, so that an operator that starts later counts on. This room must not
-know what follows an attempt.
+The status keeps these counts, so a restarted operator continues from them. This module must not
+depend on the consequences of an attempt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strandline_api.status.records import Count, Record
 
 
 class RetryCounts(Record):
-    """What the run has used up of its retries."""
+    """The number of retries that the run has used up."""
 
     attempts: Count = Field(
         default=0,
@@ -52,7 +52,7 @@ class RetryCounts(Record):
 
     @classmethod
     def of(cls, spent: Spent, through: int) -> Self:
-        """Keep what the law of retries has counted through the attempt of that number."""
+        """Return the record of the retry law's counts up to and including an attempt."""
         return cls(
             attempts=spent.attempts,
             retries=spent.retries,
@@ -64,7 +64,7 @@ class RetryCounts(Record):
 
     @property
     def spent(self) -> Spent:
-        """The same, as the law of retries takes it."""
+        """The counts in the form that the retry law uses."""
         return Spent(
             self.attempts, self.retries, self.disruptions, self.cause, waits=self.waits or 0
         )

@@ -1,7 +1,7 @@
-"""For how long a run stood still because it was held back: time that no deadline counts.
+"""Measures how long a run was held back: time that does not count toward the deadline.
 
-Kept in the status, so that an operator that starts anew counts on. This room must not know what
-holds a run back.
+The status keeps this record, so a restarted operator continues from it. This module must not depend
+on the reason for a pause.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strandline_api.status.records import Record
 
 
 class RunClock(Record):
-    """What of a run's time is left out by 'deadlines.run'."""
+    """Time of a run that 'deadlines.run' does not count."""
 
     paused_seconds: Annotated[float, Field(ge=0)] = Field(
         default=0.0,
@@ -31,10 +31,11 @@ class RunClock(Record):
     )
 
     def tick(self, now: float, *, is_paused: bool) -> Self:
-        """Return the clock after a look at whether the run stands still; the same if so before.
+        """Return the clock after another observation; unchanged if the state has not changed.
 
         Args:
-            now: seconds since the epoch, as for all below.
+            now: seconds since the epoch, as in all methods.
+            is_paused: whether the run is held back now.
         """
         if is_paused:
             since = now if self.paused_since is None else self.paused_since
@@ -43,6 +44,6 @@ class RunClock(Record):
         return evolve(self, paused_seconds=seconds, paused_since=None)
 
     def count_paused(self, now: float) -> float:
-        """Return seconds that do not count, those of a pause that goes on included."""
+        """Return the seconds that do not count, including a current pause."""
         going_on = 0.0 if self.paused_since is None else max(0.0, now - self.paused_since)
         return self.paused_seconds + going_on

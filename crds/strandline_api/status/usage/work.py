@@ -1,6 +1,6 @@
-"""What work an attempt or a run has cost, as an operator writes it.
+"""Work of an attempt or a run, as recorded by an operator.
 
-It must not know what measured it, nor why work is lost.
+This module must not depend on how work is measured or lost.
 """
 
 from typing import Annotated
@@ -13,7 +13,7 @@ Seconds = Annotated[float, Field(ge=0)]
 
 
 class LostWork(Record):
-    """Seconds of work that are done again, by what they were lost to."""
+    """Seconds of work to repeat, by the cause of the loss."""
 
     node: Seconds = Field(default=0.0, description="Lost with nodes.")
     memory: Seconds = Field(default=0.0, description="Lost with workers killed for memory.")
@@ -23,7 +23,7 @@ class LostWork(Record):
 
 
 class RunWork(Record):
-    """Work of a run's ended attempts, of those that have told it."""
+    """Work of a run's ended attempts, as far as reported."""
 
     seconds: Seconds = Field(default=0.0, description="Seconds that workers worked.")
     lost: LostWork | None = Field(
@@ -31,7 +31,7 @@ class RunWork(Record):
     )
 
     def add(self, seconds: float | None, lost: LostWork | None) -> "RunWork":
-        """Return it with that of another attempt, where that is known."""
+        """Return the sum with the work of another attempt, if known."""
         more = (lost or LostWork()).model_dump()
         before = (self.lost or LostWork()).model_dump()
         total = {name: round(each + more[name], 3) for name, each in before.items()}

@@ -1,4 +1,4 @@
-"""One attempt, from taking the ledger over to its outcome.
+"""One attempt, from taking over the ledger to its outcome.
 
-It must not know whether another follows.
+This package must not depend on whether another attempt follows.
 """

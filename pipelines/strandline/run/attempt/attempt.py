@@ -1,4 +1,4 @@
-"""One attempt: take the folder over, go through the phases, and record how it ended."""
+"""Runs one attempt: takes the folder over, runs the phases, and records how the attempt ended."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def run_attempt(
     must_stop: Callable[[], bool] = lambda: False,
     report: Callable[[RunProgress], None] = lambda _: None,
 ) -> AttemptResult:
-    """Run a plan once, as far as it goes.
+    """Run a plan once, until all work is done or the attempt has to end.
 
     Raises:
-        SpecError, LedgerError, VolumeError and the rest of `errors.code_of`: the attempt could
-            not begin or not go on; finished sources are kept.
+        SpecError, LedgerError, VolumeError, and the other errors that `errors.code_of` maps: the
+            attempt could not start or continue. Finished sources are kept.
     """
-    check_engine(config)  # before anything is begun
+    check_engine(config)  # before anything starts
     check_requirements(config.plan)
     unreported: list[str] = []
     with closing(MemoryKills.of_this_process()) as kills:
@@ -97,7 +97,7 @@ def _go_through(state: AttemptState, sampler: Sampler) -> AttemptResult:
 
 @contextmanager
 def _recording_errors(held: TakenFolder, count_kills: Callable[[], int]) -> Iterator[None]:
-    """Record the end of an attempt that an error ends."""
+    """Record the outcome if an error ends the attempt."""
     try:
         yield
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""All that one attempt is told before it begins, in one value that goes to each of its parts."""
+"""Configuration of one attempt: a single value, passed whole to all parts of the attempt."""
 
 from __future__ import annotations
 
@@ -22,26 +22,28 @@ class AttemptConfig:
     """What to run, and how.
 
     Attributes:
-        plan: what to run.
-        volume: folder that holds ledger and attempts; None: no ledger, nothing is tracked.
-        engine: one of `engines.ENGINES`.
-        address: of an existing Ray cluster; None starts a local one.
-        workers: CPUs of the local Ray; None: the machine's.
-        on_change: what to do when the pipeline has changed.
-        quarantine, checkpoint: as the pipeline says.
-        cuts: which of them are kept, beside those of stages that ask for it.
-        publishing: what it requires before readers are led to results; None: nothing.
-        deliver: hands over what a complete run has left that meets all of it, under the lease of
-            the attempt, and describes where it is; None: nothing is handed over.
-        trigger: why the attempt was started; one to repair looks for damage first.
-        dead_letters: the stage that gets its dead letters again, and nothing else; None: sources
-            are worked on.
-        after: why the attempt before ended, where a supervisor or an operator knows better than
-            this machine can.
-        parent: pid of the process that supervises this one, if one does.
-        stall: seconds without a sign of life after which it counts as dead; None: any number.
-        wait: seconds that a stage with work may wait for its first worker on a cluster; None: any
-            number.
+        plan: the plan to run.
+        volume: folder that holds the ledger and the attempts, or None to run without a ledger.
+        engine: an entry of `engines.ENGINES`.
+        address: address of an existing Ray cluster, or None to start a local cluster.
+        workers: CPUs of the local Ray, or None to use all CPUs of the machine.
+        on_change: what to do if the pipeline has changed.
+        quarantine, checkpoint: the pipeline's settings.
+        cuts: which cuts to keep, in addition to those that stages request.
+        publishing: requirements to meet before readers see the results, or None for no
+            requirements.
+        deliver: delivers the outputs of a complete run that meets all requirements, under the lease
+            of the attempt, and returns a description of the target. None if nothing is delivered.
+        trigger: why the attempt was started. A repair looks for damaged files first.
+        dead_letters: the stage whose dead letters are retried in place of sources, or None to
+            process sources.
+        after: why the previous attempt ended, if a supervisor or an operator has better evidence
+            than this machine.
+        parent: pid of the supervising process, or None without a supervisor.
+        stall: seconds without a sign of life after which the attempt counts as dead, or None for no
+            limit.
+        wait: seconds that a stage with work may wait for its first worker on a cluster, or None for
+            no limit.
     """
 
     plan: PipelinePlan
@@ -64,12 +66,12 @@ class AttemptConfig:
 
     @property
     def folder(self) -> PipelineFolder:
-        """The pipeline's own folder on the volume, where there is one."""
-        assert self.volume is not None  # a run without a ledger asks for no folder
+        """The pipeline's own folder on the volume. The run must have a volume."""
+        assert self.volume is not None  # runs without a ledger never use the folder
         return PipelineFolder.of(self.volume, self.plan.namespace, self.plan.name)
 
     def count_by_source(self) -> AttemptConfig:
-        """Return the same with stages that count rows by source, and measure work if asked to."""
+        """Return a copy whose stages count rows by source, and measure work if enabled."""
         first, *others = self.plan.stages
         stages = [replace(first, is_first=True), *others]
         if self.checkpoint.source_metrics:

@@ -1,4 +1,4 @@
-"""The control of an attempt: when it stops, how long it waits for calls, and its reports."""
+"""The control of an attempt: when to stop, how long to wait for calls, and where to report."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from strandline_api.spec.policy import Checkpoint
 # Share of the grace period reserved for flushing, publishing, and process shutdown.
 MARGIN_SHARE = 1 / 3
 MARGIN_MOST = 10.0
-# A node that goes gives its pods 15 s and less, without a notice. Where the pipeline sets no grace
-# period, the attempt has ended this many seconds after the request to stop.
+# A node that is shutting down gives its pods 15 s or less, without a notice. If the pipeline sets
+# no grace period, the attempt ends within this many seconds of the stop request.
 PROMPT_SECONDS = 10.0
-# Of these a local Ray and the processes take so much to end. A call whose length is not known is
-# waited for the seconds below.
+# Seconds reserved for stopping a local Ray and the worker processes. Calls without a duration
+# estimate are awaited for `UNKNOWN_SECONDS`.
 ENDING_SECONDS = 2.5
 UNKNOWN_SECONDS = 3.0
 _STDERR = 2
 
 
 class Grace:
-    """Counts from the moment at which it first sees the request to stop.
+    """The grace period of an attempt. It starts when the stop request is first seen.
 
     Args:
         must_stop: returns whether a stop was requested.
-        period: seconds until force may be used.
-        now: seconds from any fixed point.
+        period: seconds until the process may be killed.
+        now: monotonic clock, in seconds.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Grace:
         self._began: float | None = None
 
     def is_over(self) -> bool:
-        """Return whether calls in flight are to be given up."""
+        """Return True if calls in flight must be given up."""
         if not self._must_stop():
             return False
         if self._began is None:
@@ -60,7 +60,7 @@ class Grace:
         return self._now() - self._began >= self._working
 
     def find_leave(self) -> Leave:
-        """Return until when calls in flight are waited for."""
+        """Return the times until which to wait for calls in flight."""
         if self._began is None:
             return Leave()
         latest_at = self._began + self._working
@@ -68,7 +68,7 @@ class Grace:
 
 
 def find_period(checkpoint: Checkpoint) -> float:
-    """Return the seconds that an attempt has between the request to stop and its end."""
+    """Return the seconds between a stop request and the end of the attempt."""
     period = checkpoint.grace_period_seconds
     is_asked_for = "grace_period" in checkpoint.model_fields_set
     return period if is_asked_for else min(period, PROMPT_SECONDS - ENDING_SECONDS)
@@ -80,7 +80,7 @@ def make_control(
     report: Callable[[RunProgress], None],
     kills: MemoryKills,
 ) -> Control:
-    """Return the control of an attempt; its progress carries the notes of all phases."""
+    """Return the control of an attempt. Its progress reports carry the notes of all phases."""
     grace = Grace(must_stop, find_period(config.checkpoint), time.monotonic)
     notes: list[str] = []
     return Control(
@@ -99,7 +99,7 @@ def make_control(
 def attach_folder(
     control: Control, held: TakenFolder, report: Callable[[RunProgress], None]
 ) -> Control:
-    """Return the control of an attempt that has a folder: for its marks, notices, and last word."""
+    """Add the attempt's folder to a control: its in-flight table, notices, and final record."""
     notices = NoticeFile(held.folder.notices)
     return replace(
         control,
@@ -111,9 +111,9 @@ def attach_folder(
 
 
 def _leave_call(held: TakenFolder | None, message: str) -> None:
-    """End this process with the call that hangs in it: nothing else can end that call.
+    """End this process, because nothing else can end a call that hangs in it.
 
-    Sources in flight stay marked, so that the next attempt knows which one to suspect.
+    Sources in flight stay marked, so the next attempt can find the suspect.
     """
     if held is not None:
         with suppress(VolumeError):

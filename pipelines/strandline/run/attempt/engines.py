@@ -1,7 +1,7 @@
-"""The engines by name: what each can't do, and how it is made. Nowhere else is one chosen.
+"""The engines by name: their limits and constructors. Only this module chooses an engine.
 
-An engine is imported only where it was chosen: the command line knows the names, and loads nothing
-that runs.
+An engine is imported only when chosen, because the command line needs the names without the cost of
+loading Ray.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:  # see above
     Maker = Callable[[OutputLocation, LedgerSession | None], Engine]
 
 
-# The engine that starts nothing, the one that forks, and the one of which attempts can share what
-# it starts.
+# `IN_DRIVER` starts no process, `FORKED` forks workers, and attempts can share the Ray that
+# `SHARED` starts.
 IN_DRIVER, FORKED, SHARED = "inline", "processes", "ray"
-ON_ONE_MACHINE = (IN_DRIVER, FORKED)  # for `run` alone: no manifest names them
+ON_ONE_MACHINE = (IN_DRIVER, FORKED)  # only for `strandline run`; manifests can't name them
 
 
 def choose_engine(
     asked: str | None, spec: PipelineSpec, address: str | None, plan: PipelinePlan | None = None
 ) -> str:
-    """Return the engine of a run: that which was asked for, or which the file names.
+    """Return the engine of a run: the requested engine, or the engine in the manifest.
 
-    Where neither does, a run on this machine alone starts no Ray, unless a stage needs it.
+    If neither is set, a run on this machine alone avoids Ray, unless a stage needs Ray.
 
     Args:
-        address: of a Ray, where there is one.
-        plan: of the same pipeline; None: stages are not loaded, and need what the file says.
+        address: address of an existing Ray cluster, if any.
+        plan: the plan of the same pipeline, or None to check the manifest without loading stages.
     """
     is_open = asked is None and "engine" not in spec.model_fields_set
     if not is_open or address or os.environ.get("RAY_ADDRESS"):
@@ -62,10 +62,10 @@ def _needs_ray(work: SinkWork) -> bool:
 
 
 def check_engine(config: AttemptConfig) -> None:
-    """Check that the engine can do all that is asked for.
+    """Check that the engine supports everything in the configuration.
 
     Raises:
-        SpecError: it can't do something.
+        SpecError: if the engine does not support something.
     """
     _CHOICES[config.engine](config)
 
@@ -73,10 +73,10 @@ def check_engine(config: AttemptConfig) -> None:
 def make_engine(
     config: AttemptConfig, outputs: OutputLocation, session: LedgerSession | None = None
 ) -> Engine:
-    """Return the engine that was chosen.
+    """Return the engine chosen in the configuration.
 
     Args:
-        session: of the ledger, for an engine that opens it in this process.
+        session: session of the ledger, for an engine that opens the ledger in this process.
 
     Raises:
         SpecError: see `check_engine`.
@@ -86,10 +86,10 @@ def make_engine(
 
 @contextmanager
 def keeping_started(name: str | None) -> Iterator[None]:
-    """Have the attempts of the block share what the engine starts on this machine.
+    """Share the processes that the engine starts on this machine among the attempts in the block.
 
     Args:
-        name: None: nothing is to be shared.
+        name: the engine, or None to share nothing.
     """
     if name == FORKED:
         from strandline.engine.processes.fork_program import (  # noqa: PLC0415 - see above
@@ -104,7 +104,7 @@ def keeping_started(name: str | None) -> Iterator[None]:
         return
     try:
         from strandline.engine.ray.connection import keeping_local  # noqa: PLC0415 - see above
-    except ImportError:  # the run that needs Ray reports that itself
+    except ImportError:  # a run that needs Ray reports this error
         yield
         return
     with keeping_local():
@@ -112,7 +112,7 @@ def keeping_started(name: str | None) -> Iterator[None]:
 
 
 def start_next(name: str) -> None:
-    """Start what the next attempt in the block of `keeping_started` takes, if its engine does."""
+    """Start the processes of the next attempt in a `keeping_started` block, if the engine can."""
     if name == FORKED:
         from strandline.engine.processes.fork_program import (  # noqa: PLC0415 - see above
             start_ahead,
@@ -122,21 +122,21 @@ def start_next(name: str) -> None:
 
 
 def works_in_driver(name: str | None) -> bool:
-    """Return True for an engine that runs stages in the driver's own process.
+    """Return True if the engine runs stages in the driver's own process.
 
-    There a long task looks like a stall, and so does a person at a breakpoint.
+    There, a long task looks like a stall, and so does a person at a breakpoint.
 
     Args:
-        name: None: it was not said which.
+        name: the engine, or None if no engine was named.
     """
     return name == IN_DRIVER
 
 
 def find_unmet_here(plan: PipelinePlan, engine: str) -> tuple[Problem, ...]:
-    """Return what a run of a plan on this machine would be refused for; none where Ray is missing.
+    """Return why a run of the plan on this machine would be rejected. Empty if Ray is missing.
 
     Args:
-        engine: one of `ENGINES`.
+        engine: an entry of `ENGINES`.
     """
     from strandline.engine.autoscaler.capacity import (  # noqa: PLC0415 - see above
         asks_for_more_than_cpus,
@@ -163,7 +163,7 @@ def _refuse_here(config: AttemptConfig) -> None:
     )
     from strandline.engine.ray.connection import find_capacity  # noqa: PLC0415 - see above
 
-    if config.address:  # a cluster may grow, and what is there is its own to say
+    if config.address:  # a cluster may grow, so only the cluster can check capacity
         return
     have = find_capacity(config.workers, is_whole=asks_for_more_than_cpus(config.plan))
     if have is not None:
@@ -201,7 +201,7 @@ def _choose_processes(config: AttemptConfig) -> Maker:
 
 
 def _dump_as_ray_does(data: object, **how: Any) -> bytes:  # noqa: ANN401 - as `pickle.dumps`
-    """Pickle what a stage hands on as Ray would; without Ray, as Python does by itself."""
+    """Pickle a stage's output as Ray would, or with plain `pickle` if Ray is missing."""
     try:
         from strandline.engine.ray.pickling import dumps  # noqa: PLC0415 - slow to load
     except ImportError:
@@ -211,14 +211,15 @@ def _dump_as_ray_does(data: object, **how: Any) -> bytes:  # noqa: ANN401 - as `
 
 
 def dump_portably(data: object, **how: Any) -> bytes:  # noqa: ANN401 - as `pickle.dumps`
-    """Pickle so that another process can read it, by Ray's pickler only where Python's can't.
+    """Pickle data for another process. Use Ray's pickler only if Python's can't.
 
-    What belongs to the program itself is named as part of `__main__`, which is another one there.
+    Python pickles objects of the main program as part of `__main__`, which is a different module in
+    the other process.
     """
     take, buffers = how.pop("buffer_callback", None), list[pickle.PickleBuffer]()
     how["protocol"] = how.get("protocol", pickle.HIGHEST_PROTOCOL)
     quick = how if take is None else how | {"buffer_callback": buffers.append}
-    with suppress(Exception):  # whatever it is, the other pickler says so, or can do it
+    with suppress(Exception):  # the other pickler succeeds, or raises a better error
         packed = pickle.dumps(data, **quick)
         if b"__main__" not in packed:
             for buffer in buffers:

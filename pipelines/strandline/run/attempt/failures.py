@@ -1,7 +1,7 @@
-"""Why sources failed, by stage, error and location, each reason with a count and an example.
+"""Groups failures of sources by stage, error, and location, with a count and an example.
 
-A run in which a hundred thousand sources fail mostly has three reasons for it. Pure: failures in,
-groups out. It must not know where failures are kept.
+Even a run with a hundred thousand failed sources has only a few reasons. The module is pure and
+must not depend on the storage of failures.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import NamedTuple
 
 from strandline.ledger.records.entries import FailureRecord, Quarantined
 
-MOST_GROUPS = 500  # most groups: each message may be an error of its own
-# As `explain_error` writes what a stage raised: its type, its text, and where.
+MOST_GROUPS = 500  # bounds memory: all messages may differ
+# An exception as `explain_error` formats it: type, text, and location.
 _RAISED = re.compile(r"(?P<error>[^\W\d]\w*)(?:: .*?)?(?: \((?P<where>[^()]+:\d+)\))?", re.DOTALL)
-# Parts that differ from source to source in a text that a stage made itself.
+# Parts of a stage's own message that differ from source to source: quoted text, numbers, and paths.
 _PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[\w.:-]*\d[\w.:-]*|\S*/\S*")
 
 
 class FailureReason(NamedTuple):
-    """What messages have in common.
+    """The part that messages of one group have in common.
 
     Attributes:
-        error: the type of the exception; empty where a stage, or its watcher, wrote a text.
-        location: file and line that raised it; empty where that is not known.
-        text: what such texts have in common; empty for an exception.
+        error: type of the exception, or empty if a stage or its watchdog wrote the message.
+        location: file and line that raised the exception, or empty if unknown.
+        text: the common part of written messages; empty for an exception.
     """
 
     error: str
@@ -40,14 +40,14 @@ class FailureReason(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Failures with one reason.
+    """Failures with the same reason.
 
     Attributes:
-        stage: in which the sources failed; empty where a process died over them.
-        reason: what their messages have in common.
-        count: sources.
-        example: the first of them.
-        more: the next ones, where several are asked for.
+        stage: the stage in which the sources failed; empty if a process died over them.
+        reason: the common part of the messages.
+        count: number of failed sources.
+        example: the first failure.
+        more: the following failures, if several examples were requested.
     """
 
     stage: str
@@ -61,11 +61,11 @@ class FailureGroups:
     """Counts failures by reason as they are read, in bounded memory.
 
     Args:
-        limit: of the groups.
-        examples: that are kept of each.
+        limit: maximum number of groups.
+        examples: maximum number of examples in a group.
 
     Attributes:
-        others: how many are in no group, since there were too many reasons.
+        others: number of failures in no group, because there were too many reasons.
     """
 
     def __init__(self, limit: int = MOST_GROUPS, examples: int = 1) -> None:
@@ -95,7 +95,7 @@ class FailureGroups:
 
 
 def group_failures(failures: Iterable[FailureRecord]) -> tuple[FailureGroup, ...]:
-    """Return the failures by stage and reason, the largest group first."""
+    """Group failures by stage and reason, the largest group first."""
     groups = FailureGroups()
     for failure in failures:
         groups.add(failure)
@@ -103,14 +103,14 @@ def group_failures(failures: Iterable[FailureRecord]) -> tuple[FailureGroup, ...
 
 
 def view_quarantined(entry: Quarantined) -> FailureRecord:
-    """Return a source in quarantine as one that failed, its cause before the stage."""
-    # Without a stage where a process died over it.
+    """Return a quarantined source as a failure, with the cause in front of the stage."""
+    # The stage is empty if a process died over the source.
     where = ": ".join(filter(None, (entry.cause, entry.stage)))
     return FailureRecord(entry.key, entry.attempt, where, entry.message, entry.times)
 
 
 def find_reason(message: str) -> FailureReason:
-    """Return what a message has in common with others of the same reason."""
+    """Return the part of a message that other messages with the same reason share."""
     raised = _RAISED.fullmatch(message)
     if raised is not None and (raised["where"] or message == raised["error"]):
         return FailureReason(raised["error"], raised["where"] or "", "")

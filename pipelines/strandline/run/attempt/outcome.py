@@ -1,4 +1,4 @@
-"""How an attempt ended: the exit code for each way it can, in one place."""
+"""The outcome of an attempt. Only this module maps outcomes to exit codes."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ class AttemptResult:
     """How an attempt ended.
 
     Attributes:
-        code: the exit code that `strandline run` ends with.
+        code: the exit code of `strandline run`.
         message: one sentence for people.
-        attempt: its number in the ledger, from 1; 0 where nothing is tracked.
-        total: sources listed; None where the listing did not end.
-        standing: numbers of sources: `finished` by this attempt, `skipped` since an earlier one
-            had finished them, `failed`, `quarantined`, `removed`, and `unfinished`, the rest.
-        counts: work of this attempt in each stage, by its name: `tasks_in`, `tasks_out`,
-            `filtered`, `failed`, `rows_in`, `rows_out`, `seconds` in its own code, `counters`.
+        attempt: number in the ledger, from 1, or 0 without a ledger.
+        total: sources listed, or None if the listing did not end.
+        standing: numbers of sources: `finished` by this attempt, `skipped` because an earlier
+            attempt finished them, `failed`, `quarantined`, `removed`, and `unfinished`, the rest.
+        counts: work of this attempt by stage name: `tasks_in`, `tasks_out`, `filtered`, `failed`,
+            `rows_in`, `rows_out`, `seconds` in the stage's own code, `counters`.
         output: folder or URL of the output.
-        seconds: how long it took.
-        incidents: a sentence for each worker that was lost and replaced.
-        evidence: what was seen of causes, besides the exit code.
-        remaining: unfinished sources when it began; None where the listing did not end.
-        pools: of each stage, by its name, the workers at the end.
-        failures: a record for each source that failed, at most 1,000: `key`, `stage`, `message`,
-            and `times`, the attempts in which it failed.
-        failure_groups: all of them by `stage` and `reason`, the largest group first, each with a
+        seconds: duration of the attempt.
+        incidents: a sentence for each lost and replaced worker, and for other incidents.
+        evidence: observations about causes, besides the exit code.
+        remaining: unfinished sources at the start, or None if the listing did not end.
+        pools: the workers at the end, by stage name.
+        failures: a record for each failed source, at most 1,000: `key`, `stage`, `message`, and
+            `times`, the number of attempts in which the source failed.
+        failure_groups: all failures by `stage` and `reason`, the largest group first, each with a
             `count` and an `example`.
-        work: seconds that workers `worked`, and those of them `lost`, which are done again.
-        redone: finished sources of an older recipe that it was to replace.
+        work: seconds that workers `worked`, and the seconds `lost`, which have to be repeated.
+        redone: finished sources of an older recipe that the attempt was to replace.
     """
 
     code: ExitCode
@@ -70,7 +70,7 @@ class AttemptResult:
 
     @property
     def sources(self) -> SourceCounts:
-        """Return how the sources stand, in the words of the contract with the operator."""
+        """Return the counts of sources in the form of the contract with the operator."""
         standing = self.standing
         return SourceCounts(
             total=self.total,
@@ -83,7 +83,7 @@ class AttemptResult:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Make the object that `--json` prints last; its keys are stable."""
+        """Return the object that `--json` prints last. Its keys are stable."""
         return {
             "outcome": self.code.name,
             "exitCode": int(self.code),
@@ -97,10 +97,10 @@ class AttemptResult:
 
 
 def to_driver_outcome(outcome: AttemptResult, memory_kills: int) -> DriverOutcome:
-    """Return the outcome in the words of the contract with the operator.
+    """Return the outcome in the form of the contract with the operator.
 
     Args:
-        memory_kills: processes that the kernel killed for memory meanwhile.
+        memory_kills: processes that the kernel killed for memory during the attempt.
     """
     return DriverOutcome(
         exit_code=int(outcome.code),
@@ -116,7 +116,7 @@ def to_driver_outcome(outcome: AttemptResult, memory_kills: int) -> DriverOutcom
 
 
 def describe_error(error: BaseException, attempt: int, memory_kills: int) -> DriverOutcome:
-    """Describe the outcome of an attempt that an error has ended."""
+    """Return the outcome of an attempt that ended with an error."""
     code = int(code_of(error))
     message = " ".join(str(error).split()) or type(error).__name__
     evidence = [item for item in (read_exit(code),) if item]
@@ -134,7 +134,7 @@ def describe_error(error: BaseException, attempt: int, memory_kills: int) -> Dri
 
 
 def describe_overrun(message: str, attempt: int) -> DriverOutcome:
-    """Describe the outcome of an attempt that ends with a call that took longer than it may."""
+    """Return the outcome of an attempt that ended because a call exceeded its time limit."""
     return DriverOutcome(
         exit_code=int(ExitCode.APPLICATION_ERROR),
         message=message,
@@ -144,7 +144,7 @@ def describe_overrun(message: str, attempt: int) -> DriverOutcome:
 
 
 def describe_leaving() -> DriverOutcome:
-    """Describe an attempt that was asked to stop and could not within its grace period."""
+    """Return the outcome of an attempt that did not stop within its grace period."""
     code = int(ExitCode.INTERRUPTED)
     message = "left in the middle of its work, since the grace period was over"
     return DriverOutcome(
@@ -155,10 +155,10 @@ def describe_leaving() -> DriverOutcome:
 def judge(
     ending: Ending, *, was_stopped: bool, quarantine: Quarantine, dead: int = 0
 ) -> tuple[ExitCode, str]:
-    """Return the exit code and sentence of an attempt after its engine's end.
+    """Return the exit code and the message of an attempt whose engine has ended.
 
     Args:
-        dead: dead letters of all finished sources, whichever attempt left them.
+        dead: dead letters of all finished sources, from all attempts.
     """
     standing, listed = ending.standing, ending.listed
     is_whole = ending.is_listed and not standing.unfinished
@@ -183,10 +183,10 @@ def judge(
 
 
 def refuse_publishing(result: AttemptResult, unmet: Sequence[str]) -> AttemptResult:
-    """Return what a complete attempt comes to that does not meet what its pipeline requires.
+    """Return the result of a complete attempt that does not meet its pipeline's requirements.
 
     Args:
-        unmet: a sentence for each requirement.
+        unmet: a sentence for each unmet requirement.
     """
     message = f"not published: {'; '.join(unmet)}"
     seen = Evidence(Cause.REQUIREMENTS_NOT_MET, message, "outcome")
@@ -211,7 +211,7 @@ def _describe_complete(standing: Standing, listed: int, dead: int) -> str:
 def conclude_attempt(
     config: AttemptConfig, source: SourceStage, ending: Ending, *, was_stopped: bool, dead: int
 ) -> AttemptResult:
-    """Return what an attempt has come to, by its engine's end.
+    """Return the result of an attempt whose engine has ended.
 
     Args:
         dead: see `judge`.
@@ -244,9 +244,9 @@ def conclude_attempt(
 def conclude_tracked(
     config: AttemptConfig, source: SourceStage, ending: Ending, store: Store, *, was_stopped: bool
 ) -> AttemptResult:
-    """Return the same of an attempt with a ledger, which has the dead letters of all attempts."""
+    """Return the result of an attempt with a ledger, which counts dead letters of all attempts."""
     if config.dead_letters is not None:
         ending = widen_ending(ending, store)
-    # A stopped attempt has little time, and its sentence does not mention them.
+    # Skip the count after a stop: time is short, and the message does not mention dead letters.
     dead = 0 if was_stopped else count_dead_letters(store).total
     return conclude_attempt(config, source, ending, was_stopped=was_stopped, dead=dead)

@@ -1,4 +1,4 @@
-"""A run without a volume: it keeps no ledger, and cannot be continued."""
+"""Runs a plan without a volume: there is no ledger, so the run can't be resumed."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from strandline_api.spec.policy import Quarantine
 
 
 def run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
-    """Run a plan that writes to a place of its own.
+    """Run a plan whose outputs have their own location.
 
     Raises:
-        SpecError: the plan names no place for its outputs, or requires a ledger.
-        PlaceTakenError: another pipeline owns the place.
+        SpecError: if the plan names no location for its outputs, or requires a ledger.
+        PlaceTakenError: if another pipeline owns the location.
     """
     if config.publishing is not None:
         message = "publish.require needs a ledger, and this run has none"
@@ -67,7 +67,7 @@ def run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
 def _run_aside(
     config: AttemptConfig, lists: tuple[SourceStage, Listing], control: Control, location: str
 ) -> Ending:
-    """Run with a ledger that is removed in the end, and leave the artifacts beside the output."""
+    """Run with a temporary ledger, and leave the artifacts beside the output."""
     config = replace(config, quarantine=Quarantine())
     with take_aside(location, control.heartbeat) as held:
         gatherer = Gatherer(
@@ -89,7 +89,7 @@ def _require_output(plan: PipelinePlan) -> str:
         message = "required where there is no volume to write to"
         hint = "or call `run` with a `checkpoint_path`"
         raise SpecError((Problem("spec.sink.with.path", message, hint),))
-    # A sink of one's own has no parameter for a place: it writes to the volume.
+    # A user's own sink may have no `path` parameter: such a sink writes to the volume.
     message = f"required, since the sink {sink.name!r} has no parameter `path`"
     hint = "its outputs go to that folder"
     raise SpecError((Problem("checkpoint_path", message, hint),))
@@ -97,10 +97,10 @@ def _require_output(plan: PipelinePlan) -> str:
 
 @contextmanager
 def take_aside(location: str, heartbeat: Heartbeat) -> Iterator[TakenFolder]:
-    """Provide a ledger for a run that keeps none: it counts what is gathered, and goes in the end.
+    """Provide a temporary ledger that counts what stages gather, and remove it at the end.
 
     Args:
-        location: where the sink writes.
+        location: output location of the sink.
     """
     with owned_folder("aside") as path:
         folder, uid = PipelineFolder(path), "untracked"

@@ -1,4 +1,4 @@
-"""What a pipeline brings along to be imported: archives and packages, fetched and installed.
+"""Fetches and installs the code that a pipeline imports: archives and packages.
 
-It must not know what the code does.
+This package must not depend on what the code does.
 """

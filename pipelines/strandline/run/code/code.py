@@ -1,8 +1,8 @@
-"""Code that a pipeline brings, made importable: in a pod it was mounted and fetched before.
+"""Makes a pipeline's own code importable. In a pod, the code was fetched and mounted before.
 
-On a laptop an archive is fetched into the user's cache, packages must be installed, and the files
-of a ConfigMap are whatever can be imported, since there is no cluster to ask. It must not know
-stages or plans.
+On a laptop, an archive is fetched into the user's cache, and packages must be installed already.
+The files of a ConfigMap must be importable there, because no cluster provides them. This module
+must not depend on stages or plans.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def bring_code(
     environment: MutableMapping[str, str] = os.environ,
     path: list[str] = sys.path,
 ) -> BroughtCode:
-    """Have what a pipeline brings where it is imported from, by this process and its children.
+    """Make a pipeline's code importable in this process and its children.
 
     Raises:
-        SpecError: it is not what the spec says, or not to be had.
-        StrandlineError: it can't be fetched now.
+        SpecError: if the code does not match the spec, or can't be found.
+        StrandlineError: if the code can't be fetched now.
     """
     if not code.is_given:
         return BroughtCode()
@@ -67,10 +67,10 @@ def bring_code(
 
 
 def fetch_code(code: Code, folder: Path, report: Callable[[str], None]) -> None:
-    """Fetch archive and packages into the folder of a pod, from which they are mounted.
+    """Fetch archive and packages into a folder that will be mounted into pods.
 
     Raises:
-        SpecError, StrandlineError: as `bring_code`.
+        SpecError, StrandlineError: as in `bring_code`.
     """
     if code.archive is not None:
         _fetch(code.archive, folder / ARCHIVE, is_kept=False)
@@ -81,9 +81,9 @@ def fetch_code(code: Code, folder: Path, report: Callable[[str], None]) -> None:
 
 
 def digest_files(folder: Path) -> str:
-    """Return one digest of the files right in a folder, by name and content.
+    """Return a digest of the files directly in a folder, by name and content.
 
-    A ConfigMap's other names there, which begin with two dots, are how it is mounted.
+    Names that begin with two dots are skipped: they belong to the mount of a ConfigMap.
     """
     digest = sha256()
     for path in sorted(folder.iterdir()):
@@ -94,7 +94,7 @@ def digest_files(folder: Path) -> str:
 
 
 def find_cache(environment: Mapping[str, str]) -> Path:
-    """Return the folder in which archives are kept on a laptop, one for each digest."""
+    """Return the folder that caches archives on a laptop, by digest."""
     given = environment.get("XDG_CACHE_HOME")
     cache = Path(given) if given else Path(environment.get("HOME") or "/tmp") / ".cache"  # noqa: S108
     return cache / "strandline" / "code"
@@ -110,7 +110,7 @@ def _fetch_cached(archive: CodeArchive, environment: Mapping[str, str]) -> Path:
 
 
 def _fetch(archive: CodeArchive, folder: Path, *, is_kept: bool) -> Path:
-    """Return the folder in the archive from which modules are imported."""
+    """Fetch an archive, and return the folder in it from which modules are imported."""
     with _naming(f"{AT}.archive"):
         fetch_archive(archive.url, archive.sha256, folder, time.sleep, is_kept=is_kept)
     root = folder / archive.path if archive.path else folder
@@ -124,7 +124,7 @@ def _fetch(archive: CodeArchive, folder: Path, *, is_kept: bool) -> Path:
 def _put_on_path(
     folders: Sequence[Path], environment: MutableMapping[str, str], path: list[str]
 ) -> None:
-    """Put folders before all others on the path, here and in the processes that Ray starts."""
+    """Put folders first on the import path, here and in the processes that Ray starts."""
     names = [str(folder) for folder in folders]
     if not names:
         return
@@ -149,7 +149,7 @@ def _check_packages(code: Code) -> None:
 
 
 def _list_parts(code: Code, files: Path | None) -> Iterator[tuple[str, Any]]:
-    """Yield what decides the output; not from where it came."""
+    """Yield the parts of the code that decide the output, which exclude the code's origin."""
     if files is not None:
         yield "code.files", digest_files(files)
     if code.archive is not None:
@@ -180,7 +180,7 @@ def _join(names: Iterable[str]) -> str:
 
 @contextmanager
 def _naming(at: str) -> Iterator[None]:
-    """Make a problem of the spec of what no other try mends."""
+    """Turn an error that a retry can't fix into a problem of the spec."""
     try:
         yield
     except StrandlineError as error:

@@ -1,6 +1,6 @@
-"""Read and digest the code and the files that a stage depends on.
+"""Reads and digests the code and the files that a stage depends on.
 
-It must not know how a fingerprint is compared.
+This module must not depend on the comparison of fingerprints.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ from strandline.run.code.own_modules import OwnModules
 from strandline.run.code.weight_files import WEIGHTS, list_weights
 
 _LONGEST = 1024  # characters of a path
-LARGE = 256 << 20  # bytes, above which a file counts by blocks of it
+LARGE = 256 << 20  # bytes; a larger file counts by samples of its blocks
 _BLOCKS, _BLOCK_BYTES = 64, 64 << 10
 _ADVICE = "raise the stage's `version` when that code changes"
 
 
 class CodeReader:
-    """Read the code of stages. Each module is read once."""
+    """Reads the code of stages. Each module is read only once."""
 
     def __init__(self) -> None:
         self._modules = OwnModules()
         self._graph = ModuleGraph(self._modules.find)
 
     def read(self, plan: StagePlan, texts: Mapping[str, str]) -> OwnCode | None:
-        """Return what a stage depends on; None if a stage of Strandline's has only parameters.
+        """Return the code of a stage, or None if a built-in stage has only plain parameters.
 
         Args:
-            texts: the stage's parameters that are texts, by path.
+            texts: the stage's string parameters, by path.
         """
-        # The module that a manifest names may change a class that it imports.
+        # Read the named module, not only the class: the module may change a class that it imports.
         names = [plan.use, *texts.values()]
         entries = {name.partition(":")[0] for name in names if MODULE_NAME.fullmatch(name)}
         digests: dict[str, str] = {}
         unread: set[str] = set()
         if plan.is_foreign:
-            # The class of another library's step is Strandline's, but the library does the work.
+            # The wrapper of another library's step belongs to Strandline, but that library does the
+            # work.
             is_step = self._modules.is_ours(type(plan.stage).__module__)
             entries |= set(plan.stage.packages) if is_step else {type(plan.stage).__module__}
             live = LiveCode(self._graph.is_own, self._modules.is_installed)
@@ -71,7 +72,7 @@ class CodeReader:
                 yield owner.name, f"version {owner.version}"
 
     def _describe(self, kind: type) -> str:
-        """Describe a class that the text of its module does not determine."""
+        """Name a class whose behavior the text of its module does not determine."""
         module = self._modules.find(kind.__module__)
         path = getattr(sys.modules.get(kind.__module__), "__file__", None)
         if module is not None:
@@ -84,7 +85,7 @@ class CodeReader:
 def _list_files(
     plan: StagePlan, texts: Mapping[str, str], blind: list[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files that parameters name, with their digests."""
+    """Yield the files that parameters name, with their digests. Add gaps to `blind`."""
     for at, text in texts.items():
         name = at.removeprefix(f"{plan.name}.")
         path = _find_path(text)
@@ -106,10 +107,10 @@ def _list_files(
 
 
 def _is_read(plan: StagePlan, name: str) -> bool:
-    """Return whether a parameter names something that a stage of the user's own reads.
+    """Return True if a parameter may name a file that a user's own stage reads.
 
-    Sources give a version to each file that they list, and a sink writes to its `path`. Stages of
-    Strandline digest the files that they read themselves.
+    Sources give a version to each listed file, and a sink writes to its `path`. Built-in stages
+    digest the files that they read themselves.
     """
     if not plan.is_foreign or plan.shape is Shape.SOURCE:
         return False
@@ -117,8 +118,8 @@ def _is_read(plan: StagePlan, name: str) -> bool:
 
 
 def _find_path(text: str) -> Path | None:
-    """Return the path that a text may be; None if it is certainly something else."""
-    # Names of columns and of languages have neither a slash nor a dot.
+    """Return the path that a string may be, or None if it is certainly not a path."""
+    # Names of columns and languages contain neither a slash nor a dot.
     is_path = ("/" in text or "." in text) and any(map(str.isalnum, text))
     if not is_path or len(text) > _LONGEST or is_url(text) or not text.isprintable():
         return None
@@ -126,7 +127,7 @@ def _find_path(text: str) -> Path | None:
 
 
 def _read_mode(path: Path) -> int:
-    """Return the mode of a file or a folder; 0 if there is none, or if a text is no path."""
+    """Return the mode of a file or folder, or 0 if the path is missing or invalid."""
     try:
         return path.stat().st_mode
     except OSError:
@@ -146,13 +147,13 @@ def _list_weights(model: Path) -> Iterator[tuple[str, str]]:
 
 
 def digest_file(path: Path) -> str:
-    """Return a digest of a file's bytes, or of a large file's size and of blocks all over it.
+    """Return a digest of a file. Large files count by their size and a sample of blocks.
 
-    Every command that reads the pipeline computes this digest, so it must not take minutes. Weights
-    that were trained again differ in each block.
+    Every command that reads the pipeline computes this digest, so it must not take minutes.
+    Retrained weights differ in every block.
 
     Raises:
-        OSError: it can't be read.
+        OSError: if the file can't be read.
     """
     size = path.stat().st_size
     if size <= LARGE:

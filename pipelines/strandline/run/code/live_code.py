@@ -1,8 +1,8 @@
-"""Code of scripts, notebooks, and closures, which the text of a module does not determine.
+"""Digests code of scripts, notebooks, and closures, which no module's text determines.
 
-Functions are read by the lines that they were compiled from, with the values that they use:
-defaults, closures, and globals. Objects of other libraries count by their class alone, because
-their contents may differ in every process.
+A function counts by its source lines and by the values it uses: defaults, closures, and globals.
+Objects of other libraries count by their class only, because their contents may differ between
+processes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from strandline.run.code.source_text import digest_text, digest_tree, list_impor
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range)
 _NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-# Modules of methods that dataclasses and named tuples generate. The class determines them, and each
-# version of Python generates others.
+# Modules that generate methods for dataclasses and named tuples. The class determines these
+# methods, and their code differs between versions of Python.
 _GENERATORS = ("collections", "dataclasses", "namedtuple_", "typing")
 _CONTAINERS = (Mapping, list, tuple, set, frozenset)
 _WRAPPED = (staticmethod, classmethod)
@@ -33,22 +33,22 @@ _CALLABLE = (FunctionType, MethodType, partial, type)
 
 
 class LiveCode:
-    """Walk over objects, and collect all that determines their behaviour.
+    """Walks over objects and collects everything that determines their behavior.
 
     Args:
-        is_own, is_installed: of modules by name.
+        is_own, is_installed: classify a module by its name.
 
     Attributes:
-        modules: own modules that the objects use.
-        has_values: True if the text of modules does not determine the behaviour.
-        unread: functions without a text, and functions that run other texts.
+        modules: the user's own modules that the objects use.
+        has_values: True if the text of modules does not determine the behavior.
+        unread: functions without source text, and functions that execute other texts.
     """
 
     def __init__(self, is_own: Callable[[str], bool], is_installed: Callable[[str], bool]) -> None:
         self._is_own = is_own
         self._is_installed = is_installed
         self._parts: list[str] = []
-        self._seen: dict[int, object] = {}  # kept, so that no id is given twice
+        self._seen: dict[int, object] = {}  # keeps objects alive, because IDs are reused
         self.modules: set[str] = set()
         self.has_values = False
         self.unread: set[str] = set()
@@ -66,7 +66,7 @@ class LiveCode:
                 self._visit_named(name, value)
 
     def visit(self, value: Any) -> None:  # noqa: ANN401 - a case for each kind
-        """Visit a value and all that it is made of."""
+        """Visit a value and everything in it."""
         if isinstance(value, Enum):
             self._parts.append(f"{type(value).__qualname__} {value.name}")
         elif isinstance(value, _PLAIN):
@@ -75,7 +75,7 @@ class LiveCode:
             self._parts.append(f"path {str(value)!a}")
         elif isinstance(value, ModuleType):
             self._refer(value.__name__, "")
-        elif isinstance(value, re.Pattern):  # a long pattern is cut off in its notation
+        elif isinstance(value, re.Pattern):  # its `repr` truncates long patterns
             self._visit_all("pattern", (value.pattern, value.flags))
         elif isinstance(value, partial):
             self._visit_all("partial", (value.func, value.args, value.keywords))
@@ -96,7 +96,7 @@ class LiveCode:
             self._visit_class(value)
         elif isinstance(value, _CONTAINERS):
             self._visit_container(value)
-            # Equal constants may be one object or several: only a circle must be cut.
+            # Equal constants may be one object or several, so cut only cycles.
             del self._seen[id(value)]
         else:
             self._visit_object(value)
@@ -111,7 +111,7 @@ class LiveCode:
             self._visit_all("set", sorted(value, key=ascii))
 
     def _visit_object(self, value: object) -> None:
-        """Visit an object's class, and the attributes of an object of the user's own."""
+        """Visit an object's class. Visit the attributes too if the class is the user's own."""
         kind = type(value)
         self.visit(kind)
         self._visit_wrapped(value, {"func": getattr_static(value, "func", None)})
@@ -125,7 +125,7 @@ class LiveCode:
         """Visit the functions that a decorator of a library holds."""
         held = [getattr_static(wrapper, "__wrapped__", None), *more.values()]
         for value in held:
-            # A dictionary alone: caches differ from call to call.
+            # Only plain dictionaries, because the contents of caches change between calls.
             for each in value.values() if type(value) is dict else [value]:
                 if isinstance(each, _CALLABLE):
                     self.visit(each)
@@ -141,11 +141,11 @@ class LiveCode:
         self.visit(value)
 
     def _refer(self, module: str, name: str) -> bool:
-        """Add a name in a module; return whether the module's text determines its behaviour."""
+        """Add a name in a module. Return True if the module's text determines its behavior."""
         self._parts.append(f"{module}.{name}")
         if self._is_own(module):
             self.modules.add(module)
-        # The values of a closure are in no text.
+        # No text contains the values of a closure.
         is_whole = self._is_own(module) and "<locals>" not in name
         if self._is_installed(module) or is_whole:
             return True
@@ -159,7 +159,7 @@ class LiveCode:
             self.visit(base)
         for name, value in sorted(vars(kind).items()):
             is_code = isinstance(value, (*_CALLABLE, *_WRAPPED, property))
-            # Python and pydantic add such names, and each version adds others.
+            # Skip names that Python and pydantic add, because they differ between versions.
             if (is_code or not name.startswith(("__", "_abc_"))) and not _is_generated(value):
                 self._visit_named(name, value)
 
@@ -200,7 +200,7 @@ def _is_generated(value: object) -> bool:
 
 
 def _list_cells(function: FunctionType) -> Iterator[tuple[str, object]]:
-    """Yield the values of a closure by name, but for cells that are still empty."""
+    """Yield the values of a closure by name, except for empty cells."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     for name, cell in cells:
         with suppress(ValueError):
@@ -208,10 +208,10 @@ def _list_cells(function: FunctionType) -> Iterator[tuple[str, object]]:
 
 
 def find_node(code: CodeType, names: dict[str, Any]) -> _FunctionNode | None:
-    """Return the syntax tree of a function; None if its text is missing.
+    """Return the syntax tree of a function, or None if its source text is missing.
 
     Args:
-        names: its globals, which locate the text of a module in a zip file.
+        names: globals of the function, which locate the text of a module in a zip file.
     """
     text = "".join(linecache.getlines(code.co_filename, names))
     found = [node for node in _list_functions(text) if _find_line(node) == code.co_firstlineno]
@@ -236,7 +236,10 @@ def _find_line(node: _FunctionNode) -> int:
 
 
 def _holds(node: ast.Lambda, code: CodeType) -> bool:
-    """Return whether a lambda has all instructions of some code: a line may have several."""
+    """Return True if a lambda contains all instructions of the code.
+
+    A line may have several lambdas.
+    """
     body = node.body
     begin, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
     positions = (each for each in code.co_positions() if None not in each and each[3])

@@ -1,6 +1,6 @@
-"""Follow the imports of the user's own modules, and digest each of them.
+"""Follows the imports of the user's own modules, and digests each module.
 
-Pure: the caller passes the function that finds modules.
+The module is pure: the caller passes the function that finds modules.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ class OwnModule(NamedTuple):
     """A module that belongs to no installed package.
 
     Attributes:
-        file: its path below the folder from which it is imported; empty for a namespace package.
-        package: the package to which its relative imports refer.
-        text: None if it has no readable text, such as a C extension.
+        file: path below the folder from which the module is imported; empty for a namespace
+            package.
+        package: the package to which relative imports refer.
+        text: source text, or None if there is no readable text, as for a C extension.
     """
 
     file: str
@@ -29,11 +30,11 @@ FindModule = Callable[[str], OwnModule | None]
 
 
 class OwnCode(NamedTuple):
-    """Code and files that determine what a stage makes.
+    """Code and files that determine a stage's output.
 
     Attributes:
-        digests: digests by file, and versions by the name of an installed package.
-        unread: sentences on code without a digest, such as `words.py calls eval`.
+        digests: digests by file name, and versions by name of an installed package.
+        unread: sentences about code without a digest, such as `words.py calls eval`.
     """
 
     digests: dict[str, str]
@@ -41,10 +42,10 @@ class OwnCode(NamedTuple):
 
 
 class ModuleGraph:
-    """Modules and their imports. Each module is read once.
+    """Modules and their imports. Each module is read only once.
 
     Args:
-        find: returns a module by its absolute name; None if no own module has that name.
+        find: returns a module by its absolute name, or None if no own module has that name.
     """
 
     def __init__(self, find: FindModule) -> None:
@@ -52,7 +53,7 @@ class ModuleGraph:
         self._found: dict[str, tuple[OwnModule, SourceText | None] | None] = {}
 
     def collect(self, names: Iterable[str]) -> OwnCode:
-        """Return the code of modules and of all modules that they import."""
+        """Return the code of modules and of everything they import."""
         digests: dict[str, str] = {}
         unread: set[str] = set()
         for module, source in self._walk(names):
@@ -64,7 +65,7 @@ class ModuleGraph:
         return OwnCode(digests, tuple(sorted(unread)))
 
     def is_own(self, name: str) -> bool:
-        """Return whether a module of the user's own has this name."""
+        """Return True if one of the user's own modules has this name."""
         return self._look_up(name) is not None
 
     def _walk(self, names: Iterable[str]) -> Iterator[tuple[OwnModule, SourceText | None]]:
@@ -95,7 +96,7 @@ class ModuleGraph:
                 yield name
                 continue
             yield above
-            # A star imports the submodules that the package exports.
+            # A star import also imports the submodules that the package exports.
             found = self._look_up(above)
             exported = found[1].exported if found and found[1] else ()
             yield from (f"{above}.{each}" for each in exported)

@@ -1,6 +1,6 @@
-"""Modules on this machine: the file of each, and the installed package that owns it, if any.
+"""Finds modules on this machine: their files, and the installed packages that own them, if any.
 
-Modules are looked up as an import would, but none is imported.
+Modules are looked up as an import would do it, but not imported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STDLIB = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
 
 
 class OwnModules:
-    """Find the modules that no installed package owns.
+    """Finds the modules that no installed package owns.
 
     Modules of an editable installation are the user's own: their files lie outside the folders of
     packages. A file that was copied into such a folder by hand is the user's own, too, because no
@@ -33,7 +33,7 @@ class OwnModules:
         self._specs: dict[str, ModuleSpec | None] = {}
 
     def find(self, name: str) -> OwnModule | None:
-        """Return a module by its name; None if there is none, or if a package owns it."""
+        """Return a module by its name, or None if the module is missing or a package owns it."""
         spec = self._find_spec(name)
         if spec is None or self.is_installed(name):
             return None
@@ -46,7 +46,7 @@ class OwnModules:
         return OwnModule(file, package, _read_text(spec))
 
     def is_installed(self, name: str) -> bool:
-        """Return whether a module is Python's, Strandline's, or an installed package's."""
+        """Return True if a module is Python's, Strandline's, or an installed package's."""
         spec = self._find_spec(name)
         if self.is_ours(name):
             return True
@@ -54,7 +54,7 @@ class OwnModules:
             return False
         if not spec.has_location:
             return spec.origin in {"built-in", "frozen"}
-        # The folder of packages may lie in Python's own.
+        # The folder of packages may lie inside that of the standard library.
         is_standard = _LIBRARIES.isdisjoint(Path(str(spec.origin)).parts) and any(
             Path(str(spec.origin)).is_relative_to(folder) for folder in _STDLIB
         )
@@ -62,16 +62,16 @@ class OwnModules:
 
     @staticmethod
     def is_ours(name: str) -> bool:
-        """Return whether a module is Strandline's, even if it is installed as editable."""
+        """Return True if a module is Strandline's, even in an editable installation."""
         return name.partition(".")[0] in STRANDLINE
 
     def find_owner(self, name: str) -> Distribution | None:
-        """Return the installed distribution that owns a module."""
+        """Return the installed distribution that owns a module, or None if there is no owner."""
         root = self._find_root(name)
         return None if root is None else _map_owners(root).get(name.partition(".")[0])
 
     def _find_root(self, name: str) -> str | None:
-        """Return the folder from which the first part of a module's name is imported."""
+        """Return the folder from which a module's top-level package is imported, if any."""
         spec = self._find_spec(name)
         if spec is None or not spec.has_location or spec.origin is None:
             return None
@@ -85,7 +85,7 @@ class OwnModules:
         return self._specs[name]
 
     def _look_up(self, name: str) -> ModuleSpec | None:
-        if name == "__main__":  # most of a script is not about stages: `LiveCode` reads it
+        if name == "__main__":  # `LiveCode` reads only the parts of a script that stages use
             return None
         if name in sys.modules:
             return getattr(sys.modules[name], "__spec__", None)
@@ -104,7 +104,7 @@ class OwnModules:
 def _find_below(name: str, locations: Sequence[str]) -> ModuleSpec | None:
     try:
         return PathFinder.find_spec(name, locations)
-    except KeyError:  # a namespace package below one that is not loaded
+    except KeyError:  # a namespace package below a package that is not loaded
         last = name.rpartition(".")[2]
         spec = ModuleSpec(name, None, is_package=True)
         spec.submodule_search_locations = [f"{each}/{last}" for each in locations]
@@ -116,20 +116,20 @@ def _is_namespace(spec: ModuleSpec) -> bool:
 
 
 def _read_text(spec: ModuleSpec) -> str | None:
-    """Return the text of a module; None if it has none."""
+    """Return the source text of a module, or None if it has no text."""
     origin = Path(spec.origin or "")
     try:
         if origin.suffix == ".py" and origin.is_file():
             return importlib.util.decode_source(origin.read_bytes())
         read = getattr(spec.loader, "get_source", None)
-        return None if read is None else read(spec.name)  # a module in a zip file has it
+        return None if read is None else read(spec.name)  # works for a module in a zip file
     except (OSError, ImportError, SyntaxError, UnicodeDecodeError):
         return None
 
 
 @cache
 def _map_owners(root: str) -> dict[str, Distribution]:
-    """Return the distributions that are installed into a folder, by modules at its top."""
+    """Return the distributions installed in a folder, by top-level module."""
     owners: dict[str, Distribution] = {}
     for each in distributions(path=[root]):
         text = each.read_text("RECORD")

@@ -1,7 +1,7 @@
-"""Packages by name: whether they are here, and how a pod installs them beside those of its image.
+"""Finds installed packages, and installs missing packages beside those of a pod's image.
 
-pip does the work, in a process of its own. What the image has is never replaced: the driver and
-every worker stand on it. It must not know pipelines.
+pip does the work, in its own process. Packages of the image are never replaced, because the driver
+and all workers depend on them. This module must not depend on pipelines.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ from strandline_api.spec.code import split_package
 
 WHEEL = ".whl"
 _MOST_WORDS = 600
-# Words of pip's log where the index, or the way to it, has failed: the same may go well later.
+# Phrases in pip's log for failures of the index or the network: a later try may succeed.
 _PASSING = re.compile(
     r"WARNING: Retrying \(|too many (5\d\d|429) error|: 5\d\d Server Error|HTTP error (5\d\d|429)"
 )
-# Lines about an index that was asked in vain; pip reports names that it does not have itself.
+# Lines about failed requests to an index. pip itself reports names that an index does not have.
 _UNFETCHED = re.compile(r"Could not fetch URL (?P<said>(?!.*: 404 ).+) - skipping$")
 _ERROR = re.compile(r"^ERROR: (?P<said>.+)$")
 _REQUIREMENT = re.compile(r"^    (?P<said>.* (depends on|requested) .*)$")
-# Before each line of the log.
+# The time stamp in front of each line of the log.
 _STAMP = re.compile(r"^\S+T\S+ ")
-# Places that pip reads itself; of anything else it is handed a copy.
+# Locations that pip reads itself. Wheels at other locations are copied for pip.
 _OF_PIP = re.compile(r"(https?|file)://|/")
 
 
 class PackageError(StrandlineError):
-    """Packages that can't be installed as they are asked for."""
+    """Packages can't be installed as requested."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 @dataclass(frozen=True, slots=True)
 class PackageSources:
-    """Where packages come from; None: not given.
+    """Where to find packages. None means that a source is not given.
 
     Attributes:
-        index: URL of an index; without it, what pip is configured for, unless there are wheels.
-        wheels: a folder of wheels, a page that links to them, or a URL of fsspec.
+        index: URL of an index. Without it, pip uses its own configuration, unless there are wheels.
+        wheels: a folder of wheels, a page with links to wheels, or a URL for fsspec.
     """
 
     index: str | None = None
     wheels: str | None = None
 
     def list_options(self) -> list[str]:
-        """Return the options of pip."""
+        """Return the command-line options for pip."""
         words = [] if self.index is None else ["-i", self.index]
         if self.wheels is not None:
             words += ["-f", self.wheels]
@@ -68,7 +68,7 @@ class PackageSources:
 
 
 def find_absent(packages: Sequence[str]) -> dict[str, str | None]:
-    """Return the packages that are not here in their version, with the version that is."""
+    """Return the packages that are not installed in their version, with the installed version."""
     return {
         package: found
         for package in packages
@@ -77,23 +77,23 @@ def find_absent(packages: Sequence[str]) -> dict[str, str | None]:
 
 
 def format_command(packages: Sequence[str], sources: PackageSources) -> str:
-    """Return what a person would type to have them here."""
+    """Return the command that installs the packages here."""
     return shlex.join(["pip", "install", *sources.list_options(), *packages])
 
 
 def install_packages(
     packages: Sequence[str], sources: PackageSources, folder: Path, report: Callable[[str], None]
 ) -> None:
-    """Have packages, and what they need that is not here, in a folder to import from.
+    """Install packages and their missing dependencies into a folder for imports.
 
-    What an earlier try has left in it is replaced.
+    Leftovers of an earlier try in the folder are replaced.
 
     Args:
-        report: is told what pip says.
+        report: receives the lines that pip prints.
 
     Raises:
-        PackageError: they are nowhere, don't go with what is here, or there is no pip.
-        UnreachableError: they can't be fetched now.
+        PackageError: if a package can't be found or conflicts with the image, or pip is missing.
+        UnreachableError: if the packages can't be fetched now.
     """
     _check(packages)
     shutil.rmtree(folder, ignore_errors=True)
@@ -134,7 +134,7 @@ def _bring_near(sources: PackageSources, folder: Path) -> PackageSources:
 
 
 def _list_pins() -> Iterator[str]:
-    """Yield all that is here, so that nothing of it is installed in another version."""
+    """Yield pins for all installed packages, so pip changes no version."""
     seen = set()
     for found in metadata.distributions():
         name = found.metadata["Name"]
@@ -153,7 +153,7 @@ def _run_pip(
     with subprocess.Popen(  # noqa: S603 - pip, and packages that can't be options
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as pip:
-        assert pip.stdout is not None  # by the call
+        assert pip.stdout is not None  # because of `stdout=PIPE`
         for line in pip.stdout:
             report(line.rstrip())
     if pip.returncode:
@@ -164,7 +164,7 @@ def _run_pip(
 
 
 def _sum_up(lines: Sequence[str]) -> str:
-    """Pip's own sentences; of a conflict also which package wants what."""
+    """Return pip's own error messages and, for a conflict, the conflicting requirements."""
     patterns = (_UNFETCHED, _ERROR, _REQUIREMENT)
     found = (pattern.search(line) for pattern in patterns for line in lines)
     message = dict.fromkeys(match["said"].strip() for match in found if match)
@@ -173,7 +173,7 @@ def _sum_up(lines: Sequence[str]) -> str:
 
 
 def _gather(root: Path, folder: Path) -> None:
-    """Have the packages in one folder, wherever this Python's scheme has put them."""
+    """Collect the packages in one folder, regardless of this Python's installation scheme."""
     folder.mkdir()
     for kind in ("site-packages", "dist-packages"):
         for found in sorted(root.rglob(kind)):
@@ -182,7 +182,7 @@ def _gather(root: Path, folder: Path) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """Give a file one name more, instead of a copy: both are on one disk."""
+    """Hard-link a file instead of copying it: both paths are on the same disk."""
     os.link(source, target)
 
 
@@ -197,10 +197,11 @@ def _is_same(found: str | None, package: str) -> bool:
     wanted = split_package(package)[1]
     if found is None:
         return False
-    if "+" not in wanted:  # a build of one's own counts as its version
+    if "+" not in wanted:  # a local build counts as its public version
         found = found.partition("+")[0]
     return _fold(found) == _fold(wanted)
 
 
 def _fold(version: str) -> str:
+    # Versions are equal without their trailing zeros: 1.0 and 1.
     return re.sub(r"(\.0+)+$", "", version.lower().lstrip("v"))

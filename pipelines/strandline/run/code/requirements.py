@@ -1,6 +1,6 @@
-"""What a plan needs that is not installed here, said before anything is begun.
+"""Checks for missing packages before a run starts.
 
-A package that is missing stays missing, so another attempt would end the same way.
+A missing package stays missing, so another attempt would end the same way.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from strandline_api.documents.problems import Problem, SpecError
 
 
 def check_requirements(plan: PipelinePlan) -> None:
-    """Look whether all packages are here that the plan's stages and URLs need.
+    """Check that all packages that the plan's stages and URLs need are installed.
 
     Raises:
-        SpecError: some are not; it names each, and how to get it.
+        SpecError: if packages are missing. The error names them and the way to install them.
     """
     problems = tuple(find_lacks(plan))
     if problems:
@@ -26,7 +26,7 @@ def check_requirements(plan: PipelinePlan) -> None:
 
 
 def find_lacks(plan: PipelinePlan) -> Iterator[Problem]:
-    """Yield a problem for each package that a stage or a URL needs and that is not here."""
+    """Yield a problem for each missing package that a stage or a URL needs."""
     last = len(plan.stages) - 1
     yield from _find_stage_problems("spec.source", plan.source)
     for index, stage in enumerate(plan.stages):

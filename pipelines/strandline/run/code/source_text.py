@@ -1,7 +1,7 @@
-"""Digest the text of a Python module, and list its imports and the code that is not in the text.
+"""Digests the text of a Python module, and lists its imports and its calls to code elsewhere.
 
-Comments and formatting do not count. Each version of Python that can parse the text returns the
-same digest. Pure: no file is read, and no module is imported.
+Comments and formatting do not count. All versions of Python that can parse the text return the same
+digest. The module is pure: it reads no file and imports no user module.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from hashlib import blake2b
 from importlib.util import resolve_name
 from typing import NamedTuple
 
-_DIGEST_BYTES = 8  # recipes keep one for each file
+_DIGEST_BYTES = 8  # short, because recipes keep a digest for each file
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-# Fields that repeat what the position of a node implies, or that follow the notation.
+# Fields that follow from a node's position or depend on the notation.
 _IGNORED = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
 _RUNS_TEXT = frozenset({"eval", "exec"})
 _IMPORTS = frozenset({"import_module", "__import__"})
 
 
 class SourceText(NamedTuple):
-    """The parts of a module's text that determine its behaviour.
+    """The parts of a module's text that determine its behavior.
 
     Attributes:
-        digest: of the text without comments and formatting.
-        imports: absolute names, each of a module or of an attribute in a module.
+        digest: digest of the text without comments and formatting.
+        imports: absolute names of modules, or of attributes in modules.
         exported: the names of a literal `__all__`.
-        unread: functions that the text calls with code or with module names from elsewhere.
+        unread: functions that the text calls with code or module names from elsewhere.
     """
 
     digest: str
@@ -37,14 +37,14 @@ class SourceText(NamedTuple):
 
 
 def read_source(text: str, package: str) -> SourceText:
-    """Return what counts of a module's text.
+    """Return the parts of a module's text that determine its behavior.
 
     Args:
-        package: the package to which relative imports refer; empty if there is none.
+        package: the package to which relative imports refer; empty if there is no package.
     """
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # nor can an import read it
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # an import would fail, too
         return SourceText(digest_text(text), frozenset(), (), ())
     digest, nodes = digest_tree(tree)
     return SourceText(
@@ -56,15 +56,15 @@ def read_source(text: str, package: str) -> SourceText:
 
 
 def digest_text(text: str) -> str:
-    """Return the short digest of a text as it is."""
+    """Return the short digest of an unparsed text."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def digest_tree(tree: ast.AST) -> tuple[str, list[ast.AST]]:
-    """Return the short digest of a syntax tree, and all nodes of it that count."""
+    """Return the short digest of a syntax tree, and all nodes that count."""
     parts: list[str] = []
     nodes: list[ast.AST] = []
-    waiting: list[ast.AST | str] = [tree]  # a long sum is deeper than calls can be
+    waiting: list[ast.AST | str] = [tree]  # recursion would fail on a long sum
     while waiting:
         item = waiting.pop()
         if isinstance(item, str):
@@ -81,13 +81,13 @@ def _render(node: ast.AST) -> Iterator[ast.AST | str]:
     if isinstance(node, ast.Constant):
         yield f"{type(node.value).__name__} {node.value!a}"
         return
-    # Formatters indent docstrings, and strip their lines.
+    # Formatters reindent docstrings and strip their lines.
     documented = ast.get_docstring(node) if isinstance(node, _DOCUMENTED) else None
     if documented is not None:
         yield f"text {[line.rstrip() for line in documented.splitlines()]!a}"
     for name in node._fields:
         value = None if name in _IGNORED else getattr(node, name, None)
-        # Fields that later versions add are empty in texts of earlier ones.
+        # Fields that later versions of Python add are empty for older code.
         if value is None or value == []:
             continue
         yield name
@@ -99,12 +99,12 @@ def _render(node: ast.AST) -> Iterator[ast.AST | str]:
 
 
 def _is_empty(node: object) -> bool:
-    """Return whether a part of an f-string is empty. Python 3.12 adds such parts."""
+    """Return True if a part of an f-string is empty. Python 3.12 adds such parts."""
     return isinstance(node, ast.Constant) and node.value == ""
 
 
 def list_imports(nodes: Iterable[ast.AST], package: str) -> Iterator[str]:
-    """Yield absolute names that nodes of a syntax tree import, also inside functions.
+    """Yield the absolute names that a syntax tree imports, including imports inside functions.
 
     `from a import b` yields both `a` and `a.b`, because only files show whether `b` is a module.
     `from a import *` yields `a.*`.
@@ -122,11 +122,11 @@ def list_imports(nodes: Iterable[ast.AST], package: str) -> Iterator[str]:
 
 
 def list_unread(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the functions that are called with code or with module names from elsewhere."""
+    """Yield the functions that are called with code or module names from elsewhere."""
     for node in nodes:
         if isinstance(node, ast.Call):
             name = _name_called(node)
-            # `model.eval()` and `table.eval(...)` are methods of something else.
+            # `model.eval()` and `table.eval(...)` are unrelated methods.
             is_plain = isinstance(node.func, ast.Name)
             if (name in _RUNS_TEXT and is_plain) or (name in _IMPORTS and _read_text(node) is None):
                 yield name
@@ -140,7 +140,7 @@ def _name_called(node: ast.Call) -> str:
 
 
 def _read_text(node: ast.Call) -> str | None:
-    """Return the literal text that is a call's first argument."""
+    """Return the first argument of a call if it is a string literal, or else None."""
     first = node.args[0] if node.args else None
     is_text = isinstance(first, ast.Constant) and isinstance(first.value, str)
     return str(first.value) if is_text and isinstance(first, ast.Constant) else None
@@ -149,7 +149,7 @@ def _read_text(node: ast.Call) -> str | None:
 def _resolve(name: str, package: str) -> str:
     try:
         return resolve_name(name, package) if name.startswith(".") else name
-    except ImportError:  # no package: the import fails when it runs
+    except ImportError:  # no package; the import itself will fail
         return ""
 
 

@@ -1,8 +1,8 @@
-"""Add the code and the files that stages depend on to a pipeline's fingerprint.
+"""Adds the code and the files that stages depend on to a pipeline's fingerprint.
 
-Stages that are not Strandline's, and functions that parameters name, count with their modules, all
-imported modules, and the files that parameters name. Every stage counts with the weights that its
-model refers to. The driver calls this where the code is; an operator never reads code.
+The code of users' stages, and of functions that parameters name, counts with its modules, all
+imported modules, and the files that parameters name. All stages count with the weights that their
+models refer to. The driver calls this module where the code is; an operator never reads code.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from strandline.run.code.weight_files import WEIGHTS
 def fingerprint_code(plan: PipelinePlan) -> PipelinePlan:
     """Return a plan with the code of its stages in its fingerprint.
 
-    The plan of a pipeline of Strandline's own stages is returned unchanged, so that a new release
-    redoes nothing unless a stage's version changes.
+    The plan of a pipeline with built-in stages only is returned unchanged, so a new release redoes
+    nothing unless a stage's version changes.
     """
     stages = (plan.source, *plan.stages)
     parts = plan.fingerprint.parts
@@ -28,7 +28,7 @@ def fingerprint_code(plan: PipelinePlan) -> PipelinePlan:
     read = [stage for stage in stages if stage.is_foreign or _names_code(texts[stage.name])]
     if not read:
         return plan
-    # Most pipelines end above, and need not load the modules that read code.
+    # Most pipelines return above and need not load the modules that read code.
     from strandline.run.code.code_reader import CodeReader  # noqa: PLC0415
 
     reader = CodeReader()
@@ -39,7 +39,7 @@ def fingerprint_code(plan: PipelinePlan) -> PipelinePlan:
 
 
 def list_texts(parts: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts among the parameters of a stage, by path."""
+    """Yield the string parameters of a stage, by path."""
     for path, value in parts.items():
         if path.startswith(f"{prefix}."):
             yield from _list_in(path, value)
@@ -57,5 +57,5 @@ def _list_in(path: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _names_code(texts: Mapping[str, str]) -> bool:
-    """Return whether a parameter may name a function, or a model with weights beside it."""
+    """Return True if a parameter may name a function, or a model with separate weights."""
     return any(MODULE_NAME.fullmatch(text) or text.endswith(WEIGHTS) for text in texts.values())

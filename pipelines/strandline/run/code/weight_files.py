@@ -1,6 +1,7 @@
-"""List the files that a model's file refers to: external data of ONNX, and shards of an index.
+"""Lists the files that a model file refers to: external data of ONNX, and shards of an index.
 
-Pure: bytes in, names relative to the model's folder out. No library of models is loaded.
+The module is pure: bytes in, names relative to the model's folder out. It loads no library for
+models.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 WEIGHTS = (".onnx", ".index.json")  # suffixes of models that may refer to other files
-# Messages of onnx.proto that may lie above a tensor, with their fields by number.
+# Messages of onnx.proto that may contain a tensor, with the relevant fields by number.
 _FIELDS = {
     "model": {7: "graph", 25: "function"},
     "function": {7: "node"},
@@ -25,23 +26,23 @@ _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # kinds of fields
 
 
 def list_weights(name: str, data: memoryview) -> list[str]:
-    """Return the files that a model's file refers to. The list is empty if it is no model.
+    """Return the files that a model's file refers to, or an empty list if it is not a model.
 
     Args:
-        name: the name of the file; its suffix selects the format.
+        name: name of the file; its suffix selects the format.
     """
     try:
         if name.endswith(".onnx"):
             return sorted(set(_list_locations("model", data)))
         if name.endswith(".index.json"):
             return sorted(set(map(str, _read_index(data).values())))
-    except (ValueError, LookupError, AttributeError, RecursionError):  # no model
+    except (ValueError, LookupError, AttributeError, RecursionError):  # not a model
         pass
     return []
 
 
 def _read_index(data: memoryview) -> dict[str, Any]:
-    """Return the files by tensor, as `transformers` writes them beside shards."""
+    """Return the file of each tensor from an index that `transformers` writes beside shards."""
     weights: dict[str, Any] = json.loads(bytes(data))["weight_map"]
     return weights
 
@@ -59,7 +60,7 @@ def _list_locations(kind: str, data: memoryview) -> Iterator[str]:
 
 
 def _list_fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Yield the fields of a message that hold bytes, by number."""
+    """Yield the fields of a message that contain bytes, by number."""
     at = 0
     while at < len(data):
         tag, at = _read_varint(data, at)

@@ -1,7 +1,7 @@
-"""Work of attempts: the rows that went through stages, what it cost, and what a kill costs.
+"""Computes the work of attempts: rows per stage, core-seconds, and the cost of a kill.
 
-An attempt counts its own work. Work that is lost to a kill is done again and counts again, so these
-numbers may be more than those of the finished sources, which `ledger.checks.counts` has. Pure.
+An attempt counts its own work. Work lost to a kill is repeated and counts again, so these numbers
+may exceed those of finished sources in `ledger.checks.counts`. The module is pure.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _SWEEPING, _FEWEST_ROWS = 0.99, 10
 
 
 class SweepingRule(NamedTuple):
-    """A rule that took nearly all rows of a stage, as one does that does not fit the data.
+    """A rule that dropped nearly all rows of a stage, probably because it does not fit the data.
 
     Attributes:
-        stage: its name.
-        reason: as the stage counts it.
-        rows: that it took.
-        of: rows that came.
+        stage: name of the stage.
+        reason: the rule, under its name in the stage's counters.
+        rows: number of dropped rows.
+        of: number of rows that entered the stage.
     """
 
     stage: str
@@ -36,30 +36,31 @@ class SweepingRule(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Seconds of cores that stages were given, in their own code.
+    """Core-seconds that stages spent in their own code.
 
     Attributes:
-        lost: about how many of them went into sources that the attempt left unfinished.
+        lost: estimated share of `used` spent on sources that the attempt left unfinished, in
+            core-seconds.
     """
 
     used: float = 0.0
     lost: float = 0.0
 
     def add(self, other: Cost) -> Cost:
-        """Return both."""
+        """Return the sum of this cost and another."""
         return Cost(self.used + other.used, self.lost + other.lost)
 
 
 def estimate_cost(
     counts: Mapping[str, StageCounts], cores: Mapping[str, float], done: int, *, is_cut: bool
 ) -> Cost:
-    """Return what an attempt has cost.
+    """Estimate the cost of an attempt.
 
     Args:
-        counts: of its stages, in order.
-        cores: that a worker of each stage has.
-        done: sources that it has finished, or that have failed in it.
-        is_cut: it ended while sources were in flight.
+        counts: counts of the attempt's stages, in order.
+        cores: cores per worker, by stage.
+        done: sources that finished or failed in the attempt.
+        is_cut: whether the attempt ended while sources were in flight.
     """
     used = sum(each.seconds * cores.get(name, 1.0) for name, each in counts.items())
     begun = next((each.tasks_in for each in counts.values()), 0)
@@ -69,12 +70,12 @@ def estimate_cost(
 
 
 class WorstKill(NamedTuple):
-    """What a kill costs at the worst moment: at the end of the largest source.
+    """The cost of a kill at the worst moment: just before the largest source finishes.
 
     Attributes:
-        key: of that source.
-        seconds: of stages' own code that it takes.
-        mean: that a source takes.
+        key: key of that source.
+        seconds: time that stages' own code needs for that source.
+        mean: mean time for a source, in seconds.
     """
 
     key: str
@@ -85,12 +86,12 @@ class WorstKill(NamedTuple):
 def estimate_worst(
     sources: Iterable[tuple[str, float, int]], seconds: float, done: int
 ) -> WorstKill | None:
-    """Return what a kill costs at the worst moment; None where nothing was measured.
+    """Estimate the cost of a kill at the worst moment. Return None without measurements.
 
     Args:
-        sources: finished ones: key, seconds where they were measured (else 0), bytes written.
-        seconds: that stages took for all sources.
-        done: how many these were.
+        sources: finished sources: key, seconds (0 if not measured), and bytes written.
+        seconds: time that stages needed for all sources.
+        done: number of those sources.
     """
     if not done or seconds <= 0:
         return None
@@ -100,14 +101,14 @@ def estimate_worst(
     slowest = max(known, key=lambda source: source[1])
     if slowest[1] > 0:
         return WorstKill(slowest[0], slowest[1], mean)
-    # Seconds go with what comes of a source, as far as anything is known of it.
+    # Without measured times, assume that time is proportional to the bytes written.
     key, _, size = max(known, key=lambda source: source[2])
     total = sum(size for *_, size in known)
     return WorstKill(key, mean * size * len(known) / total if total else mean, mean)
 
 
 def view_rows(counts: Mapping[str, StageCounts]) -> list[StageTotals]:
-    """Return the rows that went through each stage in an attempt."""
+    """Return the numbers of rows that went through each stage in an attempt."""
     return [
         StageTotals(name, each.rows_in, each.rows_out, each.dead, _find_reasons(each))
         for name, each in counts.items()
@@ -115,15 +116,16 @@ def view_rows(counts: Mapping[str, StageCounts]) -> list[StageTotals]:
 
 
 def find_sweeping_rules(stages: Iterable[StageTotals]) -> list[SweepingRule]:
-    """Find the rules that took nearly all rows that came to their stage."""
+    """Find the rules that dropped nearly all rows of their stage."""
     rules = []
     for name, rows_in, rows_out, _, reasons in stages:
-        # A reader gets files, one row each, and drops lines of them.
+        # A reader's input rows are files, but it drops lines of those files.
         rows = max(rows_in, rows_out + sum(number for _, number in reasons))
         rules += [
             SweepingRule(name, reason, number, rows)
             for reason, number in reasons
-            # Few rows may all be wrong by chance; and hardly any stage is meant to take 99 of 100.
+            # A few rows may all be bad by chance, and hardly any stage is meant to drop 99 of 100
+            # rows.
             if rows >= _FEWEST_ROWS and number >= _SWEEPING * rows
         ]
     return rules

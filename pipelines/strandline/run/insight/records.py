@@ -1,7 +1,7 @@
-"""The chain of attempts: each has a record in its folder with its start and its end.
+"""Stores the chain of attempts: each folder has a record with the attempt's start and end.
 
-The first process that sees the end writes it: the driver if the attempt ends in order, the
-supervisor if the driver is killed, and otherwise the next attempt, so that no record stays open.
+The first process that sees the end writes it: the driver if the attempt ends normally, the
+supervisor if the driver is killed, and otherwise the next attempt. So no record stays open.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from strandline_api.status.enums import Trigger
 
 
 class AttemptProgress(NamedTuple):
-    """Sources that an attempt has finished, and unfinished ones when it began (None: unknown)."""
+    """Numbers of sources finished by an attempt, and unfinished at its start (None if unknown)."""
 
     finished: int
     remaining: int | None
 
 
 def read_progress(folder: PipelineFolder, attempt: int) -> AttemptProgress:
-    """Return the progress of `attempt` where it is the ledger's last one; else none."""
+    """Return the progress of an attempt, or zero if it is not the ledger's last attempt."""
     try:
         with opened_to_read(folder.ledger) as store:
             return find_progress(store, attempt)
@@ -42,7 +42,7 @@ def read_progress(folder: PipelineFolder, attempt: int) -> AttemptProgress:
 
 
 def find_progress(store: Store, attempt: int) -> AttemptProgress:
-    """Return the same from a ledger that is open."""
+    """Return the progress of an attempt from an open ledger."""
     kept = store.read_meta("progress") or {}
     if kept.get("attempt") != attempt:
         return AttemptProgress(0, None)
@@ -50,13 +50,13 @@ def find_progress(store: Store, attempt: int) -> AttemptProgress:
 
 
 RECORD = "attempt.json"
-TABLE = "inflight"  # of the work in flight, beside the record; see `storage.inflight`
+TABLE = "inflight"  # table of the work in flight; see `storage.inflight`
 
 
 class Witness(StrEnum):
     """The writer of an attempt's end.
 
-    The supervisor is the parent, or the watch over a call of a driver that hangs in it.
+    The supervisor is the parent process, or the watchdog of a driver in which a call hangs.
     """
 
     DRIVER = "driver"
@@ -70,13 +70,13 @@ class AttemptRecord(BaseModel):
     Attributes:
         number: grows for the life of the folder.
         run: the pipeline's `runId`.
-        previous: number of the attempt before; None for the first.
-        ledger: id of the ledger, which spreads the jitter of retries.
-        boot, pid, process_started: of the driver; see `storage.locks`.
-        started, ended: seconds since the epoch; `ended` is None while it runs.
-        outcome: what it came to; None while it runs.
-        cause: why it ended badly; None while it runs and where it completed.
-        witness: the writer of the end; None while it runs.
+        previous: number of the previous attempt, or None for the first.
+        ledger: ID of the ledger, which spreads the jitter of retries.
+        boot, pid, process_started: identity of the driver; see `storage.locks`.
+        started, ended: seconds since the epoch; `ended` is None while the attempt is running.
+        outcome: the outcome, or None while the attempt is running.
+        cause: why the attempt ended badly, or None if it completed or is running.
+        witness: the writer of the end, or None while the attempt is running.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -97,11 +97,11 @@ class AttemptRecord(BaseModel):
 
     @property
     def process(self) -> Process:
-        """The driver's process; it means something where `boot` is ours."""
+        """The driver's process. Meaningful only if `boot` is the ID of the current boot."""
         return Process(self.pid, self.process_started)
 
     def end(self, outcome: DriverOutcome, time: float, witness: Witness) -> AttemptRecord:
-        """Return the record with its end."""
+        """Return the record completed with the end of the attempt."""
         cause = name_cause(outcome.evidence).cause if outcome.exit_code else None
         return self.model_copy(
             update={"ended": time, "outcome": outcome, "cause": cause, "witness": witness}
@@ -109,7 +109,7 @@ class AttemptRecord(BaseModel):
 
 
 def read_record(folder: PipelineFolder, number: int) -> AttemptRecord | None:
-    """Return the record of an attempt; None where there is none that can be read."""
+    """Return the record of an attempt, or None if it is missing or unreadable."""
     return _read(folder.attempt(number) / RECORD)
 
 
@@ -119,12 +119,12 @@ def read_chain(folder: PipelineFolder) -> list[AttemptRecord]:
 
 
 def find_last(folder: PipelineFolder) -> AttemptRecord | None:
-    """Return the newest record."""
+    """Return the newest record, or None if there is no record."""
     return max(_read_all(folder), key=lambda record: record.number, default=None)
 
 
 def find_of_process(folder: PipelineFolder, boot: str, process: Process) -> AttemptRecord | None:
-    """Return the newest record of a driver's process, which may have ended."""
+    """Return the newest record of a driver's process, even if the attempt has ended."""
     own = (found for found in _read_all(folder) if found.boot == boot and found.process == process)
     return max(own, key=lambda record: record.number, default=None)
 

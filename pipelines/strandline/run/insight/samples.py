@@ -1,7 +1,7 @@
-"""How an attempt went over time: a bounded series of counts, coarsened as it grows.
+"""Records an attempt over time: a bounded series of counts, thinned out as it grows.
 
-Counts only grow, so a point that is left out costs detail and no work: what was done between two
-points that are kept is their difference. A series knows no clock, and is only read here.
+Counts only grow, so dropping a point loses detail but no work: the work between two remaining
+points is their difference. The module has no clock, and only reads sample files.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from strandline.run.insight.records import AttemptRecord, read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.driver_outcome import SourceCounts
 
-LIMIT = 500  # even, so that halving one more than this keeps both ends
+LIMIT = 500  # even, so thinning out `LIMIT + 1` samples keeps both ends
 INTERVAL = 2.0
 
 Point = TypeVar("Point")
 
 
 class StagePoint(NamedTuple):
-    """What went into a stage so far: tasks, and rows of their tables."""
+    """Input of a stage so far: tasks, and rows of their tables."""
 
     tasks: int
     rows: int
@@ -35,9 +35,9 @@ class Sample(NamedTuple):
     """An attempt at one moment.
 
     Attributes:
-        seconds: since it began.
-        finished, failed: sources so far.
-        stages: in pipeline order.
+        seconds: time since the start of the attempt.
+        finished, failed: numbers of sources so far.
+        stages: input of the stages, in pipeline order.
     """
 
     seconds: float
@@ -47,13 +47,13 @@ class Sample(NamedTuple):
 
 
 class Samples(BaseModel):
-    """What is kept of an attempt; later versions may say more.
+    """The stored samples of an attempt. Later versions may add fields.
 
     Attributes:
-        begun: seconds since the epoch.
-        stages: their names, in the order of each sample's.
-        samples: with growing seconds and counts.
-        counts: of each stage so far, by its name; older releases kept none.
+        begun: start of the attempt, in seconds since the epoch.
+        stages: names of the stages, in the order of each sample's points.
+        samples: samples with growing seconds and counts.
+        counts: latest counts by stage name; empty in files of older releases.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -65,10 +65,10 @@ class Samples(BaseModel):
 
 
 class Series:
-    """Takes samples, and keeps at most `LIMIT` of them.
+    """A series of at most `LIMIT` samples.
 
     Attributes:
-        interval: seconds from one sample to the next; it doubles when half of them are dropped.
+        interval: seconds between two samples; doubles when half of the samples are dropped.
     """
 
     def __init__(self, interval: float = INTERVAL) -> None:
@@ -77,15 +77,15 @@ class Series:
 
     @property
     def samples(self) -> Sequence[Sample]:
-        """Those that are kept: the first, the last and others in even steps."""
+        """The remaining samples: the first, the last, and evenly spaced samples between them."""
         return self._samples
 
     def is_due(self, seconds: float) -> bool:
-        """Return whether it is time for another sample."""
+        """Return True if the next sample is due."""
         return not self._samples or seconds >= self._samples[-1].seconds + self.interval
 
     def add(self, sample: Sample) -> None:
-        """Take a sample that is later than all before; one of the same moment takes its place."""
+        """Add a sample later than all others. It replaces a sample of the same moment."""
         if self._samples and sample.seconds <= self._samples[-1].seconds:
             self._samples.pop()
         self._samples.append(sample)
@@ -95,7 +95,7 @@ class Series:
 
 
 def thin(points: Sequence[Point], limit: int) -> list[Point]:
-    """At most `limit` (2 or more) of the points, in even steps, with the first and the last."""
+    """Return at most `limit` (2 or more) evenly spaced points, with the first and the last."""
     if len(points) <= limit:
         return list(points)
     last = len(points) - 1
@@ -112,9 +112,9 @@ def locate_samples(folder: PipelineFolder, attempt: int) -> Path:
 
 
 def read_samples(folder: PipelineFolder, attempt: int) -> Samples | None:
-    """Return an attempt's samples.
+    """Return an attempt's samples, or None if they are missing or unreadable.
 
-    None where there are none that can be read, at times that can be.
+    Samples with impossible times count as unreadable.
     """
     try:
         samples = Samples.model_validate_json(locate_samples(folder, attempt).read_bytes())
@@ -125,16 +125,16 @@ def read_samples(folder: PipelineFolder, attempt: int) -> Samples | None:
 
 
 def count_done(record: AttemptRecord, samples: Samples) -> int:
-    """Return how many sources an attempt has brought to an end."""
+    """Return the number of sources that finished or failed in an attempt."""
     known = record.outcome.sources if record.outcome else SourceCounts()
     last = samples.samples[-1] if samples.samples else Sample(0.0, 0, 0, ())
     return max(known.finished, last.finished) + max(known.failed, last.failed)
 
 
 def measure_stages(folder: PipelineFolder) -> dict[str, float]:
-    """Return the seconds of its own work that a stage takes for a source, by its name.
+    """Return the seconds of its own work that a stage needs for a source, by stage name.
 
-    Only attempts count in which it had something to do; several sources may share a task.
+    Only attempts in which the stage had work count. Several sources may share a task.
     """
     seconds: dict[str, float] = {}
     sources = Counter[str]()

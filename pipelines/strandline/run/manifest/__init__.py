@@ -1,4 +1,4 @@
-"""Manifests, read from YAML into plans.
+"""Reads manifests from YAML into plans.
 
-No other room reads YAML.
+No other package reads YAML.
 """

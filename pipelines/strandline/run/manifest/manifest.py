@@ -1,4 +1,4 @@
-"""From a manifest file to a checked plan, with every stage it names loaded."""
+"""Reads a manifest file into a checked plan with all its stages loaded."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from strandline_api.spec.publishing import MeasureName
 
 
 class Manifest(NamedTuple):
-    """A pipeline as its author wrote it, defaults filled in, and the plan made of it.
+    """A pipeline as written, with defaults filled in, and its plan.
 
     Attributes:
-        unknown: paths of fields that were ignored.
-        is_stored: an API server had it, so an operator looks after its attempts.
+        unknown: paths of ignored fields.
+        is_stored: whether the manifest comes from an API server, so an operator runs its attempts.
     """
 
     pipeline: CurationPipeline
@@ -47,8 +47,8 @@ def read_manifest(
         volume, others: see `resolve_references`.
 
     Raises:
-        SpecError: everything that is wrong with file, settings or pipeline.
-        StrandlineError: the code that it brings can't be fetched now.
+        SpecError: if the file, the settings, or the pipeline are wrong. Lists all problems.
+        StrandlineError: if the pipeline's code can't be fetched now.
     """
     pipeline, unknown, is_stored = read_pipeline(path, settings, is_strict=is_strict)
     pipeline = resolve_references(pipeline, volume, others)
@@ -60,7 +60,7 @@ def read_manifest(
 
 
 def _find_unmeasured(pipeline: CurationPipeline) -> Iterator[Problem]:
-    """Yield what is expected of stages that measure something else, before anything is run."""
+    """Yield a problem for each expectation whose stage measures something else."""
     spec = pipeline.spec
     uses = {item.name: item.use for item in spec.items.values()}
     for at, expectation in enumerate(spec.publish.require.expectations if spec.publish else ()):
@@ -74,7 +74,7 @@ def _find_unmeasured(pipeline: CurationPipeline) -> Iterator[Problem]:
             )
 
 
-# Stages by what they measure.
+# The stages that provide each measure.
 _FIELDS = "measure-fields"
 _MEASURING = {
     MeasureName.LANGUAGE_SHARE: "count-languages",

@@ -1,6 +1,6 @@
-"""Several pipelines in the order in which they can run, or what keeps them from it.
+"""Sorts pipelines into an order in which they can run, or reports why there is no such order.
 
-This room must not know how a pipeline is run, nor what became of one: it asks.
+The caller passes a function that looks up ended runs, so this module needs no access to runs.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.spec.predecessors import find_circle
 
-# Why a pipeline of a namespace and name has not completed that run, or its latest for None: a
-# sentence, or nothing where no more is known; None: it has completed.
+# Takes a namespace, a pipeline, and a run, or None for the latest run. Returns the reason the run
+# has not completed, an empty string if the reason is unknown, or None if the run has completed.
 FindGap = Callable[[str, str, str | None], str | None]
 
 
 def order_pipelines(
     pipelines: Sequence[CurationPipeline], find_gap: FindGap
 ) -> tuple[CurationPipeline, ...]:
-    """Return the pipelines, each after those that come before it, else in the order given.
+    """Return the pipelines in order, each after its predecessors, otherwise in the given order.
 
     Args:
-        pipelines: all that are to run.
-        find_gap: is asked about pipelines that are not among them.
+        pipelines: all pipelines to run.
+        find_gap: called for predecessors that are not among the pipelines.
 
     Raises:
-        SpecError: a name is there twice, or missing, or in another namespace; or some wait for
+        SpecError: if a name is duplicate, missing, or in another namespace, or pipelines wait for
             each other.
     """
     problems = tuple(_find_problems(pipelines, find_gap))
@@ -71,7 +71,7 @@ def _find_absent(
     pipelines: Sequence[CurationPipeline],
     find_gap: FindGap,
 ) -> Iterator[Problem]:
-    """Yield what a pipeline waits for in vain."""
+    """Yield a problem for each predecessor that can't complete before the pipeline."""
     given = {_identify(each): each for each in pipelines}
     namespace, name = _identify(pipeline)
     for other, run in pipeline.spec.predecessors.items():
@@ -98,7 +98,7 @@ def _find_absent(
 
 
 def _find_circles(pipelines: Sequence[CurationPipeline]) -> Iterator[Problem]:
-    """Yield the first circle of each namespace; the others go with it."""
+    """Yield a problem for one cycle per namespace. A later check finds further cycles."""
     for namespace in dict.fromkeys(pipeline.metadata.namespace for pipeline in pipelines):
         before = {
             pipeline.metadata.name: pipeline.spec.predecessors

@@ -1,8 +1,8 @@
-"""What a pipeline reads of others that run on the same volume, as folders and URLs.
+"""Replaces references to other pipelines on the same volume with folders and URLs.
 
-Where another pipeline keeps its outputs its ledger knows, whatever its file says by now; before its
-first run the file must do. This room must not know what is read there, nor which pipeline goes
-first.
+The ledger of the other pipeline has the location of the outputs, whatever its file contains by now.
+Before the first run there is no ledger, so the file is used. This module must not depend on the
+readers of the references, or on the order of pipelines.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ def resolve_references(
     """Return the pipeline with folders and URLs in place of each `{pipeline: NAME}`.
 
     Args:
-        pipeline: as its file has it.
-        volume: folder on which the others run.
-        others: pipelines with files at hand, which need not have run yet.
+        pipeline: the pipeline as written in its file.
+        volume: folder on which the other pipelines run.
+        others: pipelines whose files are available; they need not have run yet.
 
     Raises:
-        SpecError: one that is read has not run on the volume, and its file is not at hand.
-        LedgerError: its ledger can't be read.
+        SpecError: if a referenced pipeline has not run on the volume, and its file is not
+            available.
+        LedgerError: if a ledger can't be read.
     """
     if not pipeline.spec.references:
         return pipeline
@@ -55,7 +56,7 @@ def resolve_references(
 
     def locate(reference: Reference) -> str:
         output = outputs[reference.pipeline]
-        assert output is not None  # a reference without an output is a problem
+        assert output is not None  # references without an output were rejected above
         artifacts = str(folders[reference.pipeline].latest / ARTIFACTS)
         return join_location(artifacts if reference.artifact else output, reference)
 
@@ -72,11 +73,12 @@ def resolve_references(
 
 
 def _find_output(folder: PipelineFolder, other: CurationPipeline | None) -> str | None:
-    """Return folder or URL of a pipeline's outputs; None where neither ledger nor file is there."""
+    """Return folder or URL of a pipeline's outputs, or None if ledger and file are missing."""
     if (folder.ledger / "data.mdb").exists():
         with opened_to_read(folder.ledger) as store:
             known = store.read_meta(META)
-        # A ledger of before there were places, or of an attempt that is just taking it over.
+        # None if the ledger predates recorded places, or if an attempt is just taking the ledger
+        # over.
         if known is not None:
             return str(known["place"] or folder.output)
     if other is None:

@@ -1,7 +1,7 @@
-"""From a manifest file to a pipeline of the API: bytes, YAML, settings, then the model.
+"""Reads a manifest file into a pipeline of the API: bytes, YAML, settings, then the model.
 
-The one room of the runtime that knows files hold YAML. What the fields mean is the model's to say,
-and no stage is loaded here.
+Only this module of the runtime reads YAML. The model gives the fields their meaning, and no stage
+is loaded here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PART = re.compile(r"""\[(\d+)\]|\["([^"]+)"\]|\.?([^.\[\]]+)""")
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is written twice, of which YAML's reader would drop the first silently."""
+    """Rejects duplicate keys. YAML's own loader would silently drop all but the last."""
 
     def construct_mapping(
         self,
@@ -42,11 +42,11 @@ class _Loader(yaml.SafeLoader):
 
 
 class Reading(NamedTuple):
-    """A pipeline as a file holds it.
+    """A pipeline as written in a file.
 
     Attributes:
-        unknown: paths of fields that were ignored, such as `spec.colour`.
-        is_stored: the file says that an API server had the pipeline.
+        unknown: paths of ignored fields, such as `spec.colour`.
+        is_stored: whether the file was read from an API server.
     """
 
     pipeline: CurationPipeline
@@ -55,18 +55,19 @@ class Reading(NamedTuple):
 
 
 def read_pipeline(path: Path, settings: Sequence[str] = (), *, is_strict: bool = False) -> Reading:
-    """Read a manifest file and check it against the API; whether its stages exist is not asked.
+    """Read a manifest file and check it against the API, without checking that its stages exist.
 
-    A field that is not known is a slip, but where an API server had the pipeline: there it is one
-    of another version, and ignored. Settings are always typed by people here.
+    An unknown field is an error, unless the pipeline comes from an API server: then the field
+    belongs to another version and is ignored. Settings are always checked, because people type them
+    here.
 
     Args:
-        path: a YAML file that holds one `CurationPipeline`, or `FILE#NAME` for one of several.
-        settings: `dotted.path=value`, applied in order before anything is checked; see `change`.
-        is_strict: refuse what is not known wherever the pipeline comes from.
+        path: a YAML file that contains one `CurationPipeline`, or `FILE#NAME` for one of several.
+        settings: `dotted.path=value`, applied in order before the check; see `change`.
+        is_strict: reject unknown fields wherever the pipeline comes from.
 
     Raises:
-        SpecError: everything that is wrong with file, settings or pipeline.
+        SpecError: if the file, the settings, or the pipeline are wrong. Lists all problems.
     """
     document = _choose_document(path)
     was_stored = is_stored(document)
@@ -79,10 +80,10 @@ def read_pipeline(path: Path, settings: Sequence[str] = (), *, is_strict: bool =
 
 
 def list_pipelines(path: Path) -> list[Path]:
-    """Return what names each pipeline of a file: `FILE#NAME`, or the file itself where it has one.
+    """Return a path for each pipeline of a file: `FILE#NAME`, or the file itself if it has one.
 
     Raises:
-        SpecError: it is no YAML, or a document among several has no name.
+        SpecError: if the file is not YAML, or a document among several has no name.
     """
     file, name = _split_name(path)
     documents = parse_documents(_read_text(file), str(file))
@@ -98,7 +99,7 @@ def list_pipelines(path: Path) -> list[Path]:
 
 
 def _choose_document(path: Path) -> Any:  # noqa: ANN401 - whatever the document holds
-    """Return the document of `FILE#NAME`, or the only one of a file."""
+    """Return the document that `FILE#NAME` names, or the only document of a file."""
     file, name = _split_name(path)
     documents = parse_documents(_read_text(file), str(file))
     names = [_find_name(document) for document in documents]
@@ -115,7 +116,7 @@ def _choose_document(path: Path) -> Any:  # noqa: ANN401 - whatever the document
 
 
 def _split_name(path: Path) -> tuple[Path, str]:
-    """Part the file from the name of a pipeline in it; a file may have such a name itself."""
+    """Split `FILE#NAME` into file and name. The path of an existing file is not split."""
     file, mark, name = str(path).rpartition(NAME_MARK)
     return (Path(file), name) if mark and file and not path.exists() else (path, "")
 
@@ -127,13 +128,17 @@ def _find_name(document: object) -> str:
 
 
 def parse_documents(text: str, name: str) -> list[Any]:
-    """Return the documents in `text`, at least one; `name` stands for the file in messages.
+    """Return the documents in a text, at least one.
+
+    Args:
+        text: YAML.
+        name: name of the file, for messages.
 
     Raises:
-        SpecError: it is no YAML, or empty.
+        SpecError: if the text is not YAML, or empty.
     """
     try:
-        # `_Loader` is a SafeLoader: it makes plain values only.
+        # `_Loader` is a SafeLoader, so it creates plain values only.
         documents = list(yaml.load_all(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         _refuse(f"{name}: {_explain(error)}", error)
@@ -153,16 +158,16 @@ def parse_documents(text: str, name: str) -> list[Any]:
 
 
 def change(document: Any, setting: str) -> Any:  # noqa: ANN401 - a parsed document
-    """Return the document with one setting applied; the given one stays as it is.
+    """Return the document with one setting applied. The given document is not changed.
 
     Args:
-        document: one of what `parse_documents` returned.
-        setting: `path=value`. The path starts at the top with `spec`, `metadata`, `kind` or
-            `apiVersion`, and else below `spec`; list entries are `stages.0` or `stages[0]`, a
-            name with dots is `["a.b"]`. The value is read as YAML.
+        document: a document from `parse_documents`.
+        setting: `path=value`. The path starts at the top with `spec`, `metadata`, `kind`, or
+            `apiVersion`, and otherwise below `spec`. List entries are `stages.0` or `stages[0]`; a
+            name with dots is `["a.b"]`. The value is parsed as YAML.
 
     Raises:
-        SpecError: the setting has no such form, or there is no such place.
+        SpecError: if the setting is malformed, or its path does not exist.
     """
     path, equals, text = setting.partition("=")
     parts = _split(path.strip())
@@ -201,7 +206,7 @@ def _explain(error: yaml.MarkedYAMLError) -> str:
 
 
 def _split(path: str) -> list[str]:
-    """Return the parts of a path; empty where it has no such form."""
+    """Return the parts of a path, or an empty list if the path is malformed."""
     parts: list[str] = []
     at = 0
     while at < len(path):

@@ -1,1 +1,1 @@
-"""Leads readers to finished outputs: the gate, the list of files, a move, and a push."""
+"""Releases finished outputs to readers: the gate, the list of files, moves, and pushes."""

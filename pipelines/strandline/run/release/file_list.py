@@ -1,6 +1,6 @@
-"""Writes the list of files that count, and the index that readers of the sink's format begin with.
+"""Writes the list of files that count, and the index from which readers of the format start.
 
-The module must not know the format: the sink has it.
+Only the sink depends on the format.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ RenderIndex = Callable[[Iterable[ListedOutput]], Iterable[bytes]]
 
 @runtime_checkable
 class IndexingSink(Protocol):
-    """A sink whose readers begin with one file for all of a run."""
+    """A sink whose readers start from a single index file for all files of a run."""
 
     def format_index(self, files: Iterable[IndexedFile]) -> Iterable[bytes]:
-        """Yield the bytes of that file, for files in the order of their names."""
+        """Yield the bytes of the index for files in name order."""
 
 
 def make_index(sink: SinkStage, location: str) -> RenderIndex | None:
-    """Return what renders the index of a sink's files; None where its readers need none.
+    """Return a function that renders the index of a sink's files, or None if there is no index.
 
     Args:
         location: folder or URL of the outputs.
@@ -60,22 +60,22 @@ def _read(path: str, begin: int, end: int) -> bytes:
 def publish_list(
     store: Store, location: str, attempt: int, render_index: RenderIndex | None = None
 ) -> list[str]:
-    """Write beside the outputs which of them count, unless the list there still holds.
+    """Write the list of files that count beside the outputs, unless the present list is current.
 
     Args:
-        location: where they are.
-        render_index: makes what readers of the sink's format begin with; None: they need nothing.
+        location: folder or URL of the outputs.
+        render_index: renders the index of the sink's format, or None if there is no index.
 
     Returns:
-        Why it was not written, a sentence; the former list stays.
+        A sentence if the list was not written. The previous list stays then.
 
     Raises:
-        LeaseLostError: another attempt has the ledger.
-        VolumeError: the place can't be written to; the former list stays.
+        LeaseLostError: if another attempt has the ledger.
+        VolumeError: if the location is not writable. The previous list stays then.
     """
     if store.read_meta(LISTED) is not None:
         return []
-    # A reader of such a file would count rows of what is not finished.
+    # Readers of such a file would count rows of unfinished sources.
     partial = sum(facts.live != facts.rows for _, facts in store.list_shared())
     if partial:
         return [f"{MANIFEST} is not of now: {partial} shared files have rows that are nobody's"]

@@ -1,7 +1,7 @@
-"""Gathering in a run and by hand: which stages, in which thread, and what people read of it.
+"""Gathers statistics of stages, during a run or by command, and writes artifacts for people.
 
-An error of a stage's code while it merges is no reason to end a run before its sources finish; it
-is raised when all else is done.
+An error in a stage's merge code must not end a run before its sources finish, so it is raised after
+all other work.
 """
 
 from __future__ import annotations
@@ -44,15 +44,16 @@ Artifacts = Mapping[str, Path]
 
 @dataclass(slots=True)
 class Gatherer:
-    """Gathers what the stages of a pipeline hand over, and writes artifacts of it.
+    """Merges the statistics of a pipeline's stages, and writes artifacts from them.
 
     Attributes:
-        folder: of the pipeline.
-        stages: those that gather, by name.
-        session: the ledger; where this process has it open while the engine runs, that is used.
-        heartbeat: is told of each step.
-        note: is told, in a sentence, what could not be merged in the middle of a run.
-        failure: what a stage could not do when it was asked last.
+        folder: folder of the pipeline.
+        stages: the stages that gather statistics, by name.
+        session: session of the ledger. If this process already has the ledger open, gathering runs
+            in the calling thread.
+        heartbeat: receives progress.
+        note: receives a sentence if statistics could not be merged during a run.
+        failure: error of a stage in the last merge, or None.
     """
 
     folder: PipelineFolder
@@ -67,10 +68,10 @@ class Gatherer:
     _has_warned: bool = False
 
     def is_ready(self) -> bool:
-        """Gather what is new, in a thread if there may be one; True once it is done.
+        """Gather new statistics, in a thread if possible. Return True once this is done.
 
         Raises:
-            LedgerError, VolumeError: what ends an attempt.
+            LedgerError, VolumeError: if the ledger or the volume fails, which ends the attempt.
         """
         if not self.stages:
             return True
@@ -87,7 +88,7 @@ class Gatherer:
         return True
 
     def close(self) -> None:
-        """Wait for the thread, which gathers no further."""
+        """Stop gathering, and wait for the thread."""
         self._is_leaving = True
         if self._thread is not None:
             self._thread.join()
@@ -95,12 +96,12 @@ class Gatherer:
         self._is_leaving = False
 
     def check(self) -> None:
-        """Raise what a stage could not do when it was asked last."""
+        """Raise the error of a stage in the last merge, if any."""
         if self.failure is not None:
             raise self.failure
 
     def gather(self, *, is_whole: bool, is_brief: bool = False) -> None:
-        """Gather now; what a stage can't merge is its `failure`.
+        """Gather now. Store an error of a stage in `failure`.
 
         Args:
             is_whole, is_brief: see `ledger.gathering.gather`.
@@ -113,7 +114,7 @@ class Gatherer:
         merges = {name: type(stage).merge for name, stage in self.stages.items()}
         self.failure = None
         try:
-            # How far a stage is with its files it can't say.
+            # Count all activity as progress, because a stage can't report any within its merge.
             with self.session.open() as store, self.heartbeat.trusting():
                 gather(
                     store,
@@ -128,9 +129,9 @@ class Gatherer:
 
     @contextmanager
     def artifacts(self) -> Iterator[Artifacts]:
-        """Provide what people read of what was gathered last, by published name; gone in the end.
+        """Provide artifacts of the last merge by published name. The files are temporary.
 
-        What a stage can't write is its `failure`.
+        Store an error of a stage in `failure`.
         """
         if not self.stages:
             yield {}
@@ -153,7 +154,7 @@ class Gatherer:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def put_beside(self, location: str) -> None:
-        """Copy the artifacts into a folder beside the output at a folder or URL."""
+        """Copy the artifacts into a folder beside the output location."""
         with self.artifacts() as artifacts:
             files = {name.removeprefix(f"{ARTIFACTS}/"): path for name, path in artifacts.items()}
             put_files(f"{location.rstrip('/')}-{ARTIFACTS}", files)
@@ -187,7 +188,7 @@ class Gatherer:
             self._error = error
 
     def _warn(self) -> None:
-        """Describe once, while there is time, that the volume has no room for what is gathered."""
+        """Report once, as early as possible, that the volume has too little room for a merge."""
         if self._has_warned:
             return
         with naming_volume(self.folder.shards):
@@ -203,16 +204,16 @@ class Gatherer:
 
 
 def list_artifacts(published: Publication, stage: str) -> list[Path]:
-    """Return the files that a publication holds of a stage, by name."""
+    """Return the files of a stage in a publication, by name."""
     mine = f"{ARTIFACTS}/{stage}."
     return [published.path / name for name in sorted(published.files) if name.startswith(mine)]
 
 
 def _list_files(stage: str, folder: Path) -> list[tuple[str, Path]]:
-    """Return what a stage has written into its folder, by published name.
+    """Return the files that a stage has written into its folder, by published name.
 
     Raises:
-        ValueError: it can't be published like that.
+        ValueError: if the files can't be published.
     """
     found = [(_name(stage, path.name), path) for path in sorted(folder.iterdir())]
     for _, path in found:
@@ -224,18 +225,18 @@ def _list_files(stage: str, folder: Path) -> list[tuple[str, Path]]:
 
 
 def _name(stage: str, file: str) -> str:
-    """Return the published name of a stage's file, which begins with the name of the stage."""
+    """Return the published name of a stage's file, which starts with the stage's name."""
     own = file if file.startswith(f"{stage}.") else f"{stage}.{file}"
     return check_file_name(f"{ARTIFACTS}/{own}")
 
 
 class Done(NamedTuple):
-    """What a gathering came to.
+    """The result of a merge by command.
 
     Attributes:
-        pieces: that were merged, by stage.
-        latest: the newest publication; None where there is none.
-        is_new: it was made now.
+        pieces: number of merged pieces, by stage.
+        latest: the newest publication, or None if there is no publication.
+        is_new: whether this merge created that publication.
     """
 
     pieces: dict[str, int]
@@ -252,16 +253,16 @@ def gather_by_hand(
     *,
     withheld: Sequence[str] = (),
 ) -> Done:
-    """Gather all there is, and publish the artifacts if they are others than those of `latest`.
+    """Gather all statistics, and publish the artifacts if they differ from those of `latest`.
 
     Args:
         clock: wall clock, seconds since the epoch.
-        withheld: why readers are not led to what is published, a sentence each.
+        withheld: a sentence for each reason to withhold the publication from readers.
 
     Raises:
-        LedgerError: there is no ledger, it does not fit, or a driver is alive.
-        MergeError: a stage can't merge.
-        VolumeError: the volume can't be written to.
+        LedgerError: if there is no ledger, it does not match, or a driver is alive.
+        MergeError: if a stage can't merge.
+        VolumeError: if the volume is not writable.
     """
     require_ledger(folder.ledger)
     claimant = make_claimant()
@@ -281,11 +282,11 @@ def gather_by_hand(
 
 
 class Moment(NamedTuple):
-    """The attempt for which something is published, when, and why readers are not led to it.
+    """The attempt and the time of a publication, and the reasons to withhold it from readers.
 
     Attributes:
         time: seconds since the epoch.
-        withheld: a sentence each; empty: readers are.
+        withheld: a sentence for each reason; empty if readers may see the publication.
     """
 
     attempt: int
@@ -316,7 +317,7 @@ def _publish(
     artifacts: Artifacts,
     moment: Moment,
 ) -> Publication:
-    """Return the latest publication once more, with these artifacts."""
+    """Publish the files of the latest publication again, with new artifacts."""
     attempt, time, withheld = moment
     files: dict[str, bytes | Path] = dict(artifacts)
     facts: dict[str, JsonValue] = {
@@ -341,7 +342,7 @@ def _count(store: Store) -> Mapping[str, int]:
 
 
 def _holds(published: Publication, artifacts: Artifacts) -> bool:
-    """Return whether these very artifacts are published."""
+    """Return True if a publication contains exactly these artifacts."""
     there = {name: entry for name, entry in published.files.items() if _is_artifact(name)}
     if there.keys() != artifacts.keys():
         return False

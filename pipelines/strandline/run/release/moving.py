@@ -1,6 +1,6 @@
-"""Outputs in a place that was changed by hand: moved, or taken from a ledger that is gone.
+"""Adopts outputs in a location changed by hand: moved, or taken over from a lost ledger.
 
-What was moved is proved to be all there before the ledger believes it.
+Moved outputs are verified as complete before the ledger records the new location.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from strandline.storage.outputs.ownership import (
 )
 from strandline.storage.outputs.remote import open_outputs
 
-# Refusals of a place that was left: it may be gone altogether, or not be there to be asked.
+# Errors of the old location to ignore: it may be deleted or unreachable.
 _UNRELEASED = (VolumeError, PlaceTakenError, UnreadablePlaceError, CredentialsRefusedError)
 
 
 class MoveResult(NamedTuple):
-    """What became of a move.
+    """The result of a move.
 
     Attributes:
-        old: where the outputs were; None where the ledger is of a release that did not keep it.
-        new: where the pipeline says they are.
-        verdict: of what is there; where it found problems, the ledger stays as it was.
+        old: the previous location, or None if the ledger's release did not record it.
+        new: the location in the pipeline.
+        verdict: verification of the outputs. The ledger is unchanged if there are problems.
     """
 
     old: str | None
@@ -68,20 +68,21 @@ class MoveResult(NamedTuple):
 def move_outputs(
     plan: PipelinePlan, folder: PipelineFolder, *, reads_bytes: bool = True
 ) -> MoveResult:
-    """Have the ledger know that its outputs are where the plan says, if they are.
+    """Record the outputs' location from the plan in the ledger, if the outputs are there.
 
     Args:
         reads_bytes: see `verify`.
 
     Raises:
-        LedgerError: there is no ledger, a driver is alive, or more has changed than the place.
-        PlaceTakenError: the place is another ledger's.
-        VolumeError: the ledger can't be written, or the place can't be read.
+        LedgerError: if there is no ledger, a driver is alive, or more than the location has
+            changed.
+        PlaceTakenError: if another ledger owns the location.
+        VolumeError: if the ledger is not writable, or the location is not readable.
     """
     require_ledger(folder.ledger)
     claimant, recorded = make_claimant(), find_location(plan, folder)
     with written_alone(folder, claimant) as store:
-        # The owner alone may do that.
+        # Reject the ledger of another pipeline first.
         refuse_changes(store, make_claim(plan, folder, OnChange.CONTINUE))
         changed = find_other_changes(store, plan.fingerprint, recorded)
         if changed:
@@ -96,11 +97,11 @@ def move_outputs(
                 store, open_outputs(location), reads_bytes=reads_bytes, judges_list=False
             )
             if not verdict.problems:
-                store.require_lease()  # no transaction can do the next step
+                store.require_lease()  # the next step is outside any transaction
                 claim_location(location, owner, inherits=is_own(recorded))
                 is_left = knows_location(store) and old not in {None, location}
                 record_location(store, plan.fingerprint, recorded)
-                store.write(Change(meta={LISTED: None}))  # the next run writes it there
+                store.write(Change(meta={LISTED: None}))  # the next run writes it to the new place
                 if is_left:
                     with suppress(*_UNRELEASED):
                         release_location(str(old), owner)
@@ -108,11 +109,11 @@ def move_outputs(
 
 
 def seize_outputs(plan: PipelinePlan, folder: PipelineFolder) -> Owner | None:
-    """Make the plan's place of outputs its ledger's, and return the owner before, if any.
+    """Make the ledger the owner of the plan's location, and return the previous owner, if any.
 
     Raises:
-        LedgerError: there is no ledger, or a driver is alive.
-        VolumeError: the place or the ledger can't be written to.
+        LedgerError: if there is no ledger, or a driver is alive.
+        VolumeError: if the location or the ledger is not writable.
     """
     require_ledger(folder.ledger)
     location = locate_outputs(plan, folder)
@@ -120,7 +121,7 @@ def seize_outputs(plan: PipelinePlan, folder: PipelineFolder) -> Owner | None:
         refuse_changes(store, make_claim(plan, folder, OnChange.CONTINUE))  # see above
         owner = Owner(read_ledger_id(store), f"{plan.namespace}/{plan.name}")
         found = None
-        with suppress(PlaceTakenError):  # a file that says nothing
+        with suppress(PlaceTakenError):  # the owner file is not readable
             found = read_owner(location)
         take_over_location(location, owner)
     return None if found == owner else found

@@ -1,1 +1,1 @@
-"""Works again on finished sources: redo, cuts, marks, dead letters, and repair."""
+"""Processes finished sources again: redo, cuts, marks, dead letters, and repair."""

@@ -1,6 +1,6 @@
-"""Finished sources of an older recipe: from which cut each goes on, and a listing of them.
+"""Finds finished sources of older recipes and their starting points, and lists them.
 
-It must not know what works on them, nor how.
+This module must not depend on how the sources are processed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from strandline.storage.outputs.names import name_output
 
 
 class Start(NamedTuple):
-    """Where a finished source goes on.
+    """The point from which a finished source is redone.
 
     Attributes:
-        after: the last stage that is not worked through again; None: all are.
-        from_output: what it handed on is read from the sink's own files, not from a cut.
-        without: columns in those that stages below have added.
+        after: the last stage that is not repeated, or None to repeat all stages.
+        from_output: whether to read that stage's output from the sink's own files, not from a cut.
+        without: columns to drop from those files, because later stages added them.
     """
 
     after: str | None = None
@@ -44,7 +44,7 @@ class Start(NamedTuple):
 
 
 def describe_start(start: Start) -> str:
-    """Return where a source goes on, in words."""
+    """Describe a starting point in words."""
     if start.after is None:
         return "from the beginning"
     if start.from_output:
@@ -54,12 +54,12 @@ def describe_start(start: Start) -> str:
 
 
 class Survey(NamedTuple):
-    """Finished sources of an older recipe.
+    """Finished sources of older recipes.
 
     Attributes:
-        starts: how many go on from each start.
-        first: how many, by the first stage that has changed.
-        refused: those that are in quarantine, since they could not be replaced.
+        starts: number of sources by starting point.
+        first: number of sources by the first stage that has changed.
+        refused: number of quarantined sources, which could not be replaced.
     """
 
     starts: Counter[Start]
@@ -68,12 +68,12 @@ class Survey(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All that are not refused."""
+        """Number of sources that are not refused."""
         return self.starts.total()
 
 
 def describe_redo(look: Survey) -> str:
-    """Return from where sources go on, and since what has changed, in words without a number."""
+    """Describe starting points and changed stages in words, without the total number."""
     ways = sorted(look.starts.items(), key=lambda way: -way[1])
     if len(ways) == 1:
         starts = describe_start(ways[0][0])
@@ -84,12 +84,12 @@ def describe_redo(look: Survey) -> str:
 
 
 class RedoStarts:
-    """From where finished sources of older recipes go on.
+    """Finds the starting points of finished sources of older recipes.
 
     Args:
-        changes: where recipes differ.
-        plan: of the last recipe.
-        unreadable: sources with outputs that can't be read again.
+        changes: differences between recipes.
+        plan: the plan of the last recipe.
+        unreadable: sources whose outputs can't be read back.
     """
 
     def __init__(
@@ -100,13 +100,13 @@ class RedoStarts:
         self._unreadable = unreadable
 
     def is_due(self, entry: FinishedEntry) -> bool:
-        """Return whether a finished source is of an older recipe."""
+        """Return True if a finished source has an older recipe."""
         return self.changes.find_first(entry.attempt) is not None
 
     def find(self, source: bytes, entry: FinishedEntry, record: SourceRecord) -> Start:
-        """Return the lowest start of a source that is due."""
+        """Return the latest possible starting point of a source of an older recipe."""
         unchanged = self.changes.list_unchanged(entry.attempt)
-        # The sink's own files are what the last stage handed on, and lie there in any case.
+        # Prefer the sink's own files: they contain the last stage's output and always exist.
         added = self._find_added(entry, record)
         if added is not None and source not in self._unreadable:
             return Start(unchanged[-1], from_output=True, without=added)
@@ -114,15 +114,15 @@ class RedoStarts:
         return Start(next((stage for stage in reversed(unchanged) if stage in cuts), None))
 
     def rank(self, start: Start) -> tuple[int, Start]:
-        """Return what the lowest start is the greatest by."""
+        """Return a sort key that is greater for later starting points."""
         return (-1 if start.after is None else self.changes.order.index(start.after)), start
 
     def list_above(self, start: Start) -> tuple[str, ...]:
-        """Return the stages that are not worked through again from a start on."""
+        """Return the stages that a redo from a starting point does not repeat."""
         return tuple(self.changes.order[: self.rank(start)[0] + 1])
 
     def survey(self, store: Store) -> Survey:
-        """Count the finished sources of an older recipe."""
+        """Count the finished sources of older recipes."""
         starts: Counter[Start] = Counter()
         first: Counter[str] = Counter()
         quarantined = {source for source, _ in store.list_quarantined()}
@@ -139,48 +139,49 @@ class RedoStarts:
         return Survey(starts, first, refused)
 
     def _find_added(self, entry: FinishedEntry, record: SourceRecord) -> tuple[str, ...] | None:
-        """Return the columns in the sink's files without which stages below can take their rows.
+        """Return the columns to drop from the sink's files to get the input of the later stages.
 
-        None: the files do not hold what those stages are to get.
+        Return None if the files can't provide that input.
         """
         sink, tail = self._plan.sink, self.changes.find_tail(entry.attempt)
         if tail is None or not (isinstance(sink, RereadableSink) and sink.holds_tables):
             return None
-        below = self._plan.stages[tail.begin - 1 : -1]  # the source is not among them
-        # A stage that says nothing of columns may want what no file has, such as a task's facts.
+        below = self._plan.stages[tail.begin - 1 : -1]  # `plan.stages` excludes the source
+        # A stage that declares nothing about columns may need data that no file has, such as the
+        # metadata of a task.
         if not all(stage.stage.keeps_columns and stage.group is None for stage in below):
             return None
         if any(each.suffix != sink.suffix for each in record.data):
             return None
         if tail.renewed is None:
             return ()
-        # Rows that it could not work on are not in the files.
+        # The files lack the rows that this stage dropped or failed on.
         if tail.has_dropped or below[0].name in record.count_dead():
             return None
         return _list_added(below[0].stage, tail.renewed)
 
 
 def read_starts(store: Store, plan: PipelinePlan) -> RedoStarts | None:
-    """Return from where finished sources go on; None where all are of the last recipe."""
+    """Return the finder of starting points, or None if all sources have the last recipe."""
     changes = read_changes(store)
     return None if changes is None else RedoStarts(changes, plan, list_unreadable(store))
 
 
 def preview(store: Store, claim: Claim, plan: PipelinePlan) -> Survey | None:
-    """Count what a run of a plan would redo; None: nothing has changed."""
+    """Count the sources that a run of a plan would redo. Return None if nothing has changed."""
     changes = Changes(list_recipes(store, claim, sys.maxsize))
     return RedoStarts(changes, plan).survey(store) if changes.is_any else None
 
 
 class RedoListing(Listing):
-    """The sources of a listing that are finished by an older recipe, and go on from one cut.
+    """The sources of a listing that have an older recipe and share a starting point.
 
     Args:
-        plan: of the last recipe.
+        plan: the plan of the last recipe.
         listing: all sources.
-        open_store: opens the ledger for a look.
-        starts: from where each goes on.
-        start: only those that go on from there.
+        open_store: opens the ledger for reading.
+        starts: finds the starting point of a source.
+        start: the shared starting point.
         location: folder or URL of the outputs.
     """
 
@@ -200,15 +201,15 @@ class RedoListing(Listing):
         self._start = start
         self._root = location.rstrip("/")
         self._has_slots = not start.from_output and _joins_below(plan, start)
-        # It tells tokens, and so names of outputs, from those of every older recipe.
+        # Makes tokens, and so output names, different from those of all older recipes.
         self._tag = plan.fingerprint.digest
 
     def limit(self, most: int) -> None:
-        """List so many sources at most."""
+        """Limit the number of listed sources."""
         self._sources = _limit(self._sources, most)
 
     def has_any(self) -> bool:
-        """Return whether a source is left to be drawn."""
+        """Return True if at least one source remains to be drawn."""
         first = next(self._sources, None)
         if first is not None:
             self._sources = _put_back(first, self._sources)
@@ -234,7 +235,7 @@ class RedoListing(Listing):
         chosen: list[tuple[tuple[bytes, int, bytes], Source]] = []
         for (digest, version, *_), source in listed:
             entry, record = entries.get(digest), records.get(digest)
-            # A source that has changed since is not finished, and begins as any other.
+            # A source that has changed counts as unfinished and starts from the beginning.
             if entry is None or record is None or entry.version != version:
                 continue
             if digest in quarantined or not self._starts.is_due(entry):
@@ -243,7 +244,7 @@ class RedoListing(Listing):
                 firsts = map(_find_position, self._list_cut_files(record))
                 position = min(firsts, default=(b"", 0, b""))
                 chosen.append((position, self._make(source, digest, record)))
-        # Sources that share a file follow each other.
+        # Sources that share a file must follow each other.
         if self._start.from_output:
             chosen.sort(key=lambda each: each[0][:2])
         return [source for _, source in chosen]
@@ -273,7 +274,7 @@ class RedoListing(Listing):
 
 
 def _joins_below(plan: PipelinePlan, start: Start) -> bool:
-    """Return whether a stage behind a cut joins groups."""
+    """Return True if a stage after a cut joins groups."""
     names = [stage.name for stage in plan.stages]
     if start.after not in names:
         return False
@@ -281,10 +282,10 @@ def _joins_below(plan: PipelinePlan, start: Start) -> bool:
 
 
 def _spread(files: Sequence[CutFile], outputs: Sequence[Output]) -> Iterator[CutFile | None]:
-    """Yield the files of a cut, each at its slot, and None for slots that did not get so far."""
+    """Yield the files of a cut at their slots, and None for slots that did not get this far."""
     slot = 0
     for file, output in zip(files, outputs, strict=True):
-        assert output.cut is not None  # all outputs here are a cut's
+        assert output.cut is not None  # all outputs here belong to a cut
         for _ in range(slot, output.cut[1]):
             yield None
         yield file
@@ -292,20 +293,20 @@ def _spread(files: Sequence[CutFile], outputs: Sequence[Output]) -> Iterator[Cut
 
 
 def _find_position(output: Output) -> tuple[bytes, int, bytes]:
-    """Return by what files are read one after the other, and each from its begin on."""
+    """Return the key that sorts outputs by file, and by position in the file."""
     file, begin = (b"", 0) if output.part is None else output.part[:2]
     return file, begin, output.token
 
 
 def _list_added(stage: Stage, params: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the columns that a stage has added, given its former parameters; None: not only that.
+    """Return the columns that a stage added with its former parameters.
 
-    Its class, version and name are those of the stage.
+    Return None if the stage did more than add columns. Its class, version, and name are unchanged.
     """
     try:
         written = json.dumps(_unflatten(params))
         former = type(stage)(type(stage).Params.model_validate_json(written))
-    # A file of theirs may be gone, and a dot in a key looks like two keys.
+    # The former parameters may name a deleted file, and a key with a dot can't be restored.
     except (ValueError, TypeError, AttributeError, OSError, StrandlineError):
         return None
     former.planned_name = stage.planned_name
@@ -313,7 +314,7 @@ def _list_added(stage: Stage, params: Mapping[str, Any]) -> tuple[str, ...] | No
 
 
 def _unflatten(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as they were written, where no key of theirs has a dot."""
+    """Return parameters in nested form. Assume that no key contains a dot."""
     values: dict[str, Any] = {}
     for path, value in sorted(params.items(), key=lambda each: each[0]):
         *above, name = path.split(".")

@@ -1,7 +1,7 @@
-"""The order in which finished sources of an older recipe are replaced, after all others are done.
+"""Replaces finished sources of older recipes in phases, after all other sources are done.
 
-Those that go on from the lowest cut come first. A source without a whole cut loses it, and so
-belongs to a later phase. What a phase runs, and on which engine, comes in as a function.
+Sources with the latest starting point come first. A source whose cut is damaged loses the cut, and
+so belongs to a later phase. The caller passes a function that runs a phase on an engine.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ Run = Callable[[PipelinePlan, Listing, Redo], Ending]
 
 
 class RedoTools(NamedTuple):
-    """What phases need of an attempt.
+    """The functions and settings of an attempt that the phases use.
 
     Attributes:
-        open_store: opens the ledger for a look.
-        list_sources: lists all sources anew.
+        open_store: opens the ledger for reading.
+        list_sources: starts a new listing of all sources.
         location: folder or URL of the outputs.
-        run: carries out a phase.
-        must_stop: no further phase is to begin.
-        note: is told, in a sentence, of each phase.
-        cuts: which cuts are kept.
+        run: runs a phase.
+        must_stop: returns whether no further phase may start.
+        note: receives a sentence for each phase.
+        cuts: decides which cuts are kept.
     """
 
     open_store: Callable[[], AbstractContextManager[Store]]
@@ -61,10 +61,10 @@ class RedoTools(NamedTuple):
 
 
 def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Ending:
-    """Replace finished sources of older recipes; return the ending of the whole attempt.
+    """Replace finished sources of older recipes, and return the ending of the whole attempt.
 
     Args:
-        before: how the work on all others has ended.
+        before: ending of the work on all other sources.
     """
     with tools.open_store() as store:
         starts = read_starts(store, plan)
@@ -77,7 +77,8 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
     remaining = None if remaining is None else remaining + look.total
     total, reason = look.total, describe_redo(look)
     ending, tried = _count_refused(before, look)._replace(redone=total), set[Start]()
-    # The lowest first, the beginning last; a source that has lost a hurt cut goes on from above.
+    # Take later starting points first and the beginning last: a source that loses a damaged cut
+    # moves to an earlier starting point.
     while left := look.starts.keys() - tried:
         if tools.must_stop():
             return ending._replace(is_listed=False)
@@ -121,9 +122,9 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
 def _leave_out_missing(
     plan: PipelinePlan, starts: RedoStarts, look: Survey, tools: RedoTools
 ) -> tuple[RedoStarts, Survey]:
-    """Return from where sources go on when files that are gone are read by none of them.
+    """Return the starting points after excluding missing files.
 
-    Where a whole folder was removed, its files would make the stage that reads them look broken.
+    If a whole folder was removed, its missing files would make the reading stage look broken.
     """
     if any(start.after is not None and not start.from_output for start in look.starts):
         with tools.open_store() as store:
@@ -137,12 +138,12 @@ def _leave_out_missing(
 def _survey(plan: PipelinePlan, tools: RedoTools) -> tuple[RedoStarts, Survey]:
     with tools.open_store() as store:
         starts = read_starts(store, plan)
-        assert starts is not None  # the recipes of a ledger stay as they are during an attempt
+        assert starts is not None  # a ledger's recipes do not change during an attempt
         return starts, starts.survey(store)
 
 
 def _note_missing(store: Store, starts: RedoStarts, is_there: Callable[[str, int], bool]) -> None:
-    """Note the sources that would go on from the sink's files, and of which some are gone."""
+    """Record the sources that would start from the sink's files, but whose files are missing."""
     change = Change()
     for source, entry, record in store.list_records():
         if not (starts.is_due(entry) and starts.find(source, entry, record).from_output):
@@ -154,13 +155,13 @@ def _note_missing(store: Store, starts: RedoStarts, is_there: Callable[[str, int
 
 
 def _locate(source: bytes, output: Output) -> tuple[str, int]:
-    """Return name and size of a file; that it shares with others has the size of all."""
+    """Return name and size of a file. A part of a shared file has the size of the whole file."""
     part = output.part
     return name_output(source, output), output.size if part is None else part.size
 
 
 def show_whole(progress: RunProgress, redo: Redo) -> RunProgress:
-    """Return how far the attempt is by what one of its phases shows."""
+    """Return the progress of the whole attempt, given the progress of a phase."""
     return progress._replace(
         listed=redo.listed,
         is_listed=True,
@@ -176,13 +177,13 @@ def show_whole(progress: RunProgress, redo: Redo) -> RunProgress:
 def _add_leftover(ending: Ending, number: int) -> Ending:
     if not number:
         return ending
-    # Sources that failed, are in quarantine, or are no longer listed.
+    # These sources failed, are quarantined, or are no longer listed.
     sentence = f"redo: {number} sources stay as an older recipe made them"
     return ending._replace(incidents=[*ending.incidents, sentence])
 
 
 def _count_refused(ending: Ending, look: Survey) -> Ending:
-    """Count sources in quarantine that stay as they are, which a listing took for finished."""
+    """Move quarantined sources, which are not replaced, from skipped to quarantined."""
     standing = ending.standing
     moved = standing._replace(
         skipped=standing.skipped - look.refused, quarantined=standing.quarantined + look.refused
@@ -191,7 +192,7 @@ def _count_refused(ending: Ending, look: Survey) -> Ending:
 
 
 def join_endings(before: Ending, redone: Ending) -> Ending:
-    """Return the ending of both; sources of the second were skipped by the first."""
+    """Join two endings. The first counts the sources of the second as skipped."""
     counts: dict[str, StageCounts] = {}
     for part in (before.counts, redone.counts):
         for stage, more in part.items():
@@ -221,13 +222,13 @@ def _join_standings(before: Standing, redone: Standing) -> Standing:
 
 
 def plan_from(plan: PipelinePlan, start: Start) -> PipelinePlan:
-    """Return the plan of the stages from a start on."""
+    """Return the plan of the stages after a starting point."""
     if start.after is None:
         return plan_cuts(plan)
     names = [stage.name for stage in plan.stages]
     reader = ReadCut()
     if start.from_output:
-        assert isinstance(plan.sink, RereadableSink)  # or no source would start there
+        assert isinstance(plan.sink, RereadableSink)  # otherwise no source starts there
         reader = ReadOutput(plan.sink, start.without)
     reading = StagePlan(READING, READING, reader, stores=plan.stages[0].stores)
     below = (reading, *add_cuts(plan.stages[names.index(start.after) + 1 :]))

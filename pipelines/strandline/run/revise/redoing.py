@@ -1,8 +1,8 @@
-"""Writes what replaces finished sources of an older recipe.
+"""Writes the replacements of finished sources of older recipes.
 
-A source keeps its outputs and its record until all of its new ones are durable: then one
-transaction puts the new record in the old one's stead. What stages above a cut have left stays. The
-writer must not know what a recipe is, nor how a cut is read.
+A source keeps its outputs and its record until all new outputs are durable. Then one transaction
+replaces the record. Outputs of stages before a cut stay. The writer must not depend on the meaning
+of a recipe, or on the reader of a cut.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.names import name_output
 
-# The stage that reads a cut; a source that fails there is not to blame.
+# The stage that reads a cut. A source that fails in this stage is not to blame.
 READING = READ_BACK
-_READING_NAMES = {READING, "read-kept"}  # older releases wrote the second one
+_READING_NAMES = {READING, "read-kept"}  # older releases wrote "read-kept"
 
 
 class Redo(NamedTuple):
-    """What replaces finished sources of an older recipe.
+    """How finished sources of an older recipe are replaced.
 
     Attributes:
-        above: the stages that are not worked through again, in order; the last one is read from
-            its cut. None of them: sources are worked on from the beginning.
-        from_output: the last one is read from the sink's files instead.
-        finished, remaining: sources that the attempt had finished before, and all that it has to
-            finish where that is known.
+        above: the stages that are not repeated, in order; the output of the last one is read from
+            its cut. If empty, sources are processed from the beginning.
+        from_output: whether to read that output from the sink's files instead.
+        finished, remaining: sources that the attempt has already finished, and all sources that it
+            has to finish, if known.
         total: sources that the attempt replaces.
-        listed, skipped, quarantined, failed: of all its sources, those that are not replaced.
-        reason: from where, and since what has changed, in words.
+        listed, skipped, quarantined, failed: counts of the attempt's other sources.
+        reason: starting points and changed stages, in words.
     """
 
     above: tuple[str, ...] = ()
@@ -63,10 +63,10 @@ class Redo(NamedTuple):
 
 
 class RevisingWriter(LedgerWriter):
-    """Writes an attempt at sources that are finished, and stay so whatever ends it.
+    """A ledger writer for finished sources, which stay finished however the attempt ends.
 
     Args:
-        *arguments, **options: those of `LedgerWriter`.
+        *arguments, **options: arguments of `LedgerWriter`.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
@@ -75,12 +75,12 @@ class RevisingWriter(LedgerWriter):
         self._failed_before: dict[bytes, FailureRecord] = {}
 
     def _is_due(self, entry: FinishedEntry, record: SourceRecord) -> bool:
-        """Return whether a finished source is to be worked on."""
+        """Return True if a finished source is to be processed again."""
         raise NotImplementedError
 
     @naming_volume("the ledger")
     def admit(self, batch: Sequence[ListedSource], passed: int = 0) -> list[int]:
-        """Release the sources of a batch that are finished and due."""
+        """Release the finished sources of a batch that are due."""
         digests = [listed.source for listed in batch]
         records = self._store.find_records(digests)
         entries = self._store.find_finished(digests)
@@ -110,7 +110,8 @@ class RevisingWriter(LedgerWriter):
             released.append((listed.source, derive_root(listed.source, listed.version)))
             verdicts.append(RELEASED)
         if released:
-            # A crash leaves files that no record names; the next attempt looks into these folders.
+            # A crash leaves files that no record names, so the next attempt has to check these
+            # folders.
             self._store.write(Change(untidy=[source for source, _ in released]))
             faults.reach("listing.marked")
             self._tally.announce(iter(released))
@@ -118,22 +119,22 @@ class RevisingWriter(LedgerWriter):
         return verdicts
 
     def end_listing(self, total: int, *, is_whole: bool = True, gaps: Sequence[str] = ()) -> None:
-        """Note nothing: such a listing says nothing of sources that it does not name."""
+        """Record nothing: this listing does not show whether other sources still exist."""
 
 
 class RedoingWriter(RevisingWriter):
-    """Writes an attempt at finished sources of an older recipe.
+    """The ledger writer for finished sources of older recipes.
 
     Args:
-        redo: how they are replaced.
-        *arguments, **options: those of `LedgerWriter`.
+        redo: how the sources are replaced.
+        *arguments, **options: arguments of `LedgerWriter`.
     """
 
     def __init__(self, redo: Redo, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **options)
         self._redo = redo
         self._above = frozenset(redo.above)
-        self._unreadable = 0  # sources of the group that is being written
+        self._unreadable = 0  # sources in the group being written
 
     def _is_due(self, entry: FinishedEntry, _: SourceRecord) -> bool:
         return entry.attempt != self._attempt
@@ -148,7 +149,7 @@ class RedoingWriter(RevisingWriter):
         self._unreadable = 0
         super()._write_group()
         self._failed_count -= self._unreadable
-        # Only now: what could not be written is written once more.
+        # Forget these sources only now: after an error, the group is written again.
         for source in ended:
             self._former.pop(source, None)
             self._failed_before.pop(source, None)
@@ -163,7 +164,7 @@ class RedoingWriter(RevisingWriter):
         stay = tuple(filter(self._stays, before.outputs))
         self.room.free(before)
         same_outputs = _reuse_equal(before, outputs)
-        # A look at a store is a request, so only where the bytes are those of before.
+        # Checking a store costs requests, so check only if the bytes are unchanged.
         if same_outputs is not outputs and self._has_whole(source, before):
             outputs = same_outputs
         record = SourceRecord(
@@ -175,7 +176,7 @@ class RedoingWriter(RevisingWriter):
         return Finish(source, entry.version, record)
 
     def _has_whole(self, source: bytes, before: SourceRecord) -> bool:
-        """Return whether the former outputs are there, as far as a look at their sizes shows."""
+        """Return True if the former outputs exist with their recorded sizes."""
         failure = self._failed_before.get(source)
         if failure is not None and failure.stage in _READING_NAMES:
             return False
@@ -187,7 +188,7 @@ class RedoingWriter(RevisingWriter):
         return stage in self._above
 
     def _join_work(self, source: bytes, before: SourceRecord) -> Work:
-        """Return what stages above the cut did for a source before, and those below it now."""
+        """Join the former work of stages before the cut with the new work of later stages."""
         efforts, changes = split_work(self._tally.efforts.get(source, {}).values())
         above = self._above | {ROOT} if self._above else self._above
         return (
@@ -199,8 +200,8 @@ class RedoingWriter(RevisingWriter):
         source = failure.source
         entry, record = self._former[source]
         if failure.stage == READING and self._redo.from_output:
-            # The source is not to blame: a later phase works on it from above its files. Until then
-            # the note keeps these from being read once more.
+            # The source is not to blame: a later phase starts from an earlier point. Until then,
+            # this record prevents another read of the files.
             note = note_unreadable(record.key, entry, self._attempt, failure.message)
             change.fail.append((source, note))
             self._unreadable += 1
@@ -209,26 +210,26 @@ class RedoingWriter(RevisingWriter):
         if failure.stage != READING or lighter == record:
             super()._fail(failure, change)
             return
-        # Without the cut, which is missing or hurt, the source is worked on from above it.
+        # The cut is missing or damaged. Without it, the source starts from an earlier point.
         change.rewrite.append(Finish(source, entry.version, lighter))
         change.untidy.append(source)
 
 
 def note_unreadable(key: str, entry: FinishedEntry, attempt: int, message: str) -> FailureRecord:
-    """Return what is noted of a source with outputs that can't be read again; it has not failed."""
+    """Return the record of a source whose outputs can't be read back; it has not failed."""
     return FailureRecord(key, attempt, READING, message, 0, entry.version)
 
 
 def list_unreadable(store: Store) -> set[bytes]:
-    """Return the finished sources with outputs that can't be read again."""
+    """Return the finished sources whose outputs can't be read back."""
     failures = store.list_failures()
     return {source for source, failure in failures if failure.stage in _READING_NAMES}
 
 
 def _reuse_equal(before: SourceRecord, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
-    """Return new outputs; of data with the bytes of before the former files, which stay.
+    """Return the new outputs, but keep the former data files if their bytes are unchanged.
 
-    So pipelines behind this one see no change where there is none.
+    So downstream pipelines see no change if there is none.
     """
     new = [output for output in outputs if output.is_data]
     if sorted(map(_describe, new)) != sorted(map(_describe, before.data)):
@@ -237,6 +238,6 @@ def _reuse_equal(before: SourceRecord, outputs: tuple[Output, ...]) -> tuple[Out
 
 
 def _describe(output: Output) -> tuple[str, int, bytes, int, bool, bytes]:
-    # Parts of a shared file are never equal: where they lie is in their name.
+    # Parts of shared files never count as equal, because their names contain their position.
     alone = b"" if output.part is None else output.token
     return output.suffix, output.size, output.digest, output.rows, output.part is None, alone

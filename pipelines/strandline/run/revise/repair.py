@@ -1,4 +1,4 @@
-"""Sets finished sources back that lost files, and quarantined sources that get another try."""
+"""Sets back finished sources that lost files, and releases sources from quarantine."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from strandline.storage.outputs.remote import open_outputs
 
 
 def repair_outputs(folder: PipelineFolder, location: str, *, is_trial: bool = False) -> Damage:
-    """Have the next attempt do again what is missing or hurt, in one transaction.
+    """Set back sources with missing or damaged files, so the next attempt repeats them.
 
     Args:
         location: folder or URL of the outputs.
-        is_trial: only tell what would be done.
+        is_trial: only report the damage.
 
     Raises:
-        LedgerError: there is no ledger, or a driver is alive.
-        VolumeError: the ledger can't be written.
+        LedgerError: if there is no ledger, or a driver is alive.
+        VolumeError: if the ledger is not writable.
     """
     with opened_to_read(folder.ledger) as store:
-        if is_trial:  # a trial works where nothing can be written, and beside a run
+        if is_trial:  # works on a read-only volume, and during a run
             return _find_damage(store, folder, location)[0]
     with written_alone(folder, make_claimant()) as store:
         return set_back_damage(store, folder, location)
 
 
 def set_back_damage(store: Store, folder: PipelineFolder, location: str) -> Damage:
-    """Set back what is missing or hurt, in one transaction, under a lease that is held."""
+    """Set back sources with missing or damaged files in one transaction, under a held lease."""
     damage, is_merged_hurt = _find_damage(store, folder, location)
-    # Merged files are made anew where something has been dropped since.
+    # A higher number of drops makes the next run rebuild the merged files.
     meta: dict[str, int | None] = {}
     if is_merged_hurt:
         meta["drops"] = int(store.read_meta("drops") or 0) + 1
@@ -52,24 +52,24 @@ def set_back_damage(store: Store, folder: PipelineFolder, location: str) -> Dama
 
 
 def _find_damage(store: Store, folder: PipelineFolder, location: str) -> tuple[Damage, bool]:
-    """Return what is damaged, and whether what was merged of statistics is."""
+    """Return the damage, and whether merged statistics are damaged."""
     hurt, is_merged_hurt = find_hurt(store, folder.shards)
     return find_damage(store, open_outputs(location), hurt), is_merged_hurt
 
 
 def release_sources(folder: PipelineFolder, keys: Collection[str] | None) -> list[str]:
-    """Have the next attempt try quarantined sources anew, as if they had never failed.
+    """Release sources from quarantine, so the next attempt treats them as if they had never failed.
 
     Args:
-        keys: of the sources; None: all that are in quarantine.
+        keys: keys of the sources, or None for all quarantined sources.
 
     Returns:
-        The keys that were released, in order.
+        The keys of the released sources, in order.
 
     Raises:
-        UnknownSourceError: some are not in quarantine; none is released.
-        LedgerError: there is no ledger, or a driver is alive.
-        VolumeError: the ledger can't be written.
+        UnknownSourceError: if some sources are not quarantined. No source is released then.
+        LedgerError: if there is no ledger, or a driver is alive.
+        VolumeError: if the ledger is not writable.
     """
     require_ledger(folder.ledger)
     with written_alone(folder, make_claimant()) as store:

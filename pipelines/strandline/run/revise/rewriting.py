@@ -1,8 +1,8 @@
-"""Shared files that hold rows of sources which changed or went: written anew without them.
+"""Rewrites shared files without the rows of changed or removed sources.
 
-It is done at the end of an attempt, when no sink writes: the new file is durable before one
-transaction moves all its sources to it, and the old one goes after that. When a source counts as
-finished, it must not know.
+This happens at the end of an attempt, when no sink is writing. The new file is durable before one
+transaction moves all its sources, and the old file is removed after that. This module must not
+decide when a source counts as finished.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from strandline.storage.outputs.ports import OutputStore
 
 
 class _Member(NamedTuple):
-    """A task with rows in a file: its source, and where they are."""
+    """A task with rows in a shared file: its source, and the position of the rows."""
 
     source: bytes
     version: bytes
@@ -49,19 +49,19 @@ def tidy_shared(
     work: Callable[[], None],
     must_stop: Callable[[], bool] = lambda: False,
 ) -> list[str]:
-    """Rewrite shared files with rows that no record names, and remove those that none names.
+    """Rewrite shared files with rows that no record names, and remove unnamed files.
 
     Args:
         plan: the sink.
-        work: is told of each file.
-        must_stop: asked before each file; True leaves the rest to the next attempt.
+        work: called after each file.
+        must_stop: called before each file; True leaves the rest to the next attempt.
 
     Returns:
-        Why files could not be rewritten, a sentence each; they stay as they are.
+        A sentence for each file that could not be rewritten. These files are unchanged.
 
     Raises:
-        LeaseLostError: another attempt has the ledger.
-        VolumeError: a file can't be written or removed.
+        LeaseLostError: if another attempt has the ledger.
+        VolumeError: if a file can't be written or removed.
     """
     dirty = {file: facts for file, facts in store.list_shared() if facts.live != facts.rows}
     notes: list[str] = []
@@ -72,7 +72,7 @@ def tidy_shared(
             if must_stop():
                 return notes
             name, gone = name_shared(file, facts.suffix), facts.rows - facts.live
-            why = "it is not there"  # the file stayed where outputs were before
+            why = "it is not there"  # the file is in a former location of the outputs
             if lying.issuperset(name_shared(file, suffix) for suffix, *_ in facts.list_files()):
                 why = _rewrite(store, outputs, sink, name, members[file])
             if why:
@@ -85,7 +85,7 @@ def tidy_shared(
 def _rewrite(
     store: Store, outputs: OutputStore, sink: Stage, name: str, members: Sequence[_Member]
 ) -> str:
-    """Write a file anew with what is named of it; return why not, in a few words."""
+    """Rewrite a file with the rows that records name. Return why this failed, or ""."""
     if not (isinstance(sink, SharingSink) and name.endswith(sink.suffix)):
         return "this sink does not write such files"
     try:
@@ -94,14 +94,14 @@ def _rewrite(
         raise
     except Exception as error:  # noqa: BLE001 - the sink may be the user's
         return explain_error(error)
-    # Read anew: a source may have had rows in a file that was rewritten before this one.
+    # Read the records again: an earlier rewrite may have changed a source in both files.
     records = store.find_records({member.source for member in members})
     store.write(Change(rewrite=list(_move(members, moved, records))))
     return ""
 
 
 def _find_members(store: Store, files: Mapping[bytes, SharedFile]) -> dict[bytes, list[_Member]]:
-    """Return the tasks in files, in the order of their rows."""
+    """Return the tasks in files, in row order."""
     members: dict[bytes, list[_Member]] = {file: [] for file in files}
     for source, entry, record in store.list_records():
         for output in record.outputs:
@@ -116,7 +116,7 @@ def _find_members(store: Store, files: Mapping[bytes, SharedFile]) -> dict[bytes
 def _write(
     outputs: OutputStore, sink: SharingSink, name: str, members: Sequence[_Member]
 ) -> list[Output]:
-    """Write the rows of tasks to a new file, durably; return where each of them is."""
+    """Write the rows of tasks to a new, durable file. Return their new outputs."""
     owners = [member for member in members if not member.output.is_companion]
     file = derive_shared(member.output.token for member in owners)
     ranges = [member.rows for member in owners]
@@ -138,7 +138,7 @@ def _write(
 def _locate_parts(
     own: Sequence[Output], file: bytes, written: Content, begins: Sequence[int]
 ) -> dict[Output, Output]:
-    """Return what becomes of the parts of a file that was written anew."""
+    """Map the parts of a rewritten file to their new outputs."""
     sizes = list(accumulate((output.size for output in own), initial=0))
     bounds = [written.size * bound // max(1, sizes[-1]) for bound in sizes]
     return {
@@ -154,7 +154,7 @@ def _locate_parts(
 def _move(
     members: Sequence[_Member], moved: Sequence[Output], records: Mapping[bytes, SourceRecord]
 ) -> Iterator[Finish]:
-    """Yield the records of sources, with the new places of tasks."""
+    """Yield the records of sources, with the new positions of their tasks."""
     outputs = {source: list(record.outputs) for source, record in records.items()}
     for member, output in zip(members, moved, strict=True):
         own = outputs[member.source]

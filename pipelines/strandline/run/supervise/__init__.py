@@ -1,4 +1,4 @@
-"""The parent of a driver: starts it, watches it, names its end and answers questions.
+"""The parent of a driver: starts and watches it, determines its end, and serves its status.
 
-It must not know what a source is.
+This package must not depend on sources.
 """

@@ -1,6 +1,7 @@
-"""Which process to ask to stop, from outside of a run. Pure decisions; what was seen comes in.
+"""Decides which process to stop when a run is stopped from outside.
 
-How a process is asked, and what a person is told of it, is the command's own.
+The decisions are pure: observations come in. The command itself sends the signal and informs the
+user.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ Find = Callable[[int], Process | None]
 
 
 class DrainError(StrandlineError):
-    """What runs can't be stopped from here, or not in time."""
+    """The running process can't be stopped from here, or did not stop in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderView:
-    """What a pipeline's folder says of the processes that run it.
+    """Facts in a pipeline's folder about the processes that run it.
 
     Attributes:
-        holder: the process that makes attempts.
-        lease: of the ledger; None without one.
-        record: of the newest attempt.
+        holder: the process that makes attempts, or None.
+        lease: lease of the ledger, or None without a lease.
+        record: record of the newest attempt, or None.
     """
 
     holder: Holder | None
@@ -42,11 +43,11 @@ class FolderView:
 
 
 class Drain(NamedTuple):
-    """What there is to do.
+    """The processes to stop and to wait for.
 
     Attributes:
-        ask: the process that is to be sent the signal; None: what runs is ending by itself.
-        awaited: the processes that are gone once all is over.
+        ask: the process to signal, or None if the run is already ending by itself.
+        awaited: the processes to wait for.
     """
 
     ask: Process | None
@@ -54,24 +55,25 @@ class Drain(NamedTuple):
 
 
 def look(folder: PipelineFolder) -> FolderView:
-    """Look into a pipeline's folder."""
+    """Read the facts about running processes from a pipeline's folder."""
     return FolderView(find_holder(folder.run_lock), _read_lease(folder), find_last(folder))
 
 
 def choose(view: FolderView, boot: str, time: float, find_process: Find) -> Drain | None:
-    """Return the process to ask and those to wait for; None where nothing runs.
+    """Return the process to signal and the processes to wait for, or None if nothing is running.
 
     Args:
-        view: what was seen.
+        view: facts from the pipeline's folder.
         boot: this boot of this host; see `read_boot_id`.
         time: seconds since the epoch.
-        find_process: the live process of a pid.
+        find_process: returns the live process with a pid.
 
     Raises:
-        DrainError: what runs is on another host or in another container.
+        DrainError: if the run is on another host or in another container.
     """
     drivers = tuple(_find_drivers(view, boot, find_process))
-    # A supervisor would start the next attempt if its driver alone were asked.
+    # Signal the supervisor: if only its driver stopped, the supervisor would start the next
+    # attempt.
     if view.holder is not None:
         supervisor = view.holder.process
         if supervisor is None:
@@ -97,7 +99,7 @@ def wait_for(
     find_process: Find,
     sleep: Callable[[float], None],
 ) -> Process | None:
-    """Wait until processes are gone; one that is not gone in time, or None."""
+    """Wait until processes are gone. Return a process that is still alive in the end, or None."""
     for left in range(round(seconds / PAUSE_SECONDS), -1, -1):
         alive = [each for each in processes if find_process(each.pid) == each]
         if not alive:
@@ -108,7 +110,7 @@ def wait_for(
 
 
 def _find_drivers(view: FolderView, boot: str, find_process: Find) -> Iterator[Process]:
-    """Live drivers of this host, each once."""
+    """Yield the live drivers on this host, without duplicates."""
     lease, record = view.lease, view.record
     named = []
     if lease and not lease["ended"] and lease["boot"] == boot:
@@ -121,7 +123,7 @@ def _find_drivers(view: FolderView, boot: str, find_process: Find) -> Iterator[P
 
 
 def _is_ending(driver: Process, view: FolderView, find_process: Find) -> bool:
-    """Return whether the driver has reported its end, or has lost its parent and stops."""
+    """Return True if the driver has recorded its end, or is stopping because its parent is gone."""
     record, lease = view.record, view.lease
     has_ended = record is not None and record.process == driver and record.ended is not None
     return has_ended or (lease is not None and is_orphan(lease, find_process))

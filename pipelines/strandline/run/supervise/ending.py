@@ -1,7 +1,7 @@
-"""What the end of a driver's process comes to. Pure: facts in, an outcome out.
+"""Derives an attempt's outcome from the end of its driver's process. The module is pure.
 
-The driver says what it can. Where it was killed, or where something it needed was, the kernel and
-the exit code are asked; which of several sights names the cause is the API's to say.
+The driver reports what it can. If the driver or something it needed was killed, the kernel and the
+exit code provide evidence. The API ranks several pieces of evidence and names the cause.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from strandline_api.outcome.evidence import (
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.outcome.work_lost import WorkLost
 
-# The attempt came to its end, whatever asked it to stop meanwhile.
+# The attempt reached its end, even if a stop was requested in the meantime.
 _CONCLUSIVE = frozenset(
     {
         ExitCode.COMPLETE,
@@ -34,12 +34,13 @@ _CONCLUSIVE = frozenset(
         ExitCode.REQUIREMENTS_NOT_MET,
     }
 )
-# Ends that say enough: that a worker was killed for memory on the way did not bring them about.
+# These codes explain the end by themselves, even if a worker was killed for memory during the
+# attempt.
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
-# How the kernel begins to tell of a kill that a cgroup's limit brought about.
+# Start of the kernel's message about a kill by a cgroup's limit.
 _BY_LIMIT = "Memory cgroup"
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT})
-# Ends of a process that does not listen to requests to stop.
+# Ends of a process that does not handle stop requests.
 _DEAF = frozenset({-signal.SIGTERM, -signal.SIGINT})
 
 
@@ -47,13 +48,13 @@ class DriverEnd(NamedTuple):
     """How a driver's process ended, as its parent saw it.
 
     Attributes:
-        pid: its id.
-        returncode: as Python says it: negative for a signal.
-        asked: why it was asked to stop; None: it was not.
-        memory_kills: processes of this cgroup that the kernel killed for memory meanwhile.
-        log: kills in the kernel's log meanwhile, other programs' too.
-        words: its error, where it ended by one.
-        ray_variables: names of variables of its environment by which Ray is set.
+        pid: pid of the process.
+        returncode: Python's return code: negative for a signal.
+        asked: why a stop was requested, or None without a request.
+        memory_kills: processes of this cgroup that the kernel killed for memory in the meantime.
+        log: kills in the kernel's log in the meantime, including those of other programs.
+        words: message of the error that ended the driver, or empty.
+        ray_variables: names of the environment variables that configure Ray.
     """
 
     pid: int
@@ -71,12 +72,12 @@ def conclude(
     progress: AttemptProgress | None,
     latest: str = "",
 ) -> DriverOutcome:
-    """Return what the attempt came to.
+    """Return the outcome of an attempt.
 
     Args:
-        record: of the attempt; None where it never took the ledger.
-        progress: by the ledger; None the same.
-        latest: the publication that `latest` leads to.
+        record: record of the attempt, or None if it never took the ledger.
+        progress: progress in the ledger, or None if the attempt never took the ledger.
+        latest: the publication that `latest` points to.
     """
     reported = record.outcome if record else None
     code = _find_code(end, reported)
@@ -109,10 +110,11 @@ def _find_code(end: DriverEnd, reported: DriverOutcome | None) -> int:
     if end.asked is None:
         return to_exit_code(end.returncode)
     if end.returncode in _DEAF:
-        # Asked before it could listen, when nothing was begun, or after its last word.
+        # The signal came before the driver handled signals, when no work had begun, or after its
+        # last report.
         return reported.exit_code if reported else int(ExitCode.INTERRUPTED)
     if end.returncode == ExitCode.APPLICATION_ERROR and not reported and not end.words:
-        # Ray's library ends its process so when the same signal has ended Ray's own processes.
+        # Ray's library ends its process this way if the same signal has ended Ray's own processes.
         return int(ExitCode.INTERRUPTED)
     return to_exit_code(end.returncode)
 
@@ -130,7 +132,8 @@ def _gather(
     words = reported.evidence if reported else ()
     asked = end.asked if code not in _CONCLUSIVE else None
     for evidence in (*words, *([seen] if seen and seen not in words else [])):
-        # A driver that stops as it is asked to says nothing of the reason.
+        # A driver that stops on request does not know the reason, so its own evidence explains
+        # less.
         if not (asked and asked.cause is Cause.STALLED and evidence.cause is Cause.INTERRUPTED):
             yield evidence
     if asked:
@@ -140,10 +143,10 @@ def _gather(
 
 
 def is_crash_of_ray(end: DriverEnd) -> bool:
-    """Return whether Ray's library may have crashed, if its driver had begun nothing.
+    """Return True if Ray's library may have crashed, given that the driver had begun nothing.
 
-    It reads its variables as it is loaded, and over a number that is none it crashes without a
-    word, in the next attempt too.
+    Ray reads its variables while it is loaded. An invalid number makes Ray crash without a message,
+    and the next attempt would crash too.
     """
     return bool(end.ray_variables) and find_signal(end.returncode) in _CRASHES
 
@@ -151,9 +154,9 @@ def is_crash_of_ray(end: DriverEnd) -> bool:
 def _count(
     reported: DriverOutcome | None, progress: AttemptProgress
 ) -> tuple[SourceCounts, int | None]:
-    """Return what the driver has counted.
+    """Return the counts of the driver.
 
-    Where an error or a signal kept it from it, the ledger.
+    Use the ledger's counts if an error or a signal kept the driver from counting.
     """
     sources, remaining = SourceCounts(), None
     if reported:
@@ -170,7 +173,8 @@ def _find_memory(end: DriverEnd) -> Iterator[Evidence]:
         yield Evidence(Cause.OOM_KILLED, message, "cgroup", {"kills": kills})
     for kill in end.log:
         is_rays = kill.name.startswith(("ray", "gcs_server"))
-        # A kill by a limit is counted in its cgroup; one that ours did not count is another's Ray.
+        # A cgroup counts kills by its own limit. If our cgroup counted none, another Ray was
+        # killed.
         is_elsewhere = kill.text.startswith(_BY_LIMIT) and not end.memory_kills
         if kill.pid == end.pid or (is_rays and not is_elsewhere):
             message = f"the kernel killed {kill.name} (process {kill.pid}) for memory"

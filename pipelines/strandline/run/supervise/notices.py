@@ -1,7 +1,7 @@
-"""What a driver's parent was told of nodes that are going, in a file that the driver reads.
+"""Passes notices of departing nodes from a driver's parent to the driver, through a file.
 
-It must not know where notices come from, nor what a driver does about a node. It loads no engine:
-the parent stays small.
+This module must not depend on the origin of notices, or on the driver's reaction. It loads no
+engine, because the parent must stay small.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ _MOST_NODES = 10_000
 _MOST_NAME = 253
 _MOST_WORDS = 500
 _MOST_SECONDS = 1e6
-# A node that was to be gone so long ago has stayed, or its address is another's by now.
+# A node that was due this long ago has stayed, or another node has its address by now.
 _PAST_SECONDS = 120.0
 
 
 class NoticeError(ValueError):
-    """What was sent is no notice; the message says what is wrong with it."""
+    """The request is not a valid notice; the message has the reason."""
 
 
 class NodeNotice(NamedTuple):
-    """Word that a node is going.
+    """A notice that a node is about to leave.
 
     Attributes:
-        node: its address, or its id in Ray.
-        goes_at: when, by the clock that all processes of this machine have (`time.monotonic`).
-        why: a few words for people; may be empty.
+        node: address of the node, or its ID in Ray.
+        goes_at: time of departure, by the clock shared by all processes of this machine
+            (`time.monotonic`).
+        why: a short reason for people; may be empty.
     """
 
     node: str
@@ -44,10 +45,10 @@ class NodeNotice(NamedTuple):
 
 
 def parse_notice(body: bytes, now: float) -> NodeNotice:
-    """Return the notice in a request.
+    """Parse the notice in a request.
 
     Raises:
-        NoticeError: it is none.
+        NoticeError: if the request is not a valid notice.
     """
     try:
         content = json.loads(body)
@@ -69,10 +70,10 @@ def parse_notice(body: bytes, now: float) -> NodeNotice:
 
 
 class NoticeFile:
-    """The file; one process writes it, any may read it.
+    """The file of notices, with one writer and any number of readers.
 
     Args:
-        path: of the file; its folder may not be there yet.
+        path: path of the file; its folder may be missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -81,12 +82,12 @@ class NoticeFile:
         self._notices: tuple[NodeNotice, ...] = ()
 
     def clear(self) -> None:
-        """Forget what another attempt was told."""
+        """Remove the notices of another attempt."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
 
     def add(self, notice: NodeNotice, now: float) -> None:
-        """Add a notice; of several of one node the earliest end counts."""
+        """Add a notice. Of several notices for a node, keep the earliest departure."""
         known = {each.node: each for each in self.read() if each.goes_at > now - _PAST_SECONDS}
         before = known.get(notice.node)
         if before is not None and before.goes_at <= notice.goes_at:
@@ -95,7 +96,7 @@ class NoticeFile:
         show_whole(self._path, json.dumps(list(known.values())[-_MOST_NODES:]).encode())
 
     def read(self) -> tuple[NodeNotice, ...]:
-        """Return all notices; the file is read only where it has changed."""
+        """Return all notices. Read the file only if it has changed."""
         try:
             status = self._path.stat()
             seen = status.st_ino, status.st_mtime_ns, status.st_size
@@ -109,13 +110,13 @@ class NoticeFile:
 
 
 class NoticeBoard:
-    """Takes notices for a driver, and says what the driver still has on a node.
+    """Takes notices for a driver.
 
     Args:
-        file: that the driver reads.
-        leave: is called where the notice is of this very machine.
+        file: the file that the driver reads.
+        leave: called if the notice is for this machine.
         now: the clock of `NodeNotice`.
-        is_own: says whether an address is this machine's.
+        is_own: returns whether an address belongs to this machine.
     """
 
     def __init__(
@@ -132,21 +133,21 @@ class NoticeBoard:
         self._has_left = False
 
     def add(self, body: bytes) -> str:
-        """Take a notice; return the name of its node.
+        """Take a notice, and return the name of its node.
 
         Raises:
-            NoticeError: it is none.
+            NoticeError: if the request is not a valid notice.
         """
         notice = parse_notice(body, self._now())
         self._file.add(notice, self._now())
         if self._is_own(notice.node) and not self._has_left:
-            self._has_left = True  # asked once more, it would stop at once
+            self._has_left = True  # a second request would stop the run at once
             self._leave()
         return notice.node
 
 
 def is_own_address(address: str) -> bool:
-    """Return whether an address is one by which this machine's name is known."""
+    """Return True if the name of this machine resolves to an address."""
     with suppress(OSError):
         own = {found[4][0] for found in socket.getaddrinfo(socket.gethostname(), None)}
         return address in own
@@ -154,7 +155,7 @@ def is_own_address(address: str) -> bool:
 
 
 def read_pending(shown: object, node: str) -> int | None:
-    """Return what a driver says that it has on a node; None where it knows of no notice."""
+    """Return the number of the run's items on a node, or None if the driver has no notice yet."""
     leaving = shown.get("leaving") if isinstance(shown, dict) else None
     pending = leaving.get(node) if isinstance(leaving, dict) else None
     is_count = isinstance(pending, int | float) and math.isfinite(pending)

@@ -16,14 +16,14 @@ from strandline.storage.outputs.disk.whole_files import reserve_whole, sweep_who
 from strandline.storage.volume.locks import Process
 from strandline_api.outcome.driver_outcome import DriverOutcome
 
-_END_BYTES = 16_384  # for how an attempt ends, which a full disk must not keep from being known
+_END_BYTES = 16_384  # reserved for the end of an attempt, in case the disk fills up
 
 
 def write_record(folder: PipelineFolder, record: AttemptRecord) -> None:
-    """Keep a record durably in its attempt's folder.
+    """Write a record durably into its attempt's folder.
 
     Raises:
-        VolumeError: it can't be written; the former one stays.
+        VolumeError: if the record can't be written. The former record stays.
     """
     location = folder.attempt(record.number)
     make_folder(location)
@@ -34,20 +34,20 @@ def write_record(folder: PipelineFolder, record: AttemptRecord) -> None:
 
 
 def sweep_records(folder: PipelineFolder) -> None:
-    """Remove what killed writers have left beside records.
+    """Remove leftovers of killed writers beside records.
 
     Raises:
-        VolumeError: it can't be removed.
+        VolumeError: if a leftover can't be removed.
     """
     for location in list_attempt_folders(folder):
         sweep_whole(location / RECORD)
 
 
 def sweep_tables(folder: PipelineFolder) -> None:
-    """Remove the tables of work in flight, which are not read any more.
+    """Remove the tables of work in flight, which are no longer needed.
 
     Raises:
-        VolumeError: one can't be removed.
+        VolumeError: if a table can't be removed.
     """
     for location in list_attempt_folders(folder):
         with naming_volume(location):
@@ -57,7 +57,7 @@ def sweep_tables(folder: PipelineFolder) -> None:
 def end_unfinished(
     folder: PipelineFolder, boot: str, process: Process, outcome: DriverOutcome, time: float
 ) -> None:
-    """Write down the end of a driver's attempt where that is still open; it says so itself."""
+    """Record the end of a driver's attempt, on behalf of the driver, if it is still open."""
     record = find_of_process(folder, boot, process)
     if record is not None and record.ended is None:
         own = outcome.model_copy(update={"attempt": record.number})

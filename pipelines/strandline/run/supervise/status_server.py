@@ -1,8 +1,8 @@
-"""What an attempt tells over HTTP: `/progress` and `/metrics` while it runs, `/outcome` at its end.
+"""Serves an attempt over HTTP: `/progress` and `/metrics` during the attempt, then `/outcome`.
 
-It is served by the small parent, so it is there before the driver and after it. An answer is made
-of words that were said already; nothing is computed for it. The one thing that can be told is that
-a node is going: `/notice`, with the token for that.
+The small parent process serves, so the server is up before the driver starts and after it ends.
+Responses contain what the driver has already reported; nothing is computed on request. The only
+write is a notice that a node is about to leave: `/notice`, with a token of its own.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ from strandline_api.outcome.work_lost import WorkLost
 
 LARGEST = 1e18
 
-# So long after its end an attempt stays to be asked.
+# How long the server stays up after the end of an attempt.
 HELD_SECONDS = 20.0
 LAST_MESSAGE = Path("/dev/termination-log")
 _POLL_SECONDS = 0.1
-# So long a driver has to take a notice in; then its sender asks again.
+# How long a request waits for the driver to read a notice. After that, the sender retries.
 NOTICE_SECONDS = 3.0
 _SOURCES = ("listed", "total", "finished", "failed", "skipped")
-# Which numbers of a stage are shown as which state; those of `_PACES` are metrics of their own.
+# Counts of a stage, and the states under which they are shown. Those of `_PACES` are separate
+# metrics.
 _TASKS = {
     "tasksIn": "in",
     "tasksOut": "out",
@@ -67,33 +68,32 @@ Document = Mapping[str, Any]
 
 
 class _BoundedServer(BoundedThreads, HTTPServer):
-    """Answers each request in a thread of its own."""
+    """Handles each request in a separate thread."""
 
 
 class _DualStackServer(_BoundedServer):
-    """Answers at the addresses of both families by one socket."""
+    """Serves IPv4 and IPv6 through one socket."""
 
     address_family = socket.AF_INET6
 
     def server_bind(self) -> None:
-        """Take the port of both families, whatever the machine's default is."""
+        """Bind the port for both families, regardless of the machine's default."""
         self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()
 
 
 class AttemptServer:
-    """Answers as long as it is open.
+    """Serves from construction until `close`.
 
     Args:
-        port: of all addresses of this machine; 0 chooses a free one.
-        waited_for: digest of the token of the reader that is waited for at the end; empty: any
-            reader.
-        reader: the same of a reader that may see how far it is and how it ended. Numbers need no
-            token, as Prometheus has none.
-        notifier: the same of a sender that may say that a node is going; empty: none may.
+        port: port on all addresses of this machine; 0 chooses a free port.
+        waited_for: digest of the token of the reader to wait for at the end; empty for any reader.
+        reader: digest of the token for reading progress and outcome. Metrics need no token, because
+            Prometheus has none.
+        notifier: digest of the token for sending notices; empty to accept no notices.
 
     Raises:
-        OSError: the port is taken.
+        OSError: if the port is taken.
     """
 
     def __init__(
@@ -120,13 +120,13 @@ class AttemptServer:
         name_log: Callable[[], str] = lambda: "",
         board: NoticeBoard | None = None,
     ) -> None:
-        """Tell from now on what the driver of that pid shows in a file.
+        """Serve from now on what the driver with a pid reports in a file.
 
         Args:
-            name_latest: gives the publication that `latest` leads to.
-            name_log: gives the file that keeps what the driver prints; empty: none does.
-            board: takes notices for the driver; None: nothing does.
-            measure_silence: gives the seconds since the driver worked, as its parent judges them.
+            name_latest: returns the publication that `latest` points to.
+            name_log: returns the log of the driver's output, or an empty string without a log.
+            board: takes notices for the driver, or None to ignore notices.
+            measure_silence: returns the seconds since the driver worked, as measured by its parent.
         """
 
         def read() -> Document | None:
@@ -142,7 +142,7 @@ class AttemptServer:
         self._board = board
 
     def end(self, outcome: DriverOutcome, sleep: Callable[[float], None]) -> None:
-        """Leave the outcome in the container's last message, and hold it until it is heard."""
+        """Write the outcome to the container's last message, and serve it until it is read."""
         leave_message(outcome)
         self._outcome = outcome.to_json()
         for _ in range(round(HELD_SECONDS / _POLL_SECONDS)):
@@ -151,13 +151,13 @@ class AttemptServer:
             sleep(_POLL_SECONDS)
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop serving."""
         self._is_closed.set()
         self._server.shutdown()
         self._server.server_close()
 
     def answer(self, path: str, token: str = "") -> tuple[HTTPStatus, str, bytes]:
-        """Return status, content type and body for a path, with a token or without."""
+        """Return status, content type, and body for a path and a token, which may be empty."""
         if path in _CLOSED and not is_reader(token, self._reader):
             error = f"the header {HEADER} must have the attempt's token"
             return _render(HTTPStatus.UNAUTHORIZED, {"error": error})
@@ -174,16 +174,17 @@ class AttemptServer:
         return _render(HTTPStatus.OK, known)
 
     def take_notice(self, path: str, token: str, body: bytes) -> tuple[HTTPStatus, str, bytes]:
-        """Take word that a node is going; return status, content type and body.
+        """Take a notice that a node is about to leave. Return status, content type, and body.
 
-        The answer says what of this run is still on the node; asked again, what is by then.
+        The response has the number of this run's items that are still on the node. The sender may
+        repeat the request to get the current number.
         """
         if path != "/notice" or not self._notifier:
             return _render(HTTPStatus.NOT_FOUND, {"error": "nothing can be told here"})
         if not is_reader(token, self._notifier):
             error = f"the header {HEADER} must have the attempt's token for notices"
             return _render(HTTPStatus.UNAUTHORIZED, {"error": error})
-        if self._board is None or self._outcome is not None:  # no driver yet, or none any more
+        if self._board is None or self._outcome is not None:  # before or after the life of a driver
             return _render(HTTPStatus.OK, {"pending": 0})
         try:
             node = self._board.add(body)
@@ -194,7 +195,7 @@ class AttemptServer:
     def _find_pending(self, node: str) -> int:
         for _ in range(round(NOTICE_SECONDS / _POLL_SECONDS)):
             shown = self._read_progress()
-            # No node has tasks before the first report, nor after the end.
+            # A node has no tasks before the first report or after the end.
             if shown is None or self._outcome is not None:
                 return 0
             pending = read_pending(shown, node)
@@ -202,12 +203,12 @@ class AttemptServer:
                 return pending
             if self._is_closed.wait(_POLL_SECONDS):
                 return 0
-        return 1  # a node that was never reported may have a task
+        return 1  # an unreported node may have a task
 
     def note_sent(self, path: str, tokens: Iterable[str]) -> None:
-        """Note that an answer has left, with these tokens.
+        """Record that a response to a request with these tokens was sent.
 
-        An operator of the last release shows one token for all.
+        An operator of the previous release uses the same token for everything.
         """
         if path != "/outcome" or self._outcome is None:
             return
@@ -216,20 +217,20 @@ class AttemptServer:
 
 
 def _open(port: int, handler: type[BaseHTTPRequestHandler]) -> _BoundedServer:
-    # A cluster may have IPv6 alone, or both families with either as the first.
+    # A cluster may have only IPv6, or both families in either order.
     try:
         return _DualStackServer(("::", port), handler)
     except OSError as error:
-        # Anything else means that the kernel has no IPv6.
+        # All other errors mean that the kernel has no IPv6.
         if error.errno in {errno.EADDRINUSE, errno.EACCES}:
             raise
     return _BoundedServer(("0.0.0.0", port), handler)  # noqa: S104 - a pod is asked from outside
 
 
 def read_shown(path: Path, pid: int | None) -> Document | None:
-    """Return what the driver of that pid has last said of itself in a file.
+    """Return the latest report of the driver with a pid from a file.
 
-    None where it has not.
+    Return None if there is no report.
     """
     try:
         shown = json.loads(path.read_bytes())
@@ -239,19 +240,19 @@ def read_shown(path: Path, pid: int | None) -> Document | None:
 
 
 def read_number(value: object) -> float:
-    """Return a number that can be reckoned with, whatever stands there; else 0."""
+    """Return a value if it is a number of reasonable size, or else 0."""
     return value if isinstance(value, int | float) and abs(value) < LARGEST else 0.0
 
 
 def leave_message(outcome: DriverOutcome, path: Path = LAST_MESSAGE) -> None:
-    """Leave the outcome where a container's last message is taken from, if this is in one."""
+    """Write the outcome to the container's termination message. Do nothing outside a container."""
     if path.exists():
         with suppress(OSError):
             path.write_text(format_outcome_line(outcome), encoding="utf-8")
 
 
 def render_metrics(progress: Document) -> bytes:
-    """Progress as Prometheus reads it; the names of stages are the only labels from outside."""
+    """Render progress for Prometheus. Stage names are the only labels with external values."""
     registry = CollectorRegistry()
     sources = Gauge("strandline_driver_sources", "Sources by state.", ["state"], registry=registry)
     tasks = Gauge(
@@ -264,13 +265,13 @@ def render_metrics(progress: Document) -> bytes:
         gauge = Gauge(f"strandline_driver_{name}", text, registry=registry)
         gauge.set(_number(progress.get(name)))
     _add_work(progress, registry)
-    if progress.get("secondsSilent") is not None:  # before the first work there is no silence
+    if progress.get("secondsSilent") is not None:  # silence is undefined before the first work
         text = "Seconds since the driver worked last; `deadlines.stall` bounds them."
         gauge = Gauge("strandline_driver_silence_seconds", text, registry=registry)
         gauge.set(_number(progress["secondsSilent"]))
     known = dict(progress.get("sources") or {})
     for state in _SOURCES:
-        if known.get(state) is not None:  # the total is unknown while the listing goes on
+        if known.get(state) is not None:  # the total is unknown during the listing
             sources.labels(state).set(_number(known[state]))
     for stage, state, number in _list_stages(progress, _TASKS):
         tasks.labels(stage, state).set(number)
@@ -355,12 +356,12 @@ def _render(status: HTTPStatus, content: Document) -> tuple[HTTPStatus, str, byt
 
 def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """One request."""
+        """A single request."""
 
         timeout = 5.0
 
         def do_GET(self) -> None:
-            """Answer it."""
+            """Answer a read request."""
             path, token = self.path.partition("?")[0], self.headers.get(HEADER, "")
             status, kind, body = server.answer(path, token)
             self._send(status, kind, body)
@@ -368,7 +369,7 @@ def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
                 server.note_sent(path, (token, self.headers.get(RELEASE_HEADER, "")))
 
         def do_POST(self) -> None:
-            """Answer it."""
+            """Take a notice."""
             path, token = self.path.partition("?")[0], self.headers.get(HEADER, "")
             length = self.headers.get("Content-Length", "")
             if length.isdecimal() and int(length) <= MOST_BYTES:
@@ -387,6 +388,6 @@ def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Describe nothing: it would stand between the driver's own lines."""
+            """Log nothing: log lines would mix with the driver's own output."""
 
     return Handler

@@ -1,6 +1,6 @@
-"""Requests to stop that come from outside, and which of them are the same one.
+"""Counts stop requests from outside, and merges repeated requests.
 
-It must not know the listeners, nor what is stopped.
+This module must not depend on the listeners, or on the stopped process.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Stop:
-    """A request to stop that comes from outside.
+    """A stop request from outside.
 
     Attributes:
-        times: how often it came; the second one means at once. All that is no key is the same
-            request, since programs repeat it: Ray's `job stop`, systemd, a kubelet's hooks, and a
-            notice that the node is going, which comes beside the hook of a pod that is deleted.
-        received: how often of these the driver has received it as well.
-        signal: by which it came first; None: by none.
+        times: number of requests; the second request means to stop at once. All requests without a
+            key press count as one, because programs repeat them: Ray's `job stop`, systemd, a
+            kubelet's hooks, and a notice of a departing node, which comes beside the hook of a
+            deleted pod.
+        received: number of requests that the driver has received as well.
+        signal: signal of the first request, or None if it was not a signal.
     """
 
     times: int = 0
@@ -27,10 +28,10 @@ class Stop:
     _is_by_program: bool = field(default=False, init=False)
 
     def ask(self, number: int | None = None, *, is_received: bool = False) -> bool:
-        """Ask once more, by the signal of that number; None: by a notice.
+        """Add a request by a signal, or by a notice if the signal is None.
 
         Returns:
-            Whether it is another request, and not one that is repeated.
+            True if the request is new, False if a program repeated it.
         """
         is_by_program = number != signal.SIGINT
         if is_by_program and self._is_by_program:
@@ -42,5 +43,5 @@ class Stop:
         return True
 
     def is_asked(self) -> bool:
-        """Return whether it came."""
+        """Return True if a stop was requested."""
         return self.times > 0

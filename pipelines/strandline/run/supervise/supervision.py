@@ -1,7 +1,7 @@
-"""One attempt after another, as the retry law says, until a run has ended.
+"""Makes attempts one after another, according to the retry law, until a run ends.
 
-Pure but for what comes in: an attempt is a function to be called, so are the clock and the wait
-between two. How a driver is started, and how its end was seen, is not known here.
+The module is pure except for its inputs: functions that make an attempt, return the time, and wait
+between two attempts. It must not depend on how a driver starts, or on how its end was observed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class EndedAttempt(NamedTuple):
     """An attempt that has ended.
 
     Attributes:
-        outcome: what it came to.
-        time: when, in seconds since the epoch.
-        ledger: id of the ledger; empty where it never got that far.
-        is_stopped: the supervisor was told to stop.
-        is_reported: the driver has told people of this end itself.
-        is_lasting: another attempt would end the same way; see `StrandlineError`.
+        outcome: outcome of the attempt.
+        time: time of the end, in seconds since the epoch.
+        ledger: ID of the ledger, or empty if the attempt did not take the ledger.
+        is_stopped: whether the supervisor received a stop request.
+        is_reported: whether the driver has already reported this end to the user.
+        is_lasting: whether another attempt would end the same way; see `StrandlineError`.
     """
 
     outcome: DriverOutcome
@@ -41,13 +41,13 @@ class EndedAttempt(NamedTuple):
 
 
 class RunListener(Protocol):
-    """Receives what happens between attempts."""
+    """Receives events between attempts."""
 
     def retry(self, decision: RetryAt) -> None:
         """Report that an attempt follows."""
 
     def give_up(self, ended: EndedAttempt, decision: GiveUp) -> None:
-        """Report that none follows."""
+        """Report that no further attempt follows."""
 
     def stopped(self) -> None:
         """Report that the wait for an attempt was cut short."""
@@ -55,14 +55,14 @@ class RunListener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the loop needs from outside.
+    """The inputs of the loop.
 
     Attributes:
-        attempt: makes one.
-        wait: waits until a time, showing what for; False where it was told to stop.
-        time: seconds since the epoch.
-        draw: a random number from [0, 1).
-        ends_at: when the run must be over, in seconds since the epoch; None: it has no deadline.
+        attempt: makes an attempt.
+        wait: waits until a time and shows the reason. Returns False if a stop is requested.
+        time: returns seconds since the epoch.
+        draw: returns a random number from [0, 1).
+        ends_at: deadline of the run, in seconds since the epoch, or None without a deadline.
     """
 
     attempt: Callable[[Trigger], EndedAttempt]
@@ -75,13 +75,14 @@ class Environment:
 def supervise(
     policy: RetryPolicy, around: Environment, listener: RunListener, trigger: Trigger = Trigger.RUN
 ) -> int:
-    """Make attempts until one completes, none may follow, or it is told to stop.
+    """Make attempts until one completes, no further attempt is allowed, or a stop is requested.
 
     Args:
-        trigger: of the first.
+        trigger: trigger of the first attempt.
 
     Returns:
-        The exit code: the last attempt's, or 75 where the wait for the next one was cut short.
+        The exit code of the last attempt, or 75 if a stop request cut short the wait for the next
+        attempt.
     """
     history: list[PastAttempt] = []
     ledger = ""
@@ -108,13 +109,13 @@ def supervise(
 
 
 def _find_end(policy: RetryPolicy, ended: EndedAttempt, cause: Cause | None) -> GiveUp | None:
-    """Return why none follows though the law may allow it: by hand a person looks on.
+    """Return why no attempt follows even if the law allows it, because a person is watching.
 
-    A cluster asks again later, since no person may look for hours.
+    A cluster retries later, because nobody may look for hours.
     """
-    if ended.outcome.exit_code == ExitCode.LEDGER_IN_USE:  # a person has started the other by hand
+    if ended.outcome.exit_code == ExitCode.LEDGER_IN_USE:  # a person has started the other run
         return GiveUp("another driver has the ledger, and ends by itself or is stopped")
-    if ended.is_lasting:  # the next attempt would end with the same sentence
+    if ended.is_lasting:  # the next attempt would end with the same message
         return GiveUp("another one would end the same way")
     if cause is Cause.SOURCES_FAILED and not _is_asked_for(policy, cause):
         return GiveUp("mend the sources or the stage, then `strandline retry` tries what failed")
@@ -122,12 +123,12 @@ def _find_end(policy: RetryPolicy, ended: EndedAttempt, cause: Cause | None) -> 
 
 
 def _is_asked_for(policy: RetryPolicy, cause: Cause) -> bool:
-    """Return whether the pipeline itself names a cause as one to retry."""
+    """Return True if the pipeline explicitly lists a cause as eligible for retries."""
     return "eligible_causes" in policy.model_fields_set and cause in policy.eligible_causes
 
 
 def recall(ended: EndedAttempt, *, resets: bool = False) -> PastAttempt:
-    """Return what the retry law needs of an attempt."""
+    """Return the facts about an attempt that the retry law uses."""
     outcome = ended.outcome
     cause = name_cause(outcome.evidence).cause if outcome.exit_code else None
     return PastAttempt(

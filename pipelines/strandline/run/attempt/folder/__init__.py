@@ -1,1 +1,1 @@
-"""The folder of a pipeline: taken over for an attempt, with the place of its outputs."""
+"""Takes over the folder of a pipeline for an attempt, together with the place of its outputs."""

@@ -1,4 +1,4 @@
-"""Keeps an attempt's samples in a file beside its record, for `strandline report` to draw."""
+"""Writes an attempt's samples to a file beside its record, for the plots of `strandline report`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from strandline.run.insight.samples import Sample, Samples, Series, StagePoint, 
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.disk.whole_files import show_whole
 
-KEEP_SECONDS = 10.0  # after which counts are kept, however far apart samples are by then
+KEEP_SECONDS = 10.0  # counts are written this often, even if samples are further apart
 
 
 class Sampler:
-    """Looks at an attempt every few seconds.
+    """Samples the progress of an attempt every few seconds.
 
     Args:
-        folder: of the pipeline.
-        attempt: its number.
-        now: seconds from any fixed point.
+        folder: folder of the pipeline.
+        attempt: number of the attempt.
+        now: monotonic clock, in seconds.
         time: wall clock, seconds since the epoch.
     """
 
@@ -37,7 +37,7 @@ class Sampler:
         self._keep_at = 0.0
 
     def report(self, progress: RunProgress) -> None:
-        """Take a sample, where it is time to."""
+        """Take a sample if the next sample is due."""
         self._failed = progress.failed
         seconds = self._now() - self._begun
         is_due = self._series.is_due(seconds)
@@ -48,7 +48,7 @@ class Sampler:
             self._keep(counts)
 
     def take(self, finished: int, counts: Mapping[str, StageCounts]) -> None:
-        """Take a sample now; what has failed is known from the last report."""
+        """Take a sample now. The number of failed sources is that of the last report."""
         self._sample(finished, counts)
         self._keep(counts)
 
@@ -58,7 +58,7 @@ class Sampler:
         self._series.add(Sample(seconds, finished, self._failed, points))
 
     def _keep(self, counts: Mapping[str, StageCounts]) -> None:
-        """Write all down: samples get rare as an attempt gets long, and a kill gives no warning."""
+        """Write the whole file: samples get rare in a long attempt, and a kill gives no warning."""
         self._keep_at = self._now() - self._begun + KEEP_SECONDS
         samples = tuple(self._series.samples)
         kept = Samples(begun=self._time, stages=tuple(counts), samples=samples, counts=dict(counts))

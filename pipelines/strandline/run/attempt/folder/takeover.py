@@ -1,8 +1,8 @@
-"""Taking a pipeline's folder over for a new attempt, and handing it back.
+"""Takes over a pipeline's folder for a new attempt, and hands the folder back.
 
-The order matters: each writer is gone before the lease is taken, the lease is taken before anything
-is swept, how the attempt before ended is known before its sources are released again, and the
-ledger is handed back whatever happens.
+The order matters. All old writers end before the attempt takes the lease, and nothing is swept
+without the lease. The end of the previous attempt is judged before its sources are released again.
+The ledger is always handed back.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ from strandline_api.outcome.evidence import Evidence
 
 @dataclass(frozen=True, slots=True)
 class TakenFolder:
-    """A folder that was taken over for an attempt, and where its output goes.
+    """A folder that an attempt has taken over, and the location of the outputs.
 
     Attributes:
-        session: its ledger, under the lease of the attempt.
-        owner: how temporary names of its writers begin, in every attempt.
+        session: the ledger, under the lease of the attempt.
+        owner: prefix of the temporary names of all writers, the same in all attempts.
     """
 
     folder: PipelineFolder
@@ -85,26 +85,26 @@ class TakenFolder:
 
     @property
     def writer(self) -> str:
-        """Return how temporary names of this attempt's writers begin."""
+        """Return the prefix of the temporary names of this attempt's writers."""
         return f"{self.owner}-{self.attempt:04d}"
 
     def end(self, outcome: DriverOutcome, witness: Witness = Witness.DRIVER) -> None:
-        """Write down how the attempt ended, by the word of the driver or of its supervisor."""
+        """Record how the attempt ended, as seen by the driver or by its supervisor."""
         record = read_record(self.folder, self.attempt)
-        assert record is not None  # written when the folder was taken
+        assert record is not None  # written at the takeover
         write_record(self.folder, record.end(outcome, time.time(), witness))
 
 
 @contextmanager
 def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFolder]:
-    """Open the ledger for a new attempt, and hand it back in the end.
+    """Open the ledger for a new attempt, and hand it back at the end.
 
     Args:
-        heartbeat: renews the lease while all is put in order, and is told of each step.
+        heartbeat: renews the lease during the takeover, and counts the steps as progress.
 
     Raises:
-        VolumeError: the folder can't be used.
-        LedgerError: the ledger does not fit, or its last driver is alive.
+        VolumeError: if the folder can't be used.
+        LedgerError: if the ledger does not match, or its last driver is alive.
     """
     plan, folder = config.plan, config.folder
     unsafe = explain_unsafe(folder.ledger, read_mounts())
@@ -116,24 +116,25 @@ def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFold
     location = locate_outputs(plan, folder)
     with written_alone(folder, claimant) as store:
         claim, owner = _look_at_outputs(store, claim, location)
-        lease = store.read_meta("lease")  # before it is ours
+        lease = store.read_meta("lease")  # the previous lease
         attempt = open_attempt(store, claim, claimant, _find_highest(folder))
         session = LedgerSession(folder.ledger, attempt, claimant.uid, heartbeat)
         try:
             with session.using(store):
-                # After a restart that was asked for: all that is finished is there from now on.
+                # Claim the place only after `open_attempt`, which applies a requested restart: all
+                # finished sources are at this place from now on.
                 _claim_outputs(store, claim, location, owner)
                 outputs = open_outputs(location)
                 outputs.sweep(owner.ledger[:SHORT])
                 clean_up(store, outputs, heartbeat.note_progress)
                 sweep_shared(store, outputs, heartbeat.note_progress)
                 if make_index(plan.sink, location) is None:
-                    remove_beside(location, INDEX)  # a former sink's, with files that are to go
+                    remove_beside(location, INDEX)  # a former sink's; its files will be removed
                 sweep_records(folder)
                 _look_back(store, config, claimant, lease)
                 sweep_tables(folder)
         except BaseException:
-            with suppress(LedgerError, VolumeError):  # the error before this one explains more
+            with suppress(LedgerError, VolumeError):  # the first error explains more
                 _hand_back(store, folder, attempt, claimant)
             raise
     try:
@@ -147,7 +148,7 @@ def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFold
 def _look_back(
     store: Store, config: AttemptConfig, claimant: Claimant, lease: dict[str, Any] | None
 ) -> None:
-    """Write down an end that the last attempt lacks; accuse what it may have died over."""
+    """Record the end of the last attempt if missing, and accuse sources that may have caused it."""
     folder = config.folder
     last = find_last(folder)
     if last is None:
@@ -157,15 +158,16 @@ def _look_back(
         ended = _find_end(folder, last, lease, claimant.time)
         last = last.end(outcome, ended, Witness.SUCCESSOR)
         write_record(folder, last)
-    # A supervisor or an operator knows more of a driver's end than can be seen from here.
+    # A supervisor or an operator has better evidence of a driver's end than this machine.
     cause = config.after or last.cause
-    # A driver that wrote down its own end did not die over a source; a blameless end accuses none.
+    # A driver that recorded its own end did not die over a source; a blameless end accuses no
+    # source.
     if last.witness is Witness.DRIVER or cause is None or cause in BLAMELESS:
         return
     table = read_inflight(folder.attempt(last.number) / TABLE)
     assert last.outcome is not None  # the attempt was ended above
     message = last.outcome.message
-    if cause is not Cause.TIMEOUT:  # the message of a timeout is whole already
+    if cause is not Cause.TIMEOUT:  # the message of a timeout is complete already
         message = f"a process died while it worked on this source alone: {message}"
     crash = Crash(last.number, table.processing, table.queued, cause.value, message)
     accuse(store, crash, config.quarantine.after)
@@ -174,9 +176,9 @@ def _look_back(
 def _find_end(
     folder: PipelineFolder, last: AttemptRecord, lease: dict[str, Any] | None, now: float
 ) -> float:
-    """Return when an attempt gave its last sign of life, by its lease and its samples.
+    """Return the time of an attempt's last sign of life, from its lease and its samples.
 
-    Without any it is now; that may be days after, in which nothing ran.
+    Without a sign of life, return the current time, which may be days late.
     """
     signs = []
     if lease is not None and not lease["ended"] and lease["attempt"] == last.number:
@@ -184,15 +186,15 @@ def _find_end(
     samples = read_samples(folder, last.number)
     if samples is not None and samples.samples:
         signs.append(samples.begun + samples.samples[-1].seconds)
-    # The clock of another host may be ahead, or behind.
+    # The clock of another host may be fast or slow.
     return max(last.started, min(now, max(signs, default=now)))
 
 
 def _conclude(
     store: Store, last: AttemptRecord, cause: Cause | None, claimant: Claimant
 ) -> DriverOutcome:
-    """Return what can still be said of an attempt with an unseen end."""
-    # The same boot shows that the machine has stayed up, so the driver's process was killed.
+    """Reconstruct the outcome of an attempt whose end nobody saw."""
+    # The same boot ID shows that the machine has stayed up, so the driver's process was killed.
     if cause is None:
         cause = Cause.KILLED if last.boot == claimant.boot else Cause.NODE_LOST
     message = f"attempt {last.number} was gone without a word when the next one began"
@@ -208,9 +210,9 @@ def _conclude(
 
 
 def _find_highest(folder: PipelineFolder) -> int:
-    """Return the highest number that an attempt's folder has.
+    """Return the highest attempt number for which a folder exists.
 
-    A ledger may be younger than they are.
+    A ledger may be younger than the folders.
     """
     with naming_volume(folder.attempts):
         return max((int(location.name) for location in list_attempts(folder)), default=0)
@@ -233,14 +235,14 @@ def _begin(
         process_started=claimant.process.started,
         started=claimant.time,
     )
-    # The record comes last: one without an end says that its attempt was cut off.
+    # Write the record last: a record without an end means that the attempt was cut off.
     make_folder(folder.attempt(attempt))
     with closing(InFlightTable(folder.attempt(attempt) / TABLE)) as table:
         write_record(folder, record)
         try:
             yield table
         finally:
-            # An end in order accuses no source, even if there is no room to write it down.
+            # A normal end accuses no source, even if the disk has no room to record that end.
             table.clear()
 
 
@@ -251,16 +253,16 @@ def _hand_back(store: Store, folder: PipelineFolder, attempt: int, claimant: Cla
 
 
 def _look_at_outputs(store: Store, claim: Claim, location: str) -> tuple[Claim, Owner]:
-    """Return the claim with what is seen of the outputs, and the owner that their place is to have.
+    """Return the claim completed with the state of the outputs, and the owner to record there.
 
-    Nothing is changed but that the ledger may get its id.
+    The only change is that a ledger without an ID gets one.
 
     Raises:
-        LedgerError: the ledger does not fit, or its outputs are not where it left them.
-        PlaceTakenError: the place is another ledger's.
-        VolumeError: the place can't be read.
+        LedgerError: if the ledger does not match, or its outputs have moved.
+        PlaceTakenError: if another ledger owns the place.
+        VolumeError: if the place can't be read.
     """
-    assert claim.location is not None  # a run's claim says where outputs go
+    assert claim.location is not None  # the claim of a run always has a location
     found = read_owner(location)
     recorded = claim.location._replace(is_marked=found is not None)
     known = read_fingerprint(store)
@@ -273,7 +275,7 @@ def _look_at_outputs(store: Store, claim: Claim, location: str) -> tuple[Claim, 
 
 
 def _claim_outputs(store: Store, claim: Claim, location: str, owner: Owner) -> None:
-    """Make the place the ledger's, and have the ledger know it: it counts on what is there."""
+    """Claim the place for the ledger, and record it: the ledger relies on the files there."""
     assert claim.location is not None  # see above
     claim_location(location, owner, inherits=is_own(claim.location))
     record_location(store, claim.fingerprint, claim.location)

@@ -1,4 +1,4 @@
-"""The phases of an attempt: each is a function from one `AttemptState` to the next.
+"""The phases of an attempt, each a function from one `AttemptState` to the next.
 
-`order` lists them. A phase whose precondition does not hold returns the state as it is.
+`order` lists the phases. A phase whose precondition does not hold returns the state unchanged.
 """

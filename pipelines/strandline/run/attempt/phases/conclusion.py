@@ -1,4 +1,4 @@
-"""Conclusion: what an attempt comes to, by the end of its work and by its ledger."""
+"""Conclusion: judges the attempt by the end of its work and by its ledger."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What is known of a listing before an engine sees it: what is finished, and whether work is left.
+"""Looks up listed sources before an engine starts: which are finished, and whether work remains.
 
-Ray takes seconds to start, and many runs find all their sources finished; and where millions are,
-looking them up takes longest. This room looks and changes nothing: what is released, and what is
-not, the writer decides.
+Ray takes seconds to start, and many runs find all their sources finished. With millions of sources,
+the lookup itself takes longest. This module only reads; the writer decides which sources are
+released.
 """
 
 from __future__ import annotations
@@ -19,34 +19,37 @@ from strandline.ledger.store.look_ups import CHUNK, LookUps
 from strandline.ledger.store.store import Store
 from strandline.plan.stages.ends import Source
 
-# So many sources are kept in memory at most; where all of them are finished, an engine starts.
+# Maximum number of sources kept in memory. Beyond it, an engine starts even if all of them are
+# finished.
 MOST_SOURCES = 100_000
 LISTING_SECONDS = 0.5
-# So long a fresh run waits for a listing to show that it can't be drawn.
+# How long a fresh run waits to find out whether the listing fails.
 FRESH_SECONDS = 0.1
 Sources = deque[tuple[ListedSource, Source]]
-# Processes that look up take some tenths of a second to start. They do where the ledger has so many
-# finished sources, and the listing has come so far: one that is short stays without.
+# Lookup processes take some tenths of a second to start. They start only if the ledger has this
+# many finished sources and the listing has reached this length, so a short listing does without
+# them.
 MANY_FINISHED = 300_000
 MANY_LISTED = 50_000
-MOST_READERS = 4  # one process feeds them, and is as busy as they are then
-# A longer wait for sources wins nothing.
+MOST_READERS = 4  # with more readers, the process that feeds them becomes the bottleneck
+# A longer wait for sources gains nothing.
 CHUNK_SECONDS = 0.02
-# Sources of a quick listing between looks at the clock; a look takes as long as to list one.
+# Sources of a fast listing between two clock reads: reading the clock costs as much as listing one
+# source.
 SOURCES_AT_A_TIME = 16
 
 
 def pass_over(
     listing: Listing, ledger: LedgerLocation, finished: int, cores: int, now: Callable[[], float]
 ) -> Listing:
-    """Return a listing that leaves out what several processes find finished, where that is quicker.
+    """Return a listing without finished sources, looked up in several processes if that is faster.
 
     Args:
-        finished: sources that are finished in the ledger.
-        cores: processes that can run side by side.
-        now: seconds from any fixed point.
+        finished: number of finished sources in the ledger.
+        cores: processes that can run in parallel.
+        now: monotonic clock, in seconds.
     """
-    # To know what is no longer listed, the writer has to see all that is.
+    # To detect sources that are no longer listed, the writer has to see the whole listing.
     if finished < MANY_FINISHED or cores < 2 or any(ledger.removal):  # noqa: PLR2004 - one is here
         return listing
     count = min(cores, MOST_READERS)
@@ -54,17 +57,17 @@ def pass_over(
 
 
 def look_ahead(listing: Listing, store: Store, control: Control) -> tuple[Listing, bool]:
-    """Draw from a listing until it is known whether an engine has anything to do.
+    """Draw from a listing until it is clear whether an engine has work.
 
     Args:
         store: where finished and quarantined sources are looked up.
-        control: may ask to stop, which leaves the rest to the engine.
+        control: a stop request ends the look-ahead and leaves the rest to the engine.
 
     Returns:
-        A listing of the same sources, and whether one of them may be left to be worked on.
+        A listing of the same sources, and whether unfinished sources may remain.
 
     Raises:
-        StrandlineError: what the listing or the ledger has raised.
+        StrandlineError: if the listing or the ledger fails.
     """
     ahead = ListingThread(listing, control.now)
     try:
@@ -86,10 +89,11 @@ def _draw(ahead: ListingThread, store: Store, control: Control) -> tuple[Sources
         batch = ahead.take(limit) or []
         drawn += batch
         is_left = (
-            # A stop must not wait for a listing, nor memory for its end.
+            # A stop must not wait for the listing, and memory must stay bounded.
             control.must_stop()
             or len(drawn) >= MOST_SOURCES
-            # A fresh run has nothing to pass over: an engine can start while the listing goes on.
+            # A fresh run has no finished sources to skip, so the engine can start during the
+            # listing.
             or (is_fresh and not ahead.is_ended)
             or _has_work(store, batch)
         )
@@ -97,12 +101,12 @@ def _draw(ahead: ListingThread, store: Store, control: Control) -> tuple[Sources
 
 
 class PassingListing(Listing):
-    """A listing without sources that were found finished; they are counted as passed.
+    """A listing without the sources that were found finished. Those are counted as passed.
 
     Args:
         listing: all sources.
-        start: begins to look up; called once, where the listing turns out to be long.
-        now: seconds from any fixed point.
+        start: starts the lookup processes; called once, if the listing turns out to be long.
+        now: monotonic clock, in seconds.
     """
 
     def __init__(
@@ -113,7 +117,7 @@ class PassingListing(Listing):
         self._start = start
         self._now = now
         self._look_ups: LookUps[Source] | None = None
-        self._is_slow = True  # until it is known better
+        self._is_slow = True  # until a full chunk proves otherwise
         self._left: Sources = deque()
 
     def draw(self, size: int = ADMIT_BATCH) -> Admitted:
@@ -145,8 +149,7 @@ class PassingListing(Listing):
             self._left += [(identify(chunk[each], start + each + 1), chunk[each]) for each in left]
 
     def _ask(self, look_ups: LookUps[Source]) -> None:
-        # A slow listing must not make its first sources wait for more; nor must chunks that were
-        # asked for before.
+        # A slow listing must delay neither its first sources nor chunks already being looked up.
         while not self._all.is_ended and look_ups.has_room:
             if self._is_slow and look_ups.asked:
                 break
@@ -155,7 +158,7 @@ class PassingListing(Listing):
             look_ups.ask(start, chunk, is_quick=not self._is_slow)
 
     def _draw_chunk(self) -> list[Source]:
-        """Return the next sources; few of them, one at least, where they are slow to come."""
+        """Return the next sources. If the listing is slow, return few sources, but at least one."""
         step = 1 if self._is_slow else SOURCES_AT_A_TIME
         until = self._now() + CHUNK_SECONDS
         chunk: list[Source] = []
@@ -170,7 +173,7 @@ class PassingListing(Listing):
 
 
 class _DrawnListing(Listing):
-    """A listing of which the first sources were drawn before."""
+    """A listing whose first sources were already drawn."""
 
     def __init__(self, drawn: Sources, ahead: ListingThread) -> None:
         super().__init__(iter(()), lambda: ahead.is_whole, lambda: ahead.gaps)
@@ -193,7 +196,7 @@ class _DrawnListing(Listing):
         while len(self._drawn) < size and not self._ahead.is_ended:
             self._drawn += self._ahead.take(LISTING_SECONDS) or []
             if self._ahead.passed > passed:
-                break  # the count must not wait until there is work
+                break  # report passed sources without waiting for work
 
     def _hand_over(self, size: int) -> Admitted:
         batch = [self._drawn.popleft() for _ in range(min(size, len(self._drawn)))]
@@ -204,7 +207,7 @@ class _DrawnListing(Listing):
 
 
 def _has_work(store: Store, batch: Admitted) -> bool:
-    """Return whether a source of the batch is neither finished nor quarantined as it is now."""
+    """Return True if a source of the batch is unfinished, and not quarantined in this version."""
     left = [listed for _, listed, _ in store.find_unfinished([listed for listed, _ in batch])]
     quarantined = store.find_quarantined(listed.source for listed in left)
     return any(

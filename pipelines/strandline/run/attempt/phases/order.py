@@ -1,4 +1,4 @@
-"""The phases of an attempt, in their order. A new phase is a function and a line here."""
+"""The phases of an attempt, in order. A new phase is a function and a line in this module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strandline.run.attempt.phases.shared_files import tidy
 from strandline.run.attempt.phases.state import AttemptState, Phase
 from strandline.run.attempt.phases.work import look_at_listing, try_cuts, work
 
-# While sources are processed, statistics are gathered beside them.
+# Statistics are gathered in the background while sources are processed.
 WORKING: tuple[Phase, ...] = (
     repair,
     prepare_dead_letters,
@@ -22,13 +22,13 @@ WORKING: tuple[Phase, ...] = (
     work,
     redo,
 )
-# The ledger stays open from the verdict to the publication. `deliver` follows: an upload may take
-# hours, and other commands may read meanwhile.
+# The ledger stays open from the verdict to the publication. `deliver` is not in this list: an
+# upload may take hours, and other commands may read the ledger in the meantime.
 CLOSING: tuple[Phase, ...] = (conclude, tidy, gather, list_files, publish)
 
 
 def advance(state: AttemptState, phases: Iterable[Phase]) -> AttemptState:
-    """Return the state after some phases."""
+    """Return the state after running the phases in order."""
     for phase in phases:
         state = phase(state)
     return state

@@ -1,4 +1,4 @@
-"""Publication: statistics are merged, outputs are listed, and readers get the new state."""
+"""Publication: merges statistics, lists outputs, and publishes the new state to readers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.release.file_list import make_index, publish_list
 from strandline_api.outcome.exit_codes import ExitCode
 
-# Finished sources of which the list is written in a fraction of a second, also after a stop.
+# Maximum number of finished sources for which the list is written after a stop, in a fraction of a
+# second.
 LISTED_IN_HASTE = 20_000
 
 
 def gather(state: AttemptState) -> AttemptState:
-    """Merge the statistics of all stages; after a stop, only what takes a moment.
+    """Merge the statistics of all stages. After a stop, do only what takes a moment.
 
     Precondition: the attempt is judged.
     """
@@ -24,7 +25,7 @@ def gather(state: AttemptState) -> AttemptState:
 def list_files(state: AttemptState) -> AttemptState:
     """Write the list of files that count, and the index of the sink.
 
-    Precondition: shared files are tidy. After a stop, a long list is left to the next attempt.
+    Precondition: shared files are tidy. After a stop, a long list is left for the next attempt.
     """
     held = state.held
     with held.session.open() as store:
@@ -36,10 +37,10 @@ def list_files(state: AttemptState) -> AttemptState:
 
 
 def publish(state: AttemptState) -> AttemptState:
-    """Publish the state of the attempt, and lead readers to it where requirements are met.
+    """Publish the state of the attempt. Readers see it only if the requirements are met.
 
     Raises:
-        MergeError: a stage could not merge its statistics; all else is published.
+        MergeError: if a stage could not merge its statistics. Everything else is published.
 
     Precondition: statistics are merged, and outputs are listed.
     """
@@ -51,7 +52,7 @@ def publish(state: AttemptState) -> AttemptState:
 
 
 def deliver(state: AttemptState) -> AttemptState:
-    """Hand the outputs over.
+    """Deliver the outputs.
 
     Precondition: the pipeline names a target, and the attempt is complete.
     """

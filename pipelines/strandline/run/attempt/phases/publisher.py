@@ -1,6 +1,6 @@
-"""When an attempt publishes, and what: how far it is and what went through each stage.
+"""Publishes an attempt's progress and the counts of its stages.
 
-Where the pipeline requires something, readers are led only to complete runs that meet it.
+If the pipeline has requirements, readers see only complete runs that meet them.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ class Publisher:
     """Publishes an attempt's state in its folder, and keeps the newest publications.
 
     Attributes:
-        config: of the attempt; its `checkpoint` says how often, and how many are kept.
-        held: its folder.
-        gatherer: what stages gather is published too.
-        now: seconds from any fixed point.
+        config: configuration of the attempt, with the interval and the number of publications to
+            keep.
+        held: folder of the pipeline.
+        gatherer: provides the statistics of stages, which are published too.
+        now: monotonic clock, in seconds.
         time: wall clock, seconds since the epoch.
     """
 
@@ -59,10 +60,10 @@ class Publisher:
         """Publish if the interval is over.
 
         Args:
-            sources: gives how the sources stand, by what the ledger has confirmed.
+            sources: returns the counts of sources that the ledger has confirmed.
 
         Raises:
-            VolumeError: the volume can't be written to; what was published before stays.
+            VolumeError: if the volume is not writable. Earlier publications stay.
         """
         if self.now() < self._due or not self.gatherer.is_ready():
             return
@@ -70,17 +71,17 @@ class Publisher:
         self._due = self.now() + self.config.checkpoint.interval_seconds
 
     def publish_end(self, result: AttemptResult, store: Store) -> AttemptResult:
-        """Publish what the attempt has come to; what that is where a requirement is not met.
+        """Publish the result of the attempt. Return the result, adjusted if a requirement is unmet.
 
         Raises:
-            LedgerError, VolumeError: something can't be read or written; what was published before
-                stays.
+            LedgerError, VolumeError: if something can't be read or written. Earlier publications
+                stay.
         """
         unmet: list[str] = []
 
         def judge(artifacts: Artifacts) -> list[str]:
             require = self.config.publishing
-            # Unmerged statistics are of an earlier state, or missing.
+            # If the merge failed, the statistics are outdated or missing.
             is_whole = result.code is ExitCode.COMPLETE and self.gatherer.failure is None
             if require is None or not is_whole:
                 return list(self._withhold())
@@ -95,7 +96,7 @@ class Publisher:
         assert self.config.publishing is not None
         require, held = self.config.publishing.require, self.held
         measured = measure_run(require, store, held.location, held.folder.shards, artifacts)
-        # Where files are verified, each that is missing is among what that finds.
+        # The verification of files reports missing files already, so look for them only without it.
         gaps = find_gaps(store, None if require.verified else open_outputs(held.location))
         measured = replace(measured, listed=result.total or 0, quarantined=gaps.quarantined)
         return [*gaps.list_sentences(), *list_unmet(require, measured)]
@@ -132,7 +133,7 @@ class Publisher:
 def report_publishing(
     report: Callable[[RunProgress], None], publisher: Publisher, sampler: Sampler
 ) -> Callable[[RunProgress], None]:
-    """Return a report that also takes samples and publishes, every so often."""
+    """Return a report function that also takes samples and publishes at intervals."""
 
     def report_and_keep(progress: RunProgress) -> None:
         report(progress)
@@ -143,9 +144,9 @@ def report_publishing(
 
 
 def _render_sources(progress: RunProgress) -> dict[str, Any]:
-    """Return how the sources stand in the middle of an attempt.
+    """Return the counts of sources during an attempt.
 
-    Finished ones as the ledger says.
+    The number of finished sources is the ledger's.
     """
     return {
         "total": progress.listed if progress.is_listed else None,

@@ -1,6 +1,6 @@
-"""Revision: finished sources that are worked on again.
+"""Revision: processes finished sources again.
 
-Repair sets sources with missing or damaged files back, a retrial processes dead letters instead of
+Repair sets back sources with missing or damaged files, a retrial processes dead letters in place of
 sources, and redo replaces finished sources of older recipes.
 """
 
@@ -22,7 +22,7 @@ from strandline_api.status.enums import Trigger
 def redo(state: AttemptState) -> AttemptState:
     """Replace finished sources of older recipes.
 
-    Precondition: the pipeline asks for it (`onChange: Redo`), and all other work has ended.
+    Precondition: the pipeline has `onChange: Redo`, and all other work has ended.
     """
     if state.config.on_change is not OnChange.REDO or state.is_retrial:
         return state
@@ -40,15 +40,15 @@ def redo(state: AttemptState) -> AttemptState:
 
 
 def prepare_dead_letters(state: AttemptState) -> AttemptState:
-    """Have the ledger count dead letters; in a retrial, list those of its stage.
+    """Make the ledger count dead letters. In a retrial, list the dead letters of the chosen stage.
 
-    Precondition: a stage writes dead letters, or the attempt is a retrial, which alone gets another
-    plan and listing.
+    Precondition: a stage writes dead letters, or the attempt is a retrial. Only a retrial gets
+    another plan and listing.
     """
     config, held = state.config, state.held
     keeps_letters = any(stage.on_error == "deadLetter" for stage in config.plan.stages)
     if not keeps_letters and config.dead_letters is None:
-        return state  # without opening the ledger once more
+        return state  # avoids opening the ledger
     with held.session.open() as store:
         if keeps_letters:
             expect_dead_letters(store)
@@ -62,9 +62,9 @@ def prepare_dead_letters(state: AttemptState) -> AttemptState:
 
 
 def repair(state: AttemptState) -> AttemptState:
-    """Set back sources with damaged files, before any source is listed.
+    """Set back sources with damaged files before listing any source.
 
-    Precondition: the attempt was started to repair.
+    Precondition: the trigger of the attempt is a repair.
     """
     if state.config.trigger is not Trigger.REPAIR:
         return state

@@ -1,4 +1,4 @@
-"""Schema: a reader that infers its schema gets one before any source is processed."""
+"""Schema: settles the schema of a reader that infers one before any source is processed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.run.attempt.sources.schema_inference import settle_schema
 
 
 def settle(state: AttemptState) -> AttemptState:
-    """Give the reader the schema of the ledger, or infer one.
+    """Set the reader's schema from the ledger, or infer a schema.
 
     Precondition: sources are processed. Dead letters have the schema of their files.
     """
@@ -26,13 +26,13 @@ def settle(state: AttemptState) -> AttemptState:
 
 
 def find_settled(config: AttemptConfig, control: Control, store: Store | None) -> PipelinePlan:
-    """Return the plan of an attempt with a schema; inferring counts as a sign of life.
+    """Return the plan of an attempt with a schema. Inferring counts as a sign of life.
 
     Args:
-        store: keeps the schema; None: it is inferred for this run alone.
+        store: stores the schema, or None to infer a schema for this run only.
 
     Raises:
-        SchemaInferenceError: the sources have no schema in common.
+        SchemaInferenceError: if the sources have no schema in common.
     """
 
     def must_stop() -> bool:

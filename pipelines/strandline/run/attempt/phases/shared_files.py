@@ -1,7 +1,7 @@
-"""Tidying: files that sources share keep nothing but rows of finished sources.
+"""Tidying: removes rows without a finished source from shared files.
 
-Columns of a table that a pipeline reads are compared from one run to the next: files of a table
-stay finished sources while its schema changes, so one data set would hold rows of both schemas.
+The columns of a table that a pipeline reads are compared between runs. Files of a table stay
+finished sources when its schema changes, so one data set could mix rows of both schemas.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from strandline.storage.volume.locks import hold_shared, release
 
 
 def tidy(state: AttemptState) -> AttemptState:
-    """Write shared files anew where some of their rows have no source any more.
+    """Rewrite shared files that contain rows without a source.
 
     Adds incidents: files that could not be written, and columns of a table that changed.
 
-    Precondition: no stop is requested. An attempt that has to stop has little time; the next one
-    tidies up.
+    Precondition: no stop is requested. A stopping attempt has little time; the next attempt tidies
+    up.
     """
     if state.was_stopped:
         return state
@@ -34,7 +34,7 @@ def tidy(state: AttemptState) -> AttemptState:
     outputs = open_outputs(held.location, f"{held.writer}-{os.getpid()}")
     lock = hold_shared(held.folder.writers_lock)
     try:
-        # A sink does not report its progress with a file.
+        # Count all activity as progress, because a sink reports none within a file.
         with held.session.open() as store, control.heartbeat.trusting():
             work = control.heartbeat.note_progress
             shared = tidy_shared(store, outputs, plan.stages[-1], work, control.must_stop)
@@ -48,31 +48,31 @@ _META = "table columns"
 
 @runtime_checkable
 class TableSource(Protocol):
-    """A source of files that belong to one table."""
+    """A source stage whose files belong to one table."""
 
     @property
     def table(self) -> str:
-        """The table, as the pipeline names it."""
+        """The table, under its name in the pipeline."""
 
     def list_columns(self) -> dict[str, str]:
         """Return the types of the table's columns by name."""
 
 
 def compare_columns(source: Stage, store: Store) -> list[str]:
-    """Return a sentence if columns changed since the last run, and keep the present ones.
+    """Return a sentence if columns changed since the last run, and record the present columns.
 
-    A killed attempt keeps none, so the next one reports the change.
+    A killed attempt records no columns, so the next attempt reports the change.
     """
     if not isinstance(source, TableSource) or not store.count()["finished"]:
         return []
     try:
         present = source.list_columns()
-    except OSError:  # the listing has met the same error, or the next one will
+    except OSError:  # the listing reports the same error, now or next time
         return []
     kept = store.read_meta(_META)
     recipes = read_recipes(store)
     store.write(Change(meta={_META: {"columns": present, "since": recipes[-1].since}}))
-    # A pipeline that was begun anew has read all rows by the present columns.
+    # A restarted pipeline has read all rows with the present columns.
     if kept is None or kept["since"] < recipes[0].since or kept["columns"] == present:
         return []
     changes = ", ".join(_list_changes(kept["columns"], present))

@@ -1,4 +1,4 @@
-"""What is known of an attempt between two of its phases."""
+"""The state of an attempt between two phases."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class AttemptState:
     Attributes:
         config: what to run, and how.
         control: steers the engine and watches it.
-        start: time on the control's clock, in seconds, at which the attempt began.
+        start: start of the attempt on the control's clock, in seconds.
         source: lists the sources.
-        listing: sources that the next work is to process.
+        listing: sources to process next.
         held: the pipeline's folder with its ledger.
         gatherer: gathers statistics of stages.
-        publisher: publishes; None in a run without a volume.
-        plan: the plan, with a schema after `settle_schema`, of the stages that work.
+        publisher: publishes the state; None in a run without a volume.
+        plan: the plan of the stages to run; includes the schema after `settle`.
         cuts: which stages keep a cut; set by `try_cuts`.
-        trial: the trial of cuts; None where there was none.
-        is_left: whether an unfinished source may be left.
+        trial: the trial of cuts, or None without a trial.
+        is_left: whether unfinished sources may remain.
         ending: how the work ended; set by `work`.
-        result: what the attempt comes to; set by `conclude`.
-        was_stopped: a stop was requested by the time of `conclude`.
+        result: the result of the attempt; set by `conclude`.
+        was_stopped: whether a stop had been requested by the end of `conclude`.
     """
 
     config: AttemptConfig
@@ -60,7 +60,7 @@ class AttemptState:
 
     @property
     def is_retrial(self) -> bool:
-        """Return whether dead letters are processed again, and no sources."""
+        """Return True if dead letters are retried in place of sources."""
         return self.config.dead_letters is not None
 
     def list_sources(self) -> Listing:
@@ -68,7 +68,7 @@ class AttemptState:
         return list_all(self.config)
 
     def add_incidents(self, incidents: list[str]) -> AttemptState:
-        """Return the state with more incidents in its result."""
+        """Return the state with the incidents added to its result."""
         result = require(self.result)
         more = replace(result, incidents=(*result.incidents, *incidents))
         return replace(self, result=more)
@@ -83,6 +83,6 @@ def list_all(config: AttemptConfig) -> Listing:
 
 
 def require(value: T | None) -> T:
-    """Return a value that an earlier phase has set."""
-    assert value is not None  # the order of phases, see `order`
+    """Return a value that an earlier phase must have set."""
+    assert value is not None  # guaranteed by the order of phases, see `order`
     return value

@@ -1,4 +1,4 @@
-"""Work: an engine processes the listed sources, after a trial of cuts and a look at the listing."""
+"""Work: tries cuts, looks at the listing, and processes the listed sources with an engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from strandline.storage.outputs.ports import OutputLocation
 
 
 def try_cuts(state: AttemptState) -> AttemptState:
-    """Choose the stages that keep a cut, by a trial of a few sources where that is open.
+    """Choose the stages that keep a cut, if necessary by a trial with a few sources.
 
     Precondition: the schema is settled. A retrial of dead letters keeps no cuts.
     """
@@ -42,9 +42,9 @@ def try_cuts(state: AttemptState) -> AttemptState:
 
 
 def look_at_listing(state: AttemptState) -> AttemptState:
-    """Leave out what is finished, and find out whether any source is left.
+    """Leave out finished sources, and find out whether any source remains.
 
-    Precondition: cuts are chosen. The dead letters of a retrial are all left to be processed.
+    Precondition: cuts are chosen. A retrial always processes all its dead letters.
     """
     if state.is_retrial:
         return state
@@ -52,7 +52,7 @@ def look_at_listing(state: AttemptState) -> AttemptState:
     with state.held.session.open() as store:
         cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]
         listing = pass_over(state.listing, ledger, finished, cores, control.now)
-        if works_in_driver(state.config.engine):  # an engine that starts nothing
+        if works_in_driver(state.config.engine):  # this engine starts at once
             return replace(state, listing=listing)
         listing, is_left = look_ahead(listing, store, control)
     return replace(state, listing=listing, is_left=is_left)
@@ -77,14 +77,14 @@ def run_engine(
     *,
     is_trial: bool = False,
 ) -> Ending:
-    """Have the engine process a listing by a plan, and close the listing.
+    """Process a listing with the engine according to a plan, and close the listing.
 
     Args:
-        redo: which finished sources are replaced; None: unfinished ones are processed.
-        is_trial: the sources are the trial of cuts.
+        redo: selects the finished sources to replace, or None to process unfinished sources.
+        is_trial: whether the sources belong to the trial of cuts.
     """
     config, held, cuts = state.config, state.held, require(state.cuts)
-    # Ray would take seconds to start and find nothing to do.
+    # Ray would take seconds to start and then find no work.
     is_idle = redo is None and not state.is_left
     chosen = replace(config, engine=IN_DRIVER) if is_idle else config
     engine = make_engine(chosen, _locate_outputs(state), held.session)
@@ -114,7 +114,7 @@ def _locate_outputs(state: AttemptState) -> OutputLocation:
 
 
 def _choose_writer(state: AttemptState, redo: Redo | None) -> Callable[..., LedgerWriter] | None:
-    """Return the maker of the writer for work on finished sources; None: others are worked on."""
+    """Return the constructor of the writer for finished sources, or None for unfinished sources."""
     if state.config.dead_letters is not None:
         stale_cuts = [stage.name for stage in state.plan.stages]
         return partial(RejoiningWriter, state.config.dead_letters, stale_cuts)

@@ -1,1 +1,1 @@
-"""What an attempt lists: the sources of its pipeline, or groups of them."""
+"""The listing of an attempt: the sources of its pipeline, or groups of sources."""

@@ -1,9 +1,11 @@
-"""Sources that share storage, made one: what is listed of a partitioned pipeline are groups.
+"""Joins sources that share storage into groups. A partitioned pipeline lists groups.
 
-Ledger and engines see a group as they see any source: it is one key, one version made of its
-members', one task. So resuming, replaying, verifying and quarantining it needs no law of its own.
-The listing is spooled to a database in a temporary folder; memory holds the members of one group,
-a few words a source, and what of a source's data is no plain value.
+To the ledger and the engines, a group is a source like any other: one key, one version derived from
+the members' versions, and one task. So resuming, replaying, verifying, and quarantining need no
+extra rules for groups.
+
+The listing is spooled to a database in a temporary folder. Memory holds the members of one group, a
+few words per source, and those parts of a source's data that are not plain values.
 """
 
 from __future__ import annotations
@@ -45,31 +47,31 @@ from strandline.storage.outputs.disk.temporary import spooling
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
-MAX_GROUP = 1000  # for a source without a `max_group`
-_SHOWN = 4  # sources of a chain that a message names
-_MOST_LOOKED_AT = 5000  # sources, to see whether they are chained
+MAX_GROUP = 1000  # for source stages without a `max_group` parameter
+_SHOWN = 4  # sources of a chain shown in a message
+_MOST_LOOKED_AT = 5000  # maximum number of sources read to detect chaining
 _LOOK_SECONDS = 2.0
 
 Join = Callable[[list[Task]], Task]
 
 
 class PartitionError(StrandlineError):
-    """Sources can't be made groups of; the message says why."""
+    """Sources can't be grouped; the message has the reason."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 def group_sources(plan: PipelinePlan, sources: Iterable[Source], join: Join) -> Iterator[Source]:
-    """Yield the groups of a complete listing, the largest first, so that workers end together.
+    """Yield the groups of a complete listing, the largest first, so workers end together.
 
     Args:
-        join: makes one task of a group's.
+        join: joins the tasks of a group into one task.
 
     Raises:
-        SpecError: a group is larger than `maxGroup`; nothing has been listed then.
-        PartitionError: an end of the pipeline can't say what a source shares, or a group's can't
-            be joined.
-        DuplicateKeyError: a key is listed twice, or is the name of a group.
+        SpecError: if a group is larger than `maxGroup`. Nothing has been yielded then.
+        PartitionError: if a source or sink stage can't name what a source shares, or the tasks of a
+            group can't be joined.
+        DuplicateKeyError: if a key is listed twice, or is the name of a group.
     """
     with spooling("sources (item INTEGER PRIMARY KEY, key UNIQUE, content)") as spool:
         kept = SpooledSources()
@@ -113,9 +115,9 @@ def _fill(
 
 
 def _list_shares(ends: dict[str, EndStage], source: Source) -> Iterator[str]:
-    """Yield what a source shares, as groups are named after.
+    """Yield the names of the storage that a source shares; groups are named after them.
 
-    Two stages may use one name.
+    The stage is part of the name, because two stages may use the same name.
     """
     for stage, end in ends.items():
         try:
@@ -128,7 +130,7 @@ def _list_shares(ends: dict[str, EndStage], source: Source) -> Iterator[str]:
 
 
 def _check_positions(spool: sqlite3.Connection, ends: dict[str, EndStage], source: Source) -> None:
-    """Refuse a source in another one's place."""
+    """Reject a source that has the same position as another source."""
     for stage, end in ends.items():
         position = end.name_position(source)
         if position is None:
@@ -146,7 +148,7 @@ def _check_positions(spool: sqlite3.Connection, ends: dict[str, EndStage], sourc
 
 
 def _check_names(answer: object) -> list[str]:
-    # A text is iterable too: its letters would join all that have one in common.
+    # A string is iterable too: its letters would join all sources that have a letter in common.
     names = None if isinstance(answer, str) or not isinstance(answer, Iterable) else list(answer)
     if names is None or not all(isinstance(name, str) for name in names):
         msg = "partition_indices must answer with a list of names"
@@ -199,7 +201,10 @@ def _describe_chain(chain: list[str]) -> str:
 
 
 def _rank(spool: sqlite3.Connection, joining: Joining, sizes: Counter[int]) -> None:
-    """Name each group after the least that it shares; a source that shares nothing is its own."""
+    """Name each group after its smallest shared name.
+
+    A source that shares nothing is its own group.
+    """
     names: dict[int, bytes] = {}
     for item, name in spool.execute("SELECT item, name FROM shares"):
         group = joining.find(item)
@@ -224,7 +229,7 @@ def _check_names_of_groups(spool: sqlite3.Connection) -> None:
 
 
 def _create_group(key: str, members: list[Source], join: Join) -> Source:
-    """Return one source of a group's, which come in key order."""
+    """Join the members of a group, given in key order, into one source."""
     tasks = [
         Task(member.data, member.meta, Lineage(digest_key(member.key), b"", member.key))
         for member in members
@@ -256,34 +261,34 @@ def _decode(raw: bytes) -> str:
 
 
 class ListingError(StrandlineError):
-    """The sources can't be listed; the message says why."""
+    """The sources can't be listed; the message has the reason."""
 
 
 class SourcePathError(ListingError):
-    """What is to be listed is not there or may not be read; another attempt would see the same."""
+    """A path to list is missing or not readable; another attempt would fail the same way."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 def open_listing(plan: PipelinePlan, volume: Path | None = None) -> Listing:
-    """Return the plan's sources as a stream of batches; see `open_source`."""
+    """Return the listing of the plan's sources; see `open_source`."""
     return open_source(plan, volume)[1]
 
 
 def open_source(
     plan: PipelinePlan, volume: Path | None = None, *, is_run: bool = False
 ) -> tuple[SourceStage, Listing]:
-    """Return the source stage, set up, and what it lists.
+    """Set up the source stage, and return it with its listing.
 
     Args:
-        volume: where ledgers of other pipelines lie; outputs of those may be listed.
+        volume: where to look for ledgers of other pipelines, whose outputs may be listed.
         is_run: record inodes and digests of files for the next listing.
 
     Raises:
-        StageSetupError: it can't be set up.
+        StageSetupError: if the source stage can't be set up.
     """
     stage = set_up_stage(plan.source).stage
-    assert isinstance(stage, SourceStage)  # checked when the plan was built
+    assert isinstance(stage, SourceStage)  # checked when the plan is built
     if volume is not None and isinstance(stage, FileSource):
         stage.published = find_published(stage, volume, f"{plan.namespace}/{plan.name}")
         folder = PipelineFolder.of(volume, plan.namespace, plan.name)
@@ -291,7 +296,7 @@ def open_source(
     sources = _list_sources(plan, stage)
     if plan.partitioned_by:
         sources = group_sources(plan, sources, stage.join)
-        # Where a group lies is not told by its key.
+        # The key of a group does not contain a path, so any gap makes the listing incomplete.
         return stage, Listing(sources, lambda: not stage.gap_paths)
     return stage, Listing(
         sources, lambda: "" not in stage.gap_paths, lambda: tuple(filter(None, stage.gap_paths))
@@ -299,9 +304,9 @@ def open_source(
 
 
 def find_removed_folders(stage: SourceStage) -> tuple[str, ...]:
-    """Return how keys begin of sources that go once they are not listed, whatever is asked for.
+    """Return the key prefixes of sources that are always deleted once they are no longer listed.
 
-    What another pipeline no longer has out is gone for good, and with it what was made of it.
+    Files that another pipeline has removed are gone for good, and so are outputs made from them.
     """
     if not isinstance(stage, FileSource):
         return ()
@@ -310,13 +315,13 @@ def find_removed_folders(stage: SourceStage) -> tuple[str, ...]:
 
 
 def find_chaining(plan: PipelinePlan, now: Callable[[], float]) -> Chaining | None:
-    """Return that most sources are chained into one group, where the first ones already show it.
+    """Detect that most sources are chained into one group, as far as the first sources show it.
 
-    Lists some thousand sources, for some seconds. What can't be listed shows nothing here: a run
-    lists all of it and says why.
+    Lists a few thousand sources, for a few seconds. Listing errors return None here, because the
+    run lists all sources and reports the error.
 
     Args:
-        now: seconds from any fixed point.
+        now: monotonic clock, in seconds.
     """
     if not plan.partitioned_by:
         return None
@@ -328,7 +333,7 @@ def find_chaining(plan: PipelinePlan, now: Callable[[], float]) -> Chaining | No
 
 def _look_at_sources(plan: PipelinePlan, now: Callable[[], float]) -> Chaining | None:
     stage = set_up_stage(plan.source).stage
-    assert isinstance(stage, SourceStage)  # checked when the plan was built
+    assert isinstance(stage, SourceStage)  # checked when the plan is built
     until = now() + _LOOK_SECONDS
     sources: list[Source] = []
     for source in stage.list_sources():
@@ -339,9 +344,10 @@ def _look_at_sources(plan: PipelinePlan, now: Callable[[], float]) -> Chaining |
 
 
 def _see(plan: PipelinePlan) -> int:
-    """Return how many sources show whether they are chained.
+    """Return the number of sources to read to detect chaining.
 
-    Of twice as many as a group may have, one that holds most is too large, whatever follows.
+    Among more than twice as many sources as a group may have, a group that holds most of them is
+    too large, whatever follows.
     """
     return min(2 * _bound_groups(plan) + 1, _MOST_LOOKED_AT)
 
@@ -352,7 +358,7 @@ def _describe_chaining(
     ends = plan.partitioned_by
     shares = [set(_list_shares(ends, source)) for source in sources]
     largest, most = find_largest(shares), _bound_groups(plan)
-    # A small group that holds most of the first sources may still be one of many.
+    # A small group with most of the first sources may still turn out to be one of many groups.
     is_known = largest.holds_most if is_whole else largest.size > most
     if not (largest.is_chain and is_known):
         return None
@@ -367,7 +373,7 @@ def _describe_chaining(
 def _try_chunks(
     ends: dict[str, EndStage], name: str, sources: Sequence[Source], most: int
 ) -> tuple[int, int] | None:
-    """Return a chunk of an end that chains nothing large, and its largest group's size."""
+    """Return a chunk size that avoids large chains, and the size of the largest group with it."""
     end = ends[name]
     chunk = getattr(end.params, end.chunked_by, None) if end.chunked_by else None
     if not isinstance(chunk, int) or chunk < 1:
@@ -378,7 +384,7 @@ def _try_chunks(
     def measure(chunk: int) -> LargestGroup | None:
         try:
             changed = _set_chunk(end, chunk)
-        except ValidationError:  # the parameter has bounds
+        except ValidationError:  # the size is outside the parameter's bounds
             return None
         own = (_list_shares({name: changed}, source) for source in sources)
         return find_largest([{*names, *more} for names, more in zip(fixed, own, strict=True)])
@@ -393,13 +399,13 @@ def _set_chunk(end: EndStage, chunk: int) -> EndStage:
 
 
 def _name_field(end: EndStage) -> str:
-    """Return the chunk's name as a manifest has it."""
-    assert end.chunked_by is not None  # seen by `_try_chunks`
+    """Return the name of the chunk parameter in a manifest."""
+    assert end.chunked_by is not None  # checked by `_try_chunks`
     return type(end.params).model_fields[end.chunked_by].alias or end.chunked_by
 
 
 def _list_sources(plan: PipelinePlan, stage: SourceStage) -> Iterator[Source]:
-    """Yield the stage's sources, with what goes wrong put into a sentence."""
+    """Yield the stage's sources, and turn listing failures into errors with a message."""
     is_empty = True
     try:
         for source in stage.list_sources():
@@ -416,10 +422,11 @@ def _list_sources(plan: PipelinePlan, stage: SourceStage) -> Iterator[Source]:
     if stage.gap is not None and plan.deletes_removed:
         stage.count(f"removed sources keep their output: {stage.gap}")
     if is_empty and isinstance(stage, FileSource) and stage.may_list_nothing:
-        if stage.gap is not None:  # the paths are there, and may be read the next time
+        if stage.gap is not None:  # the paths exist and may be readable next time
             msg = f"nothing can be listed now: {stage.gap}"
             raise ListingError(msg)
     elif is_empty:
-        # An output may be deleted because its source vanished: never because a mount is missing.
+        # An output may be deleted because its source vanished, but never because a mount is
+        # missing.
         problem = Problem("spec.source", f"{plan.source.name!r} lists no sources; check its paths")
         raise SpecError((problem,))

@@ -1,7 +1,7 @@
-"""What other pipelines have out where a pipeline lists its sources, by the word of their ledgers.
+"""Finds outputs of other pipelines among the listed paths, according to those pipelines' ledgers.
 
-The owner of an output folder stands in its owner's file, so a plain folder or URL does as well as
-`{pipeline: NAME}`. It must not know what is read there, nor when.
+An output folder has an owner file, so a plain folder or URL works as well as `{pipeline: NAME}`.
+This module must not depend on how or when the files are read.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from strandline.storage.outputs.names import name_shared
 from strandline.storage.outputs.ownership import Owner, read_owner
 from strandline.storage.outputs.published_files import OutputFile, may_hold_outputs
 
-# Addresses of web servers, which know no output folders.
+# Addresses of web servers, which have no output folders.
 _WEB = ("http://", "https://")
-_DEEPEST = 2  # folders below the root of outputs
-_SLASHES = 3  # of a URL that names a bucket and a folder in it
+_DEEPEST = 2  # folder levels below the root of outputs
+_SLASHES = 3  # slashes in a URL that names a bucket and a folder in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class LedgerOutputs:
     """The output folder of a pipeline; see `PublishedFolder`.
 
     Attributes:
-        root: as patterns have it.
+        root: the folder in the notation of path patterns.
         pipeline: `namespace/name`.
-        within: how keys of what is listed there begin.
-        ledger: its folder, be it that it can't be read; None: it does not lie on this volume.
+        within: key prefix of the sources listed there.
+        ledger: folder of the ledger, even if unreadable, or None if it is not on this volume.
     """
 
     root: str
@@ -50,7 +50,7 @@ class LedgerOutputs:
         return self.ledger is not None
 
     def list_files(self) -> Iterator[OutputFile]:
-        assert self.ledger is not None  # callers ask only where there is a ledger
+        assert self.ledger is not None  # callers check `has_ledger` first
         try:
             with opened_to_read(self.ledger) as store:
                 yield from _list_files(store)
@@ -59,10 +59,10 @@ class LedgerOutputs:
 
 
 def find_published(source: FileSource, volume: Path, reader: str) -> tuple[LedgerOutputs, ...]:
-    """Return the outputs of other pipelines among what a source lists.
+    """Return the outputs of other pipelines among the places that a source lists.
 
     Args:
-        volume: where the ledgers of other pipelines are looked for.
+        volume: where to look for ledgers of other pipelines.
         reader: the pipeline that lists, `namespace/name`.
     """
     found: dict[str, LedgerOutputs] = {}
@@ -81,26 +81,27 @@ def find_published(source: FileSource, volume: Path, reader: str) -> tuple[Ledge
 
 
 def _find_owner(location: str) -> Iterator[tuple[str, Owner]]:
-    """Yield the output folder that a location is or lies in, with its owner."""
+    """Yield the output folder that is or contains a location, with its owner. Yield at most one."""
     if location.startswith(_WEB):
         return
     roots = [location, *map(str, Path(location).parents)]
     if is_url(location):
-        # A store is asked over the network, so no more often than a pattern may lie below outputs.
+        # Reading from a store is a network request, so check only as many levels as a pattern may
+        # lie below the outputs.
         depth = min(_DEEPEST, location.count("/") - _SLASHES)
         roots = [location.rsplit("/", up)[0] for up in range(max(depth, 0) + 1)]
     for root in roots:
         try:
             owner = read_owner(root)
         except (StrandlineError, OSError, ValueError, ImportError):
-            continue  # an unreadable owner is unknown here; the listing says why
+            continue  # the listing reports unreadable folders
         if owner is not None:
             yield root, owner
             return
 
 
 def _find_ledger(volume: Path, owner: Owner) -> Path | None:
-    """Return where the owner's ledger lies on the volume, if it does."""
+    """Return the path of the owner's ledger, or None if it is not on the volume."""
     namespace, _, name = owner.pipeline.partition("/")
     if not namespace or not name or "/" in name or ".." in {namespace, name}:
         return None
@@ -109,8 +110,8 @@ def _find_ledger(volume: Path, owner: Owner) -> Path | None:
         with opened_to_read(path) as store:
             return path if store.read_meta("id") == owner.ledger else None
     except (LedgerError, VolumeError):
-        # A ledger that is there and can't be read now is no reason to go by what lies in the
-        # folder.
+        # Return a ledger that exists but can't be read now: otherwise the reader would list the
+        # folder itself.
         return path if (path / "data.mdb").exists() else None
 
 

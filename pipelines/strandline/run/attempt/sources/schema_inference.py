@@ -1,7 +1,7 @@
-"""The schema of a run where a reader infers it: from some of the sources, once for a ledger.
+"""Infers the schema of a run from some of the sources, once for a ledger.
 
 The ledger stores an inferred schema, so later attempts and later sources use it too. This module
-must not know how files are read, nor what runs the stages.
+must not depend on the file formats or on the engine.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from strandline.plan.task import Task
 from strandline_api.outcome.exit_codes import ExitCode
 
 _META = "schemas"
-_SINCE = "schemas since"  # the first attempt of the recipe for which they were inferred
-# So many sources are tried for each that is to be read: more that can't be read, or have no row,
-# would be read one after another before the run begins.
+_SINCE = "schemas since"  # first attempt of the recipe for which the schemas were inferred
+# Sources to try for each source to read. Without this limit, unreadable or empty sources would be
+# read one after another before the run begins.
 _TRIED = 10
-# Most sources that a sample is drawn from: listing millions of them before the first one is read
-# would cost more than a better sample is worth.
+# Maximum number of sources from which a sample is drawn. Listing millions of sources before reading
+# the first would cost more than a better sample gains.
 _LISTED = 10_000
 
 
 class SchemaInferenceError(StrandlineError):
-    """The sources have no schema in common, or none of the first ones can be read."""
+    """The sources have no schema in common, or all of the first sources are unreadable."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 
@@ -60,17 +60,17 @@ def settle_schema(
     *,
     renews: bool = False,
 ) -> PipelinePlan:
-    """Return a plan with its reader's schema, where that is to be inferred.
+    """Return a plan with its reader's schema, inferring the schema if necessary.
 
     Args:
-        renews: what is finished is made again where source or reader have changed, so it does not
-            hold the schema back.
-        store: where it is kept; None: it is inferred for this run alone.
-        list_sources: begins a listing.
-        tell: is told the schema that was inferred, and what was widened.
+        renews: finished sources are redone if the source or the reader has changed, so they do not
+            fix the schema.
+        store: stores the schema, or None to infer a schema for this run only.
+        list_sources: starts a listing.
+        tell: reports the inferred schema and the widened columns.
 
     Raises:
-        SchemaInferenceError: there is none.
+        SchemaInferenceError: if no schema can be inferred.
     """
     reader = _find_inferring(plan)
     if reader is None:
@@ -82,7 +82,7 @@ def settle_schema(
         return plan
     with closing(list_sources()) as listing:
         schema = _infer(plan.stages[0], listing, tell, must_stop)
-    if schema is None:  # nothing is listed, or a stop was asked for
+    if schema is None:  # nothing was listed, or a stop was requested
         return plan
     if store is not None:
         kept = store.read_meta(_META) or {}
@@ -92,10 +92,10 @@ def settle_schema(
 
 
 def recall_schema(plan: PipelinePlan, store: Store) -> PipelinePlan:
-    """Return a plan with the reader's schema that was inferred for what is finished."""
+    """Return a plan with the reader's schema that was inferred for the finished sources."""
     reader = _find_inferring(plan)
-    # Where nothing is finished, nothing has it: data that was mended, or a pipeline that was
-    # begun anew, must not be held against what was there before.
+    # Without finished sources, no output has the stored schema. Fixed data or a restarted pipeline
+    # must not be checked against an outdated schema.
     if reader is None or not store.count()["finished"]:
         return plan
     packed = (store.read_meta(_META) or {}).get(plan.stages[0].name)
@@ -103,22 +103,22 @@ def recall_schema(plan: PipelinePlan, store: Store) -> PipelinePlan:
 
 
 def _has_own_types(plan: PipelinePlan, store: Store) -> bool:
-    """Return whether the ledger has finished sources and no schema, as up to release 0.1."""
+    """Return True if the ledger has finished sources but no schema, as in releases up to 0.1."""
     is_kept = plan.stages[0].name in (store.read_meta(_META) or {})
     return not is_kept and store.count()["finished"] > 0
 
 
 def _has_other_rows(plan: PipelinePlan, store: Store) -> bool:
-    """Return whether source or reader have changed since the schema was inferred."""
+    """Return True if the source or the reader has changed since the schema was inferred."""
     changes = read_changes(store)
     first = changes and changes.find_first(store.read_meta(_SINCE) or 0)
     return first in {plan.source.name, plan.stages[0].name}
 
 
 def describe_schema(plan: PipelinePlan) -> str | None:
-    """Return the schema of what the first stage reads, in words; None where each task has its own.
+    """Describe the schema that the first stage reads, or return None if each task has its own.
 
-    What is to be inferred is said too.
+    A schema that is still to be inferred is described as such.
     """
     stage = plan.stages[0].stage
     if not isinstance(stage, SchemaReader):
@@ -145,7 +145,7 @@ def _put(plan: PipelinePlan, reader: SchemaReader, schema: pa.Schema) -> Pipelin
 def _infer(
     plan: StagePlan, listing: Listing, tell: Callable[[str], None], must_stop: Callable[[], bool]
 ) -> pa.Schema | None:
-    """Return the schema that holds what the first sources have; None where there are none."""
+    """Infer a schema that covers the first sources. Return None if no source yields a schema."""
     reader = set_up_stage(plan).stage
     assert isinstance(reader, SchemaReader)  # see above
     whole: pa.Schema | None = None
@@ -172,7 +172,7 @@ def _infer(
             continue
         schemas.append(schema)
     if whole is None:
-        if failures and not reader.is_sampled:  # the run reports each
+        if failures and not reader.is_sampled:  # otherwise the run reports the failures
             msg = f"stage {plan.name!r} can't infer a schema: no source can be read; {failures[0]}"
             raise SchemaInferenceError(msg)
         return None
@@ -181,7 +181,7 @@ def _infer(
 
 
 def _find_first(listing: Listing, count: int, must_stop: Callable[[], bool]) -> list[Source]:
-    """Return the first sources in the order of keys: a folder's own order differs by machine."""
+    """Return the first sources in key order. A folder's own order differs between machines."""
     first: list[Source] = []
     while not (listing.is_ended or must_stop()):
         first += listing.draw_sources(ADMIT_BATCH)
@@ -190,7 +190,7 @@ def _find_first(listing: Listing, count: int, must_stop: Callable[[], bool]) -> 
 
 
 def _find_spread(listing: Listing, count: int, must_stop: Callable[[], bool]) -> list[Source]:
-    """Return sources from all over the keys, first to last, and then others to try."""
+    """Return sources spread evenly over all keys, followed by spare sources to try."""
     listed: list[Source] = []
     while len(listed) < _LISTED and not (listing.is_ended or must_stop()):
         listed += listing.draw_sources(ADMIT_BATCH)
@@ -220,7 +220,7 @@ def _tell(
     is_asked: bool,
 ) -> None:
     count = f"{len(schemas)} sources" if len(schemas) > 1 else "the first source"
-    if is_asked:  # any other run shows it in `strandline plan`
+    if is_asked:  # otherwise `strandline plan` shows the schema
         tell(f"{stage}: the schema, inferred from {count}: {format_schema(whole)}")
     widened = {path for schema in schemas for path in list_widened(schema, whole)}
     if widened:

@@ -1,7 +1,7 @@
-"""Sources as bytes of a spool, and back as they were; nothing is read that could run code.
+"""Packs sources into bytes for a spool, and unpacks them. Unpacking never runs code.
 
-Plain values and tables are spelled. Whatever else a source stage has made of its data stays in
-memory, since only its own process knows what it is.
+Plain values and tables are packed. All other data of a source stage stays in memory, because only
+its own process can interpret such data.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import pyarrow as pa
 from strandline.plan.stages.ends import Source
 
 _TABLE = 1
-_ERRORS = "surrogatepass"  # keys may be names of files that are no text
+_ERRORS = "surrogatepass"  # keys may be file names that are not valid text
 
 
 class SpooledSources:
-    """Packs sources, each under a number of its own."""
+    """Packs sources, each under its own number."""
 
     def __init__(self) -> None:
         self._kept: dict[int, Source] = {}
 
     def __len__(self) -> int:
-        """Return how many could not be packed."""
+        """Return the number of sources that could not be packed."""
         return len(self._kept)
 
     def pack(self, number: int, source: Source) -> bytes | None:
-        """Return the bytes of a source; None where it stays in memory."""
+        """Return the bytes of a source, or None if the source stays in memory."""
         try:
-            # Strict: a tuple would come back as a list, and a subclass as what it derives from.
+            # Strict, because a tuple would come back as a list, and a subclass as its base class.
             packed: bytes = msgpack.packb(
                 list(source), default=_pack, strict_types=True, unicode_errors=_ERRORS
             )
@@ -40,7 +40,7 @@ class SpooledSources:
         return packed
 
     def unpack(self, number: int, packed: bytes | None) -> Source:
-        """Return the source of that number."""
+        """Return the source with a number."""
         if packed is None:
             return self._kept.pop(number)
         parts = msgpack.unpackb(

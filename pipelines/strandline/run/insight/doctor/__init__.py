@@ -1,4 +1,4 @@
-"""What `strandline doctor` finds out: facts, probes, and what they mean.
+"""The checks of `strandline doctor`: facts, probes, and judgments.
 
-It must not run a pipeline.
+This package must not run the user's pipeline.
 """

@@ -1,6 +1,7 @@
-"""What is wrong, or soon will be, with a machine, a volume, its ledgers and a pipeline. Pure.
+"""Finds present and imminent problems of a machine, a volume, its ledgers, and a pipeline.
 
-Facts in, findings out. How a fact was found, and how a finding is shown, is not known here.
+The module is pure: facts in, findings out. It must not depend on the collection of facts or the
+presentation of findings.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ GIB, MIB = 1 << 30, 1 << 20
 SMALL_SHARE = 0.1  # share of space and of inodes
 LITTLE_SPACE, NO_SPACE = GIB, 64 * MIB
 NO_INODES = 1000
-LITTLE_MEMORY = 2 * GIB  # Ray's own processes take about half of it
-STORE_SHARE, STORE_MOST, STORE_LEAST = 0.3, 200 * 10**9, GIB  # what Ray takes for its objects
+LITTLE_MEMORY = 2 * GIB  # Ray's own processes use about half of it
+STORE_SHARE, STORE_MOST, STORE_LEAST = 0.3, 200 * 10**9, GIB  # size of Ray's object store
 SPILL_SHARE = 0.05
-BUSY = 4  # processes that run or wait to, for each CPU
-FEW_FILES = 4096  # below that Ray itself warns: each worker has connections to many others
+BUSY = 4  # running or waiting processes per CPU
+FEW_FILES = 4096  # Ray itself warns below this: workers keep many connections
 FIRST_SANE_TIME = 1_704_067_200.0  # 2024 begins
 MOST_LAG = 5.0
 RECENT_SECONDS = 2 * LAPSE_SECONDS
@@ -43,7 +44,10 @@ _VOLUME = frozenset({"volume", "file system", "space", "inodes", "rights", "lmdb
 
 
 class Level(StrEnum):
-    """How bad a finding is: a run fails at a problem, and goes worse or at risk with a warning."""
+    """Severity of a finding.
+
+    A problem makes a run fail; a warning makes it slower or puts it at risk.
+    """
 
     OK = "ok"
     WARNING = "warning"
@@ -51,12 +55,12 @@ class Level(StrEnum):
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        name: what it was; stable, for scripts.
-        found: what was seen.
-        advice: what to do, in one sentence; empty where nothing is to be done.
+        name: subject of the check; stable, for scripts.
+        found: the observation.
+        advice: what to do, in one sentence, or empty if nothing is to be done.
     """
 
     name: str
@@ -66,7 +70,7 @@ class Finding(NamedTuple):
 
 
 def examine(facts: Facts) -> list[Finding]:
-    """Judge the facts; one finding for each thing that was looked at, good ones among them."""
+    """Judge the facts. Return a finding for every check, including successful checks."""
     findings = [*_examine_machine(facts.machine), *_examine_volume(facts.volume)]
     for ledger in facts.ledgers:
         findings += _examine_ledger(ledger)
@@ -76,7 +80,7 @@ def examine(facts: Facts) -> list[Finding]:
 
 
 def choose_code(findings: Iterable[Finding]) -> ExitCode:
-    """0 without a problem, 73 where the volume is one of them, else 1."""
+    """Return 0 without a problem, 73 if the volume has a problem, and otherwise 1."""
     names = {finding.name for finding in findings if finding.level is Level.PROBLEM}
     if names & _VOLUME:
         return ExitCode.VOLUME_UNUSABLE
@@ -84,7 +88,7 @@ def choose_code(findings: Iterable[Finding]) -> ExitCode:
 
 
 def fits(version: str, bounds: str) -> bool:
-    """Return whether a version lies within bounds such as `<3,>=2.50`, by its numbers alone."""
+    """Return True if a version lies within bounds such as `<3,>=2.50`. Compare numbers only."""
     release = _parse_release(version)
     for operator, word in _COMPARE.findall(bounds):
         bound = _parse_release(word)
@@ -160,7 +164,7 @@ def _judge_memory(machine: Machine) -> Finding:
 
 
 def _judge_token(machine: Machine) -> Iterator[Finding]:
-    """Yield something only where tokens are spoken of: most have none and need none."""
+    """Yield a finding only if tokens are configured: most clusters need no tokens."""
     if machine.token_mode.lower() != "token":
         return
     if machine.has_token:
@@ -197,7 +201,7 @@ def _judge_temporary(path: str, disk: Disk) -> Finding:
     advice = "free some, or set TMPDIR to another disk: Ray has its logs there, and what it spills"
     if disk.free < NO_SPACE:
         return Finding(name, Level.PROBLEM, found, advice)
-    # Ray itself spills nothing more there.
+    # Below this share of free space, Ray stops spilling.
     is_full = disk.free < LITTLE_SPACE or disk.free < SPILL_SHARE * disk.size
     return (
         Finding(name, Level.WARNING, found, advice) if is_full else Finding(name, Level.OK, found)
@@ -354,11 +358,11 @@ def _judge_reservations(stages: StagesProbe, machine: Machine) -> Finding:
 
 
 def _fail(name: str, sentence: str, otherwise: str) -> Finding:
-    """Return a problem from a sentence that may end in its own advice."""
+    """Return a problem from a sentence that may end with its own advice."""
     found, _, advice = sentence.rpartition("; ")
     return Finding(name, Level.PROBLEM, found or sentence, advice if found else otherwise)
 
 
 def format_size(size: int) -> str:
-    """Return bytes as people read them: 24.1 GB, 64 MB."""
+    """Format a number of bytes for people: 24.1 GB, 64 MB."""
     return f"{size / 1e9:,.1f} GB" if size >= 10**9 else f"{size / 1e6:,.0f} MB"

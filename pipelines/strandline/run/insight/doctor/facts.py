@@ -1,6 +1,6 @@
-"""What a doctor looks at: a machine, a volume, its ledgers and a pipeline, as plain facts.
+"""The facts that `strandline doctor` judges: a machine, a volume, its ledgers, and a pipeline.
 
-Neither how they were found nor what they mean is known here.
+This module must not depend on the collection or the judgment of facts.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 
 class Package(NamedTuple):
-    """A library or Python itself: its version, None where it is missing, and what is required."""
+    """A library, or Python itself: the version, or None if missing, and the required versions."""
 
     version: str | None
     bounds: str
 
 
 class RayStart(NamedTuple):
-    """What came of a small pipeline on a local Ray: its seconds, and why it failed; empty: not."""
+    """A trial of a small pipeline on a local Ray: seconds, and the problem or an empty string."""
 
     seconds: float
     problem: str
@@ -25,23 +25,23 @@ class RayStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The machine, as far as a run on it depends on it.
+    """The properties of a machine that matter for a run.
 
     Attributes:
-        python, ray: what is there.
+        python, ray: the installed versions.
         cpus: cores that this process may use.
         memory: bytes.
-        limit: bytes that the cgroup allows; None without a limit.
-        shared_memory: free bytes in /dev/shm; None where there is no such folder.
-        open_files: most files that one process may have open.
+        limit: bytes that the cgroup allows, or None without a limit.
+        shared_memory: free bytes in /dev/shm, or None if the folder is missing.
+        open_files: maximum number of open files per process.
         time: wall clock, seconds since the epoch.
-        free_memory: bytes that no process uses; None where that is not known.
-        load: processes that run or wait to, in the mean of a minute.
-        temporary: the folder for temporary files, where Ray has logs and what it spills.
-        temporary_disk: its disk; None where that is not known.
-        token_mode: what RAY_AUTH_MODE says; empty where it is not set.
-        has_token: there is one that Ray would show to a cluster.
-        ray_start: how it went to run something on a local Ray; None: that was not tried.
+        free_memory: bytes available to new processes, or None if unknown.
+        load: running or waiting processes, averaged over a minute.
+        temporary: the folder for temporary files, where Ray writes logs and spilled objects.
+        temporary_disk: the disk of that folder, or None if unknown.
+        token_mode: value of RAY_AUTH_MODE, or empty if unset.
+        has_token: whether Ray has a token to send to a cluster.
+        ray_start: result of a trial run on a local Ray, or None if there was no trial.
     """
 
     python: Package
@@ -62,12 +62,15 @@ class Machine:
 
     @property
     def usable_memory(self) -> int:
-        """Bytes that the processes of a run may take together."""
+        """Bytes available to all processes of a run together."""
         return min(self.memory, self.limit or self.memory)
 
 
 class Disk(NamedTuple):
-    """Size and free space in bytes, inodes and free ones; 0 inodes where they are not counted."""
+    """Size and free space in bytes, and inodes.
+
+    Inodes are 0 if the file system does not count them.
+    """
 
     size: int
     free: int
@@ -77,16 +80,16 @@ class Disk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VolumeFact:
-    """A volume, or where it would be made.
+    """A volume, or the place where the volume would be created.
 
     Attributes:
         path: the volume.
-        location: the folder that was examined: the volume, or the nearest one above that is there.
-        blocked: why nothing could be examined.
-        filesystem: such as `ext4`.
-        unsafe: why a ledger can't live there.
-        writing, lmdb: why a trial failed; None where it did not, or was not made.
-        lag: seconds by which the time of a fresh file is off the clock; None without a trial.
+        location: the examined folder: the volume, or its nearest existing parent.
+        blocked: why nothing could be examined, or None.
+        filesystem: type of the file system, such as `ext4`.
+        unsafe: why the file system is unsafe for a ledger, or None.
+        writing, lmdb: why a trial failed, or None if it succeeded or did not run.
+        lag: modification time of a new file minus the clock, in seconds, or None without a trial.
     """
 
     path: str
@@ -104,8 +107,8 @@ class Lease(NamedTuple):
     """The last writer of a ledger.
 
     Attributes:
-        is_alive: whether that process lives; None where that can't be told from this machine.
-        age: seconds since it was last heard of.
+        is_alive: whether the process is alive, or None if this machine can't find out.
+        age: seconds since the last sign of life.
     """
 
     attempt: int
@@ -120,9 +123,9 @@ class Ledger:
     """A ledger on the volume.
 
     Attributes:
-        failure: why it can't be read.
-        stale: left by readers that died.
-        shortage: why what was gathered can't be merged.
+        failure: why the ledger can't be read, or None.
+        stale: pids of dead readers that are still registered.
+        shortage: why gathered statistics can't be merged, or None.
     """
 
     pipeline: str
@@ -134,7 +137,7 @@ class Ledger:
 
 
 class Need(NamedTuple):
-    """What the workers of a stage reserve at least: their number, CPUs and bytes of each."""
+    """The minimum reservation of a stage: number of workers, and CPUs and bytes per worker."""
 
     stage: str
     workers: int
@@ -144,11 +147,12 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StagesProbe:
-    """A pipeline: its stages, where it writes, and why it can't; URLs are not tried.
+    """A pipeline: its stages, the location of its outputs, and why that location is not writable.
 
     Attributes:
-        lacks: packages that are not installed, a sentence each.
-        unmet: what a run on this machine would be refused for, a sentence each.
+        failure: why the location is not writable, or None. URLs are not tried.
+        lacks: a sentence for each missing package.
+        unmet: a sentence for each reason that a run on this machine would be rejected.
     """
 
     needs: tuple[Need, ...]
@@ -161,7 +165,7 @@ class StagesProbe:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that was seen; `stages` is None where no pipeline was named."""
+    """All facts. `stages` is None if no pipeline was given."""
 
     machine: Machine
     volume: VolumeFact

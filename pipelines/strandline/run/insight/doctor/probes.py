@@ -1,6 +1,6 @@
-"""Finds out what a doctor wants to know: looks, and tries in a folder of its own, which it removes.
+"""Collects facts for `strandline doctor` by reading, and by trials in temporary folders.
 
-The volume itself, its ledgers and its outputs are never written to.
+The module never writes to the volume's other folders, its ledgers, or its outputs.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ def look(
     *,
     starts_ray: bool = False,
 ) -> Facts:
-    """Return all facts about this machine, the volume and, where it is given, the pipeline.
+    """Return all facts about this machine, the volume, and the pipeline, if given.
 
     Args:
         unmet: requests of the pipeline's stages that exceed this machine.
-        starts_ray: a local Ray is tried, which takes seconds.
+        starts_ray: run a trial on a local Ray, which takes seconds.
     """
     volume = volume.absolute()
     stages = None if plan is None else look_at_stages(plan, volume, unmet)
@@ -89,7 +89,7 @@ def look(
 
 
 def look_at_machine() -> Machine:
-    """Return this machine as this process sees it."""
+    """Return the facts about this machine, as this process sees it."""
     with closing(MemoryKills.of_this_process()) as kills:
         limit = kills.limit()
     temporary = tempfile.gettempdir()
@@ -112,7 +112,7 @@ def look_at_machine() -> Machine:
 
 
 def try_ray() -> RayStart:
-    """Run a small pipeline on a local Ray, in a process and a folder of their own."""
+    """Run a small pipeline on a local Ray, in a separate process and folder."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix=_PROBE) as name:
         folder = Path(name)
@@ -132,20 +132,20 @@ def try_ray() -> RayStart:
 
 
 def find_problem(text: str) -> str:
-    """Return the sentence of what a run that failed has said."""
+    """Return the error message from the output of a failed run."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     sentences = [line for line in lines if line.startswith(_TELLING)]
     return (sentences or lines or ["it ended without a word"])[0].removeprefix(_TELLING[0])
 
 
 def parse_free_memory(table: str) -> int | None:
-    """Return the bytes that `/proc/meminfo` has as available; None where it does not say."""
+    """Return the available bytes from `/proc/meminfo`, or None if the line is missing."""
     found = re.search(r"^MemAvailable:\s*(\d+) kB", table, re.MULTILINE)
     return None if found is None else int(found[1]) * 1024
 
 
 def find_token(environment: Mapping[str, str]) -> bool:
-    """Return whether Ray would find a token: in the environment, or in a file."""
+    """Return True if Ray would find a token in the environment or in a file."""
     if environment.get("RAY_AUTH_TOKEN"):
         return True
     own = Path(environment.get("HOME", "/"), ".ray", "auth_token")
@@ -155,9 +155,9 @@ def find_token(environment: Mapping[str, str]) -> bool:
 
 
 def read_bounds(name: str, requirements: list[str]) -> str:
-    """Return the versions of a library that lines such as `ray<3,>=2.50.
+    """Return the version bounds of a library from a list of requirements.
 
-    Extra == 'runtime'` ask for.
+    A requirement looks like `ray<3,>=2.50; extra == 'runtime'`.
     """
     for line in requirements:
         found = re.match(r"([A-Za-z0-9._-]+)\s*(\[[^\]]*\])?\s*\(?([^;)]*)", line)
@@ -167,9 +167,9 @@ def read_bounds(name: str, requirements: list[str]) -> str:
 
 
 def look_at_volume(volume: Path, clock: Callable[[], float] = time.time) -> VolumeFact:
-    """Return the volume, with trials in a folder that is removed.
+    """Return the facts about the volume, after trials in a temporary folder.
 
-    One that is missing is not made.
+    A missing volume is not created.
     """
     path = find_existing(volume)
     if not path.is_dir():
@@ -191,15 +191,15 @@ def look_at_volume(volume: Path, clock: Callable[[], float] = time.time) -> Volu
 
 
 def find_existing(path: Path) -> Path:
-    """Return the path itself, or the nearest one above it that is there."""
+    """Return the path, or its nearest existing parent."""
     return next((each for each in (path, *path.parents) if os.path.lexists(each)), Path("/"))
 
 
 def try_writing(path: Path, clock: Callable[[], float]) -> tuple[str | None, float | None]:
-    """Write, sync, rename, link and lock as a run does.
+    """Try to write, sync, rename, link, and lock files as a run does.
 
     Returns:
-        Why that failed, in a sentence, or None; and the seconds by which the file's time is off
+        A sentence about the failure, or None; and the seconds by which the file's time differs from
         the clock, or None.
     """
     lag = None
@@ -219,7 +219,7 @@ def try_writing(path: Path, clock: Callable[[], float]) -> tuple[str | None, flo
 
 
 def try_ledger(path: Path) -> str | None:
-    """Write a small ledger and read it; why that failed, in a sentence, or None."""
+    """Write and read a small ledger. Return a sentence about the failure, or None."""
     try:
         with _probing(path) as folder:
             with opened_new(folder) as store:
@@ -233,7 +233,7 @@ def try_ledger(path: Path) -> str | None:
 
 
 def look_at_ledgers(volume: Path, plan: PipelinePlan | None) -> Iterator[Ledger]:
-    """Yield the ledgers on the volume: the pipeline's, or, where none is given, all."""
+    """Yield the pipeline's ledger, or all ledgers on the volume if no pipeline is given."""
     if plan is None:
         found = sorted(volume.glob("*/*/ledger/data.mdb"))[:LEDGERS_AT_MOST]
         folders = [PipelineFolder(data.parent.parent) for data in found]
@@ -249,11 +249,11 @@ def _has_ledger(folder: PipelineFolder) -> bool:
         size = (folder.ledger / "data.mdb").stat().st_size
     except OSError:
         return False
-    return size > 0  # a ledger with its making cut short is empty, and the next run makes it
+    return size > 0  # empty if its creation was cut short; the next run creates it
 
 
 def look_at_ledger(folder: PipelineFolder) -> Ledger:
-    """Return one ledger; it is read, and nothing in it is changed."""
+    """Return the facts about a ledger, without changing it."""
     name = "/".join(folder.path.parts[-2:])
     files = (folder.ledger / "data.mdb", folder.ledger / "lock.mdb")
     for path in (folder.path, folder.ledger, *filter(os.path.lexists, files)):
@@ -273,7 +273,7 @@ def look_at_ledger(folder: PipelineFolder) -> Ledger:
 
 
 def parse_readers(table: str) -> list[int]:
-    """Return the pids in LMDB's table of readers, without those that read nothing at the moment."""
+    """Return the pids from LMDB's table of readers. Skip readers that are idle."""
     pids = set()
     for line in table.splitlines():
         words = line.split()
@@ -298,7 +298,7 @@ def _read_lease(store: Store) -> Lease | None:
 
 
 def look_at_stages(plan: PipelinePlan, volume: Path, unmet: Iterable[Problem] = ()) -> StagesProbe:
-    """Return what the pipeline's stages reserve, and whether its output can be written."""
+    """Return what the pipeline's stages reserve, and whether its output location is writable."""
     needs = (Need(stage.name, stage.min_workers, stage.cpu, stage.memory) for stage in plan.stages)
     lacks, beyond = tuple(map(str, find_lacks(plan))), tuple(map(str, unmet))
     output = locate_outputs(plan, PipelineFolder.of(volume, plan.namespace, plan.name))
@@ -306,7 +306,7 @@ def look_at_stages(plan: PipelinePlan, volume: Path, unmet: Iterable[Problem] = 
     if "://" in local:
         return StagesProbe(tuple(needs), output, is_url=True, lacks=lacks, unmet=beyond)
     failure = None
-    # Without a place of its own it is in the volume, which is tried anyway.
+    # Outputs without their own location are in the volume, which is tried anyway.
     if plan.output is not None:
         path = find_existing(Path(local).absolute())
         failure, _ = try_writing(path, time.time)
@@ -315,7 +315,7 @@ def look_at_stages(plan: PipelinePlan, volume: Path, unmet: Iterable[Problem] = 
 
 @contextmanager
 def _probing(path: Path) -> Iterator[Path]:
-    """Make a folder in a path that is gone afterwards; what goes wrong names the path."""
+    """Create a temporary folder in a path. Errors name the path."""
     with naming_volume(path):
         folder = Path(tempfile.mkdtemp(prefix=_PROBE, dir=path))
         try:
@@ -326,7 +326,7 @@ def _probing(path: Path) -> Iterator[Path]:
 
 
 def _describe_path(path: Path, error: Exception) -> str:
-    """Describe the sentence of an error, about the place and not the folder that was tried in."""
+    """Return the message of an error with the path in place of the temporary folder."""
     inside = str(error).removeprefix(str(path))
     return f"{path}: {inside.partition(': ')[2]}"
 

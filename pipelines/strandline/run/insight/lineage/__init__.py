@@ -1,1 +1,1 @@
-"""What lineage systems are told of attempts, by OpenLineage; off unless the environment asks."""
+"""Reports attempts to lineage systems through OpenLineage. Disabled unless configured."""

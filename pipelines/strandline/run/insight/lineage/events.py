@@ -1,7 +1,8 @@
-"""An attempt as an event of OpenLineage, built of its client's own classes. Pure.
+"""Builds OpenLineage events for an attempt, with the classes of OpenLineage's client.
 
-The one module that names those classes; it is imported only where events are wanted. An attempt is
-a run, the run of all attempts its parent, the pipeline the job.
+An attempt is an OpenLineage run, all attempts of a run share a parent run, and the pipeline is the
+job. Only this module names the client's classes, and it is imported only if lineage is enabled. The
+module is pure.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _WILDCARD = re.compile(r"[*?\[{]")
 
 @attr.define
 class StrandlineRunFacet(RunFacet):
-    """What an attempt is, and how its sources stand; numbers are absent while it runs."""
+    """Facts about an attempt and its sources. Counts are absent while the attempt is running."""
 
     attempt: int
     trigger: str
@@ -52,21 +53,22 @@ class StrandlineRunFacet(RunFacet):
 
 
 class DataLocation(NamedTuple):
-    """Where data lies, as OpenLineage names it."""
+    """A data location in OpenLineage's notation."""
 
     namespace: str
     name: str
 
 
 class AttemptEvents:
-    """Makes the events of a pipeline's attempts.
+    """Builds the events of a pipeline's attempts.
 
     Args:
-        plan: what is run.
+        plan: the plan of the pipeline.
         output: folder or URL of the outputs.
-        engine: what runs it.
-        version: of this distribution.
-        named: scope and number by which the attempt's run is named; None: ledger and number.
+        engine: name of the engine.
+        version: version of this distribution.
+        named: scope and number that identify the attempt's run, or None to use the ledger's ID and
+            the attempt's number.
     """
 
     def __init__(
@@ -82,16 +84,16 @@ class AttemptEvents:
         self._named = named
 
     def make_start(self, record: AttemptRecord) -> RunEvent:
-        """Return what an attempt that has begun is announced by."""
+        """Return the event for the start of an attempt."""
         return self._make(record, RunState.START, record.started, {})
 
     def make_end(self, record: AttemptRecord, counts: Mapping[str, StageCounts]) -> RunEvent:
-        """Return how an attempt has ended, by any witness.
+        """Return the event for the end of an attempt, whoever witnessed it.
 
         Args:
-            counts: of its stages, as far as they are known.
+            counts: counts of the attempt's stages, as far as known.
         """
-        assert record.outcome is not None  # asked of attempts that are over
+        assert record.outcome is not None  # callers pass only ended attempts
         assert record.ended is not None
         state = RunState[name_end(record.cause)]
         return self._make(record, state, record.ended, counts)
@@ -169,7 +171,7 @@ class AttemptEvents:
 
 
 def list_inputs(plan: PipelinePlan) -> list[DataLocation]:
-    """Return where the sources lie, as far as the source names places; of a glob its folder."""
+    """Return the locations that the source stage names. A glob counts as its folder."""
     params = plan.source.stage.params
     found = params.list_places() if isinstance(params, Params) else ()
     folders = [_find_folder(location) for _, location in found]
@@ -177,7 +179,7 @@ def list_inputs(plan: PipelinePlan) -> list[DataLocation]:
 
 
 def name_location(location: str) -> DataLocation:
-    """Name a path or URL as OpenLineage does; credentials are left out."""
+    """Name a path or URL as OpenLineage does, without credentials."""
     parts = urlsplit(resolve_location(location))
     if not parts.netloc:
         return DataLocation("file", parts.path)
@@ -186,7 +188,7 @@ def name_location(location: str) -> DataLocation:
 
 
 def _find_folder(pattern: str) -> str:
-    """Return what a pattern names, or the folder below which it looks; empty where that varies."""
+    """Return the path itself, or the folder in which a pattern searches; empty if that varies."""
     fixed, *rest = _WILDCARD.split(pattern, maxsplit=1)
     return fixed.rpartition("/")[0] if rest else fixed
 

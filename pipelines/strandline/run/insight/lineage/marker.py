@@ -1,6 +1,7 @@
-"""How far an attempt was reported to a lineage system, in a file beside its record.
+"""Records how far an attempt was reported to a lineage system, in a file beside its record.
 
-Apart from what reports, since the parent of a driver reads it and loads no more than it must.
+Separate from the reporting module, because the parent of a driver reads the marker and must load as
+little as possible.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ BEGUN, ENDED = b"begun", b"ended"
 
 
 def read_marker(folder: PipelineFolder, number: int) -> bytes:
-    """Return what was reported of an attempt: nothing, `BEGUN` or `ENDED`."""
+    """Return how far an attempt was reported: `BEGUN`, `ENDED`, or empty."""
     with suppress(OSError):
         return (folder.attempt(number) / MARKER).read_bytes()
     return b""
 
 
 def write_marker(folder: PipelineFolder, number: int, state: bytes) -> None:
-    """Write down what was reported of an attempt."""
+    """Record how far an attempt was reported."""
     show_whole(folder.attempt(number) / MARKER, state)

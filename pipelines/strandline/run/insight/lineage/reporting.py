@@ -1,8 +1,8 @@
-"""Reports to a lineage system when attempts begin and how they end; none ever fails over that.
+"""Reports the start and the end of attempts to a lineage system. Errors never fail an attempt.
 
-What is reported comes from the attempt's folder, so the next attempt can report the end of a driver
-that was killed; an operator that reports does that itself. Whether a system listens, and where, is
-in the environment, in OpenLineage's own variables.
+Reports are built from the attempt's folder, so the next attempt can report the end of a killed
+driver. An operator that reports lineage reports such ends itself. OpenLineage's own environment
+variables configure whether and where to report.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from strandline.storage.layout import PipelineFolder
 from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE
 from strandline_api.outcome.lineage import is_wanted, keeping_variables
 
-LISTENER_SECONDS = 10.0  # seconds that a listener may hold up the end of an attempt
+LISTENER_SECONDS = 10.0  # seconds that a listener may delay the end of an attempt
 Begin = Callable[[int, str], None]
 
 
 class ClusterAttempt(NamedTuple):
-    """An attempt by the names of an operator that reports it too.
+    """An attempt under its operator's name, if the operator reports lineage too.
 
-    Its numbers are not those of the folder: an attempt that never got as far as a driver has one.
+    The operator's numbers differ from those of the folder: an attempt that never started a driver
+    has a number too.
     """
 
     pipeline_uid: str
@@ -37,7 +38,7 @@ class ClusterAttempt(NamedTuple):
 
 
 def read_cluster_attempt(environment: Mapping[str, str]) -> ClusterAttempt | None:
-    """Return the attempt as an operator names it; None where none reports."""
+    """Return the attempt under its operator's name, or None if no operator reports lineage."""
     uid, number = environment.get(LINEAGE_VARIABLE, ""), environment.get(ATTEMPT_VARIABLE, "")
     return ClusterAttempt(uid, int(number)) if uid and number.isdecimal() else None
 
@@ -50,13 +51,13 @@ def reporting(
     environment: Mapping[str, str],
     note: Callable[[str], None],
 ) -> Iterator[Begin]:
-    """Report the attempt that is begun in the block, and its end when the block is left.
+    """Report an attempt that starts in the block, and report its end at the end of the block.
 
     Args:
-        note: takes a sentence, where nothing can be reported.
+        note: receives a sentence if reporting fails.
 
     Yields:
-        What is to be called with the attempt's number and the location of its outputs.
+        A callback that takes the attempt's number and the location of its outputs.
     """
     if not is_wanted(environment):
         yield lambda _number, _output: None
@@ -69,11 +70,11 @@ def reporting(
 
 
 class LineageReporter:
-    """Sends events in the order in which they happen, from a thread of its own.
+    """Sends events in order, from separate threads.
 
     Args:
-        note: takes a sentence, where nothing can be reported.
-        cluster: the attempt as the operator names it; None where that does not report.
+        note: receives a sentence if reporting fails.
+        cluster: the attempt under its operator's name, or None if no operator reports lineage.
     """
 
     def __init__(
@@ -91,12 +92,12 @@ class LineageReporter:
         self._threads: list[threading.Thread] = []
 
     def begin(self, number: int, output: str) -> None:
-        """Report an attempt that has begun, and the end of the one before if it lacks a report."""
+        """Report the start of an attempt, and the end of the previous attempt if unreported."""
         self._number, self._output = number, output
         self._start(self._report_begin)
 
     def end(self) -> None:
-        """Report how the attempt has ended; wait for a listener, but not for long."""
+        """Report the end of the attempt. Wait for the listener, but at most `LISTENER_SECONDS`."""
         if self._number is None:
             return
         self._start(self._report_end)
@@ -125,8 +126,8 @@ class LineageReporter:
     def _report_begin(self) -> None:
         assert self._number is not None
         record = read_record(self._folder, self._number)
-        assert record is not None  # written before this was called
-        # An operator that reports has reported that end already, and knows its cause.
+        assert record is not None  # written before this call
+        # An operator that reports lineage has already reported that end, with its cause.
         before = None if self._cluster else record.previous
         if before is not None and read_marker(self._folder, before) == BEGUN:
             self._send_end(before)

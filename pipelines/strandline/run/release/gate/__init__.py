@@ -1,1 +1,1 @@
-"""Requirements that a complete run has to meet before readers are led to its outputs."""
+"""Requirements that a complete run has to meet before readers see its outputs."""

@@ -1,6 +1,6 @@
-"""Measures a complete run as far as its requirements ask: ledger, files, and what stages gathered.
+"""Measures a complete run for its requirements: ledger, files, and gathered statistics.
 
-It looks, and changes nothing.
+The module only reads.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ def measure_run(
     shards: Path,
     artifacts: Mapping[str, Path],
 ) -> RunMeasures:
-    """Measure what is required, and nothing else; the sources are the caller's to add.
+    """Measure only what the requirements need. The caller adds the numbers of sources.
 
     Args:
         location: folder or URL of the outputs.
-        shards: folder of what stages gather.
-        artifacts: what was made of that, by published name.
+        shards: folder of the gathered statistics.
+        artifacts: artifacts of the statistics, by published name.
 
     Raises:
-        LedgerError, VolumeError: something can't be read.
+        LedgerError, VolumeError: if something can't be read.
     """
     problems: list[str] = []
     if require.verified:
@@ -87,7 +87,7 @@ def measure_run(
 
 
 def find_kinds(kind: pa.DataType) -> frozenset[ColumnKind]:
-    """Return the families that an Arrow type belongs to; an integer is a number too."""
+    """Return the kinds that an Arrow type belongs to. An integer is also a number."""
     if pa.types.is_dictionary(kind):
         return find_kinds(kind.value_type)
     return frozenset(family for family, belongs in _KINDS if belongs(kind))

@@ -1,6 +1,7 @@
-"""Whether a complete run meets what its pipeline requires before publishing. Pure.
+"""Checks whether a complete run meets its pipeline's requirements for publishing.
 
-It must not know how anything was measured, nor what becomes of a run that does not.
+The module is pure. It must not depend on how anything was measured, or on the consequences of a
+failed check.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _COLUMN_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class SchemaGroup:
-    """Files with columns of the same kinds: one of them, and the kinds by column."""
+    """Files whose columns have the same kinds: an example file, and the kinds by column."""
 
     file: str
     kinds: Mapping[str, frozenset[ColumnKind]]
@@ -39,15 +40,15 @@ class SchemaGroup:
 
 @dataclass(frozen=True, slots=True)
 class RunMeasures:
-    """What is known of a complete run; what was not asked for is as it is by default.
+    """Measures of a complete run. Measures that no requirement needs keep their defaults.
 
     Attributes:
-        problems: of verification, a sentence each.
-        older: finished sources that an older recipe has made.
+        problems: a sentence for each problem found by verification.
+        older: finished sources of an older recipe.
         rows, dead: rows of all files, and dead letters.
         listed, quarantined: numbers of sources.
-        schemas: of the Parquet files, each different one once; None: there are other files alone.
-        statistics: rows of what stages have measured, by stage and name of the table.
+        schemas: the different schemas of the Parquet files, or None if there are only other files.
+        statistics: rows of the tables that stages measured, by stage and table name.
     """
 
     problems: Sequence[str] = ()
@@ -61,7 +62,7 @@ class RunMeasures:
 
 
 def list_unmet(require: Requirements, measures: RunMeasures) -> list[str]:
-    """Return a sentence for each requirement that is not met."""
+    """Return a sentence for each unmet requirement."""
     unmet = [*_judge_verification(require, measures)]
     if require.one_recipe and measures.older:
         unmet.append(f"oneRecipe: {measures.older:,} sources are as an older recipe made them")
@@ -133,11 +134,11 @@ def _judge_expectation(expectation: Expectation, measures: RunMeasures) -> str |
 
 
 def find_value(expectation: Expectation, measures: RunMeasures) -> float | None:
-    """Return the number that an expectation is about; None where it was not measured."""
+    """Return the measured value for an expectation, or None if it was not measured."""
     measure, stage = expectation.measure, expectation.stage
     if measure.is_of_column:
         rows = measures.statistics.get((stage, FIELDS), ())
-        # A field has a second row where its histogram was cut in another way before.
+        # A field has a second row if its histogram had other bins in an earlier run.
         found = [row for row in rows if row["field"] == expectation.column]
         return _find_of_column(measure, found[0]) if len(found) == 1 else None
     if measure is MeasureName.LANGUAGE_SHARE:
@@ -152,7 +153,7 @@ def _find_of_column(measure: MeasureName, row: Mapping[str, Any]) -> float | Non
         return row["nulls"] / row["rows"] if row["rows"] else None
     if measure is MeasureName.DUPLICATE_SHARE:
         measured = row["rows"] - row["nulls"] - row["not_finite"]
-        # The number of distinct values is an estimate, and may exceed that of all.
+        # The number of distinct values is an estimate and may exceed the number of values.
         return max(0.0, 1 - row["distinct"] / measured) if measured else None
     value: float | None = row[_COLUMN_KEYS[measure]]
     return value

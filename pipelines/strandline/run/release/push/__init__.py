@@ -1,1 +1,1 @@
-"""Pushes a data set in one piece: to a folder, a store, a hub, or a table."""
+"""Pushes a data set as a whole to a folder, a store, a hub, or a table."""

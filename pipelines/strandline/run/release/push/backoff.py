@@ -1,4 +1,4 @@
-"""Asks a server again that is busy: how often, and how long between two tries. No clock in here."""
+"""Retries calls to a busy server, with waits between two tries. The caller provides the clock."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ LONGEST = 120.0
 
 
 class CallRefusal(NamedTuple):
-    """What a try has ended with.
+    """How a failed call is judged.
 
     Attributes:
-        is_passing: the same may be answered in a while.
-        seconds: that the server asks to wait; None: it does not say.
+        is_passing: whether a later call may succeed.
+        seconds: wait that the server requests, or None if it requests no wait.
     """
 
     is_passing: bool
@@ -23,7 +23,7 @@ class CallRefusal(NamedTuple):
 
 
 def list_waits(first: float = 1.0) -> Iterator[float]:
-    """Yield the seconds before each further try, each twice the one before, `TRIES` - 1 of them."""
+    """Yield the seconds before each of the `TRIES` - 1 retries, doubling up to `LONGEST`."""
     for number in range(TRIES - 1):
         yield min(LONGEST, first * 2**number)
 
@@ -33,15 +33,16 @@ def ask_again(
     judge: Callable[[Exception], CallRefusal],
     sleep: Callable[[float], None],
 ) -> T:
-    """Return what a call gives, made again as long as it is refused for a while.
+    """Call a function, and retry while its errors are temporary.
 
     Args:
-        call: may be made any number of times.
-        judge: describes an error of it.
-        sleep: waits for seconds.
+        call: the function; safe to repeat.
+        judge: judges an error of the function.
+        sleep: waits for a number of seconds.
 
     Raises:
-        Exception: the call's own, where it does not pass, or has not passed after `TRIES` tries.
+        Exception: the function's own error, if it is permanent, or still occurs after `TRIES`
+            tries.
     """
     for wait in list_waits():
         try:

@@ -1,7 +1,7 @@
 """Pushes to a folder or an object store: a folder for each revision, and `latest` moves last.
 
-A revision's folder is never changed once it is whole, so readers of one are not disturbed by the
-next. What a killed push has copied stays, and is not copied again.
+A revision's folder never changes once complete, so a push does not disturb readers of earlier
+revisions. Files copied by a killed push stay and are not copied again.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ LATEST = "latest.json"
 def push_to_folder(
     shipment: Shipment, contents: Contents, location: str, fence: Callable[[], None]
 ) -> PushResult:
-    """Push to a folder or URL, unless this very revision is there and the latest one.
+    """Push to a folder or URL, unless this revision is already the latest there.
 
     Args:
-        location: as `resolve_location` gives it.
-        fence: raises where the attempt that pushes is not the ledger's any more.
+        location: a location from `resolve_location`.
+        fence: raises if the pushing attempt no longer has the ledger.
 
     Raises:
-        UnfitForPushError: a file is missing, or has other bytes than were written.
-        VolumeError, CredentialsRefusedError: the target can't be written to.
+        UnfitForPushError: if a file is missing, or its bytes have changed.
+        VolumeError, CredentialsRefusedError: if the target is not writable.
     """
     store = open_target(location)
     revision = shipment.revision
@@ -48,7 +48,7 @@ def push_to_folder(
     if not is_there:
         sizes = dict(store.list_sizes(revision))
         for file in shipment.files:
-            # Names and sizes follow from the revision, and a file there is whole.
+            # The revision determines names and sizes, and existing files are complete.
             if sizes.get(file.name) != file.size:
                 store.put(f"{revision}/{file.name}", contents.read(file))
                 copied += 1
@@ -63,7 +63,7 @@ def push_to_folder(
 
 
 def _require_ours(store: TargetFiles, location: str, shipment: Shipment) -> None:
-    """Refuse a place whose `latest.json` leads to what another has pushed."""
+    """Reject a location whose `latest.json` points to another pipeline's revision."""
     latest = _name_latest(store.read(LATEST))
     manifest = None if latest is None else store.read(f"{latest}/{MANIFEST}")
     owner = None if manifest is None else read_properties(manifest)

@@ -1,8 +1,8 @@
-"""Pushes to a data set of Hugging Face's hub: all files in one commit, and a tag by the revision.
+"""Pushes to a data set on Hugging Face's hub: all files in one commit, and a tag for the revision.
 
-Large files are uploaded first and count for nothing until the commit. The manifest in the
-repository says which revision its head has, so a commit with a lost answer is found and never
-made twice; it names its parent, so the hub refuses it where another was quicker.
+Large files are uploaded first and have no effect until the commit. The manifest in the repository
+contains the revision of the head, so a commit whose response was lost is found and not repeated.
+The commit names its parent, so the hub rejects it if another commit was faster.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from strandline.storage import faults
 T = TypeVar("T")
 SCHEME = "hf://"
 BATCH = 100  # files uploaded at a time
-MOST_FILES = 20_000  # limit of one commit on the hub
+MOST_FILES = 20_000  # the hub's limit for one commit
 MAIN = "main"
 _TARGET = re.compile(r"hf://datasets/([\w.-]+/[\w.-]+)(?:@([\w./-]+))?/?")
 _DATASET = "dataset"
@@ -58,15 +58,15 @@ class HubTarget(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The target as a user writes it."""
+        """The target in the user's notation."""
         return f"{SCHEME}datasets/{self.repo}@{self.branch}"
 
 
 def parse_target(text: str) -> HubTarget:
-    """Return the target that `hf://datasets/ORG/NAME[@branch]` names.
+    """Parse a target of the form `hf://datasets/ORG/NAME[@branch]`.
 
     Raises:
-        BadTargetError: it names none.
+        BadTargetError: if the text has another form.
     """
     found = _TARGET.fullmatch(text)
     if found is None:
@@ -86,16 +86,16 @@ def push_to_hub(
     sleep: Callable[[float], None],
     fence: Callable[[], None],
 ) -> PushResult:
-    """Push to the hub, unless the branch has this very revision and each of its files.
+    """Push to the hub, unless the branch already has this revision and all its files.
 
-    A repository that is not there is made, private.
+    A missing repository is created as private.
 
     Args:
-        fence: raises where the attempt that pushes is not the ledger's any more.
+        fence: raises if the pushing attempt no longer has the ledger.
 
     Raises:
-        UnfitForPushError: a file is missing, or has other bytes than were written.
-        TargetRefusedError: the hub does not take it.
+        UnfitForPushError: if a file is missing, or its bytes have changed.
+        TargetRefusedError: if the hub rejects the push.
     """
     if len(shipment.files) > MOST_FILES:
         raise TargetRefusedError(
@@ -118,9 +118,10 @@ def _push(hub: _Hub, shipment: Shipment, contents: Contents) -> PushResult:
         owner = read_properties(manifest)
         if owner is not None:  # a repository may have had files before
             require_ours(target.name, shipment.author, owner, "repository")
-        # A commit that was made and not heard of is there. The tag alone says nothing: another
-        # revision may have come after it, and files may have been changed by hand.
+        # The head shows a commit whose response was lost. The tag alone proves nothing: a later
+        # revision may be the head, or a user may have changed files.
         if find_revision(manifest) == shipment.revision and hub.has_files(head, shipment):
+            # After a try of our own, the commit may be ours, so report a new revision.
             if not is_asked and tag in hub.list_tags():
                 return PushResult(target.name, shipment.revision, is_new=False, files=0)
             break
@@ -129,7 +130,7 @@ def _push(hub: _Hub, shipment: Shipment, contents: Contents) -> PushResult:
             uploaded = _commit(hub, shipment, contents, head, list_names(manifest))
             break
         except (HfHubHTTPError, httpx2.HTTPError) as error:
-            # Only a look at the head tells whether such a commit was made.
+            # After an error, only the head shows whether the commit succeeded.
             if number + 1 == _TRIES_OF_COMMITS or not judge_answer(error).is_passing:
                 raise
             asked = judge_answer(error).seconds
@@ -141,7 +142,7 @@ def _push(hub: _Hub, shipment: Shipment, contents: Contents) -> PushResult:
 
 
 def _commit(hub: _Hub, shipment: Shipment, contents: Contents, head: str, former: set[str]) -> int:
-    """Upload all files and make the commit; return how many files there are."""
+    """Upload all files and commit. Return the number of files."""
     operations: list[CommitOperationAdd | CommitOperationDelete] = []
     for begin in range(0, len(shipment.files), BATCH):
         files = shipment.files[begin : begin + BATCH]
@@ -162,13 +163,13 @@ def _commit(hub: _Hub, shipment: Shipment, contents: Contents, head: str, former
 
 def _add(stack: ExitStack, contents: Contents, file: ShippedFile) -> CommitOperationAdd:
     path = stack.enter_context(contents.fetched(file))
-    # A copy of what is in a store goes with the batch: what the commit itself holds is read now.
+    # A temporary copy from a store is deleted with its batch, so read the content now.
     source = str(path) if contents.find_path(file) else path.read_bytes()
     return CommitOperationAdd(file.name, source)
 
 
 class _Hub:
-    """A branch of a data set; every call but the commit is made again where the hub is busy."""
+    """A branch of a data set. All calls except the commit are retried while the hub is busy."""
 
     def __init__(
         self,
@@ -224,7 +225,7 @@ class _Hub:
         )
 
     def has_files(self, head: str, shipment: Shipment) -> bool:
-        """Return whether each file of a shipment is there, with its size."""
+        """Return True if all files of a shipment exist with their sizes."""
         repo, there = self.target.repo, dict[str, int]()
 
         def list_tree() -> None:
@@ -245,7 +246,7 @@ class _Hub:
                     repo, additions=additions, repo_type=_DATASET, revision=branch
                 )
             except RuntimeError as error:
-                # The client names the file; what the hub has answered is the cause.
+                # The client's error names the file; its cause has the response of the hub.
                 raise error.__cause__ or error from None
 
         self._ask(preupload)
@@ -285,7 +286,7 @@ class _Hub:
 
 
 def judge_answer(error: Exception) -> CallRefusal:
-    """Describe whether the hub, or the way there, may answer otherwise in a while."""
+    """Return whether a later call to the hub may succeed, and when to retry."""
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         asked = error.response.headers.get("Retry-After", "")

@@ -1,4 +1,4 @@
-"""Pushes a data set in one piece, while the ledger is held so that no run changes it meanwhile."""
+"""Pushes a data set as a whole, and holds the ledger so that no run changes the data meanwhile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HUB = "hf://"
 
 
 class PushClock(NamedTuple):
-    """What tells the time, in seconds since the epoch, and what waits for seconds."""
+    """Functions that return the time, in seconds since the epoch, and wait for seconds."""
 
     time: Callable[[], float]
     sleep: Callable[[float], None]
@@ -48,19 +48,19 @@ def push(
     *,
     takes_over: bool = False,
 ) -> PushResult:
-    """Push what the last attempt of a pipeline has left.
+    """Push the outputs of a pipeline's last attempt.
 
     Args:
         target: `hf://datasets/ORG/NAME[@branch]`, `delta:` or `lance:` and the folder or
             URL of a table, `iceberg:CATALOG/NAMESPACE.TABLE`, or a folder or URL for files.
-        card: makes the README of the data set.
-        clock: is asked for the time of a commit, and waits where a server is busy.
+        card: renders the README of the data set.
+        clock: returns the time of a commit, and waits while a server is busy.
         takes_over: see `Author`.
 
     Raises:
-        LedgerError: there is no ledger, or a run is alive.
-        UnfitForPushError, RequirementsError: it is not what a complete run has left.
-        BadTargetError, TargetRefusedError, VolumeError: the target.
+        LedgerError: if there is no ledger, or a run is alive.
+        UnfitForPushError, RequirementsError: if the outputs are not those of a complete run.
+        BadTargetError, TargetRefusedError, VolumeError: if the target is invalid or not writable.
     """
     require_ledger(folder.ledger)
     claimant, location = make_claimant(), locate_outputs(plan, folder)
@@ -79,10 +79,10 @@ def make_delivery(
     card: Callable[[], bytes],
     clock: PushClock,
 ) -> Callable[[LedgerSession], str]:
-    """Return what pushes as `push` does, by the attempt that is at its end and has the ledger.
+    """Return a function that pushes like `push`, at the end of an attempt that has the ledger.
 
     Raises:
-        BadTargetError, TargetRefusedError: it can't be pushed there, whatever the run comes to.
+        BadTargetError, TargetRefusedError: if the target can't be used, whatever the run produces.
     """
     location = locate_outputs(plan, folder)
     check_target(target, location)
@@ -94,7 +94,7 @@ def make_delivery(
         content = card()
         with session.open() as store:
             shipment = read_shipment(store, plan, folder, content, session.attempt)
-            # An attempt that has lost its lease must not publish beside the one that has it.
+            # An attempt that has lost its lease must not publish beside the new lease holder.
             fence = store.require_lease
             return _ship(shipment, Contents(location), target, clock, fence).describe()
 
@@ -102,13 +102,13 @@ def make_delivery(
 
 
 def check_target(target: str, outputs: str) -> None:
-    """Refuse a target that no data set could be pushed to.
+    """Reject a target that can't receive the data set.
 
     Args:
         outputs: folder or URL of the data set itself.
 
     Raises:
-        BadTargetError: it lies in the data set or around it, or lacks its package here.
+        BadTargetError: if the target overlaps with the data set, or its package is missing.
     """
     kind = find_kind(target)
     if target.startswith(HUB):
@@ -124,7 +124,7 @@ def check_target(target: str, outputs: str) -> None:
 
 
 def _check_table(kind: str, target: str, plan: PipelinePlan, folder: PipelineFolder) -> None:
-    """Refuse a table that can't take what a pipeline makes, as far as it is known before a run."""
+    """Reject a table that can't receive a pipeline's outputs, as far as known before a run."""
     require_parquet(target, plan.sink.suffix)
     module = load_format(kind)
     try:
@@ -132,7 +132,7 @@ def _check_table(kind: str, target: str, plan: PipelinePlan, folder: PipelineFol
     except StrandlineError:
         raise
     except Exception:  # noqa: BLE001 - catalogues and stores have errors of their own
-        # A catalogue that is silent now may answer when the run is at its end.
+        # A catalog that is down now may be available at the end of the run.
         return
     if state is not None:
         stages = ((each.name, each.stage) for each in (plan.source, *plan.stages))
@@ -142,7 +142,7 @@ def _check_table(kind: str, target: str, plan: PipelinePlan, folder: PipelineFol
 
 
 def _find_ledger_id(folder: PipelineFolder) -> str:
-    """Return the id of a pipeline's ledger; empty where it has none yet."""
+    """Return the ID of a pipeline's ledger, or an empty string if there is no ledger yet."""
     if not folder.ledger.exists():
         return ""
     with opened_to_read(folder.ledger) as store:
@@ -166,7 +166,7 @@ def _ship(
         name = locate_table(target)
         return push_to_table(kind, TablePush(shipment, contents, name, clock.time, fence))
     if target.startswith(HUB):
-        # A library that only some targets need is loaded where one is pushed to.
+        # Only some targets need this library, so import it late.
         from strandline.run.release.push.hub import parse_target, push_to_hub  # noqa: PLC0415
 
         return push_to_hub(shipment, contents, parse_target(target), clock.sleep, fence)
@@ -174,6 +174,6 @@ def _ship(
 
 
 def _require(target: str, module: str) -> None:
-    """Refuse a target without its client on this machine."""
+    """Reject a target whose client is not installed."""
     if list_missing([module]):
         raise BadTargetError(f"{target}: needs a package that is not here; {advise(module)}")

@@ -1,4 +1,4 @@
-"""Reads what is to be pushed out of the ledger, and refuses what no complete run has left."""
+"""Reads the shipment of a push from the ledger, and rejects outputs of incomplete runs."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from strandline_api.outcome.exit_codes import ExitCode
 def read_shipment(
     store: Store, plan: PipelinePlan, folder: PipelineFolder, card: bytes, attempt: int
 ) -> Shipment:
-    """Return what an attempt of a pipeline has left, which has come to its end.
+    """Return the outputs of a pipeline's attempt, which must have ended.
 
     Args:
-        store: the ledger; nothing else writes it meanwhile.
+        store: the ledger, without other writers.
         card: README of the data set.
-        attempt: the last one.
+        attempt: number of the last attempt.
 
     Raises:
-        LedgerError: another pipeline than this wrote the ledger.
-        UnfitForPushError: the data set is not complete, by the ledger or by its files.
+        LedgerError: if another pipeline wrote the ledger.
+        UnfitForPushError: if the data set is incomplete according to the ledger or its files.
     """
     changes = find_changes(store, make_claim(plan, folder))
     if changes:
@@ -63,7 +63,7 @@ def read_shipment(
 
 
 def _read_index(store: Store, location: str) -> bytes | None:
-    """Return the index that lies beside the files, as the ledger knows it; None: there is none."""
+    """Return the index beside the files, checked against the ledger, or None without an index."""
     listed = store.read_meta(LISTED) or {}
     if "index" not in listed:
         return None
@@ -81,8 +81,8 @@ def require_complete(folder: PipelineFolder) -> int:
     """Return the number of the last attempt.
 
     Raises:
-        RequirementsError: it did not meet what it has to before publishing.
-        UnfitForPushError: it has not come to its end.
+        RequirementsError: if the attempt did not meet the requirements for publishing.
+        UnfitForPushError: if the attempt did not complete.
     """
     last = find_last(folder)
     if last is None:
@@ -112,4 +112,4 @@ def _list_files(store: Store) -> Iterator[ShippedFile]:
         rows = facts.live
         for suffix, size, digest in facts.list_files():
             yield ShippedFile(name_shared(file, suffix), size, digest, rows)
-            rows = 0  # files that lie beside the first have no rows of their own
+            rows = 0  # additional files of a part have no rows of their own

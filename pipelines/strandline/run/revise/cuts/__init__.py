@@ -1,1 +1,1 @@
-"""Cuts: which stages have one, what they hold, and plans that begin behind one."""
+"""Cuts: which stages have a cut, what cuts contain, and plans that start after a cut."""

@@ -1,7 +1,7 @@
-"""Cuts that a pipeline leaves open: measured by its first sources, chosen, noted in the ledger.
+"""Chooses cuts for a pipeline by a trial with its first sources, and records the choice.
 
-What was chosen stays until the pipeline changes. It must not know engines, nor decide what a cut is
-worth.
+A choice stays until the pipeline changes. This module must not depend on engines or decide the
+worth of a cut.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from strandline.run.revise.cuts.plan import plan_cuts
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 
-CHOICE = "auto_cuts"  # the name in `meta`
+CHOICE = "auto_cuts"  # key in `meta`
 TRIAL_SOURCES = 8
-LOOKED_AT = 10_000  # listed sources, among which those of a trial are
+LOOKED_AT = 10_000  # maximum number of listed sources searched for a trial
 
 
 class CutSettings(NamedTuple):
-    """What a pipeline says of cuts as a whole.
+    """A pipeline's settings for all cuts.
 
     Attributes:
-        is_auto: which stages keep is left open, beside those that ask for it.
-        at_most: bytes of all cuts; None: any number.
+        is_auto: whether Strandline chooses cuts, in addition to those that stages request.
+        at_most: maximum bytes of all cuts, or None for no limit.
     """
 
     is_auto: bool = False
@@ -46,12 +46,12 @@ class CutSettings(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """What a ledger has of a choice.
+    """A choice as recorded in a ledger.
 
     Attributes:
-        digest: of the pipeline that it was made for; empty: it has still to be made.
-        judged: all cuts that were thought of.
-        measures: of stages, by name.
+        digest: fingerprint of the pipeline of the choice, or empty if there is no choice yet.
+        judged: all cuts that were considered.
+        measures: measures of stages, by name.
     """
 
     digest: str = ""
@@ -60,7 +60,7 @@ class Noted(NamedTuple):
 
 
 def read_choice(store: Store) -> Noted:
-    """Return the choice that a ledger has."""
+    """Return the choice that a ledger contains."""
     noted: dict[str, Any] = store.read_meta(CHOICE) or {"digest": "", "judged": [], "measures": {}}
     return Noted(
         noted["digest"],
@@ -70,20 +70,20 @@ def read_choice(store: Store) -> Noted:
 
 
 def list_candidates(plan: PipelinePlan) -> list[str]:
-    """Return the stages behind which a cut may be."""
+    """Return the stages that may have a cut."""
     stages = plan.stages[:-1]
     refused = {at for at, _ in list_uncuttable(plan.stages)}
     return [stage.name for at, stage in enumerate(stages) if at not in refused]
 
 
 class AutoCuts:
-    """The choice of an attempt.
+    """The choice of cuts of an attempt.
 
     Args:
-        plan: without cuts that are chosen.
-        settings: what the pipeline says.
-        folder: of the pipeline, with what earlier attempts have measured.
-        open_store: opens the ledger, to be written.
+        plan: the plan without chosen cuts.
+        settings: the pipeline's settings.
+        folder: folder of the pipeline, with measurements of earlier attempts.
+        open_store: opens the ledger for writing.
         location: folder or URL of the outputs.
     """
 
@@ -113,40 +113,41 @@ class AutoCuts:
 
     @property
     def needs_trial(self) -> bool:
-        """Return whether a stage is still to be measured."""
+        """Return True if stages still have to be measured."""
         return self._settings.is_auto and not self._noted.digest and not self._is_tried
 
     @property
     def worth(self) -> tuple[str, ...]:
-        """Return the stages that keep, those first whose cuts save most."""
+        """Return the stages that keep a cut, ordered by savings, the largest first."""
         kept = [each.stage for each in self._noted.judged if each.is_kept]
         return (*kept, *(stage for stage in self._asked if stage not in kept))
 
     def plan_chosen(self) -> PipelinePlan:
-        """Return the plan with the cuts that were chosen."""
+        """Return the plan with the chosen cuts."""
         return self._plan_with(self.worth)
 
     def plan_trial(self) -> PipelinePlan:
-        """Return the plan with every cut that there may be."""
+        """Return the plan with all possible cuts."""
         return self._plan_with(list_candidates(self._plan))
 
     def measure_room(self) -> int | None:
-        """Return the bytes that more cuts may have; None: any number."""
+        """Return the bytes left for more cuts, or None for no limit."""
         if self._settings.at_most is None:
             return None
         with self._open_store() as store:
             return self._settings.at_most - sum(each.size for each in measure_all_cuts(store, {}))
 
     def list_unfinished(self, sources: Sequence[Source]) -> list[Source]:
-        """Return those of some sources that are not finished."""
+        """Return the unfinished sources among some sources."""
         listed = [identify(source, 0) for source in sources]
         with self._open_store() as store:
             return [sources[at] for at, *_ in store.find_unfinished(listed)]
 
     def learn(self, ending: Ending) -> None:
-        """Take in what a trial has measured, and choose."""
+        """Record the measurements of a trial, and choose."""
         self._is_tried = True
         number = ending.standing.finished
+        # Without a finished source, there is nothing to average.
         if number:
             for name in self._list_names():
                 counts = ending.counts.get(name)
@@ -155,7 +156,7 @@ class AutoCuts:
         self._choose()
 
     def _shrink(self) -> None:
-        """Drop what is beyond the bound, what saves least for its bytes first."""
+        """Drop cuts beyond the limit, those with the least savings per byte first."""
         at_most = self._settings.at_most
         if at_most is None:
             return
@@ -179,7 +180,7 @@ class AutoCuts:
         return replace(self._plan, stages=tuple(stages))
 
     def _choose(self) -> None:
-        """Choose, where all is measured, and have the cuts go that are not chosen."""
+        """Choose if all stages are measured, and delete cuts that are not chosen."""
         with self._open_store() as store:
             measures = self._measure(store)
             candidates = list_candidates(self._plan)
@@ -200,7 +201,7 @@ class AutoCuts:
                 clean_up(store, open_outputs(self._location))
 
     def _measure(self, store: Store) -> dict[str, CutMeasure]:
-        """Return what is known of each stage, in their order."""
+        """Return the measures of the stages that have been measured, in order."""
         seconds = measure_stages(self._folder)
         sizes = _measure_sizes(store)
         noted, measures = self._noted.measures, dict[str, CutMeasure]()
@@ -223,7 +224,7 @@ class AutoCuts:
 
 
 def _measure_sizes(store: Store) -> dict[str, float | None]:
-    """Return the bytes of a cut of each stage; None: some task of it could not be kept."""
+    """Return the bytes of each stage's cut, or None if a task could not be kept."""
     nothing = digest_nothing()
     sizes, numbers, odd = dict[str, int](), dict[str, int](), set[str]()
     for _, _, record in store.list_records():
@@ -245,7 +246,7 @@ def _dump(noted: Noted) -> dict[str, Any]:
 
 
 class Tried(NamedTuple):
-    """A trial that was run, and how it has ended."""
+    """A completed trial, and how it ended."""
 
     trial: Trial
     ending: Ending
@@ -257,7 +258,7 @@ def run_trial(
     must_stop: Callable[[], bool],
     run: Callable[[PipelinePlan, Listing], Ending],
 ) -> Tried | None:
-    """Work on a few sources with every cut, where it is not known yet which ones are worth it."""
+    """Process a few sources with all possible cuts, unless the cuts are already chosen."""
     if not cuts.needs_trial or must_stop():
         return None
     with closing(list_sources()) as listing:
@@ -272,7 +273,7 @@ def run_trial(
 
 
 def _draw_trial(listing: Listing, cuts: AutoCuts) -> list[Source]:
-    """Return the first sources of a listing that are not finished; a few of them."""
+    """Return the first few unfinished sources of a listing."""
     found: list[Source] = []
     while len(found) < TRIAL_SOURCES and not listing.is_ended and listing.listed < LOOKED_AT:
         # A listing that opens files must not open many for a few sources.

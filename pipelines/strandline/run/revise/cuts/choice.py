@@ -1,6 +1,6 @@
-"""Which cuts a pipeline keeps that leaves it open: those that save most work for their bytes.
+"""Chooses the cuts that save the most work per byte.
 
-Pure. It must not know ledgers, nor how seconds and bytes were measured.
+The module is pure. It must not depend on ledgers, or on the measurement of seconds and bytes.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-WRITING = 100e6  # bytes that are compressed, written and made durable in a second
-SHARE = 20  # writing may take one part in so many of the work
+WRITING = 100e6  # bytes compressed, written, and synced per second
+SHARE = 20  # writing may take at most 1/20 of the work
 
 
 class CutMeasure(NamedTuple):
-    """What is known of a stage, for a source on average.
+    """Measures of a stage, averaged over sources.
 
     Attributes:
-        seconds: of its own work.
-        size: bytes of what it hands on, as a cut has them; None: that can't be kept.
+        seconds: time in the stage's own code.
+        size: bytes of the stage's output in a cut, or None if the output can't be kept.
     """
 
     seconds: float
@@ -26,7 +26,7 @@ class CutMeasure(NamedTuple):
 
 
 class CutVerdict(StrEnum):
-    """Whether the cut behind a stage is kept, or why not."""
+    """Whether the cut after a stage is kept, or why not."""
 
     KEPT = "kept"
     ASKED = "asked for"
@@ -37,12 +37,12 @@ class CutVerdict(StrEnum):
 
 
 class Judged(NamedTuple):
-    """A cut that was thought of.
+    """A considered cut.
 
     Attributes:
-        stage: behind which it is.
-        seconds: that it saves a source: the work since the next cut above that is kept.
-        size: bytes for a source.
+        stage: the stage before the cut.
+        seconds: seconds saved per source: the work since the previous kept cut.
+        size: bytes per source.
     """
 
     stage: str
@@ -52,7 +52,7 @@ class Judged(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Return whether it is."""
+        """Return True if the cut is kept."""
         return self.verdict in {CutVerdict.KEPT, CutVerdict.ASKED}
 
 
@@ -63,14 +63,14 @@ def choose_cuts(
     sources: int,
     at_most: int | None,
 ) -> list[Judged]:
-    """Return a verdict on each candidate, the kept ones first, by what they are worth.
+    """Return a verdict on each candidate, kept cuts first, in the order of their worth.
 
     Args:
-        measures: of all stages, by name and in order.
-        candidates: stages behind which a cut may be.
-        asked: those of them that keep in any case.
-        sources: that the pipeline has.
-        at_most: bytes for all cuts of all sources; None: any number.
+        measures: measures of all stages by name, in order.
+        candidates: stages that may have a cut.
+        asked: stages that request a cut, which is always kept.
+        sources: number of sources of the pipeline.
+        at_most: maximum bytes of all cuts of all sources, or None for no limit.
     """
     choice = _Choice(measures, sources, at_most)
     kept = [choice.take(stage, CutVerdict.ASKED) for stage in asked if stage in measures]
@@ -88,7 +88,7 @@ def choose_cuts(
 
 
 class _Choice:
-    """Cuts that are taken so far."""
+    """The cuts taken so far."""
 
     def __init__(
         self, measures: Mapping[str, CutMeasure], sources: int, at_most: int | None
@@ -101,12 +101,12 @@ class _Choice:
         self._size = 0.0
 
     def value(self, stage: str) -> tuple[float, int]:
-        """Return the seconds that a cut saves for a byte; of equal ones the lower one is better."""
+        """Return the seconds that a cut saves per byte. Among equal cuts, a later one is better."""
         size = self._measures[stage].size
         return self._saved(stage) / max(1.0, size or 0.0), self._order.index(stage)
 
     def judge(self, stage: str) -> CutVerdict:
-        """Return whether a cut is kept beside those that are taken."""
+        """Return the verdict on a cut, given the cuts taken so far."""
         size = self._measures[stage].size
         if size is None:
             return CutVerdict.IMPOSSIBLE
@@ -119,21 +119,21 @@ class _Choice:
         return CutVerdict.KEPT
 
     def take(self, stage: str, verdict: CutVerdict) -> Judged:
-        """Take a cut."""
+        """Add a cut to those taken so far, and return it with its verdict."""
         judged = self.describe(stage, verdict)
         self._taken.add(stage)
         self._size += judged.size
         return judged
 
     def describe(self, stage: str, verdict: CutVerdict) -> Judged:
-        """Return what there is to say of a cut."""
+        """Return a cut with its verdict and its measures."""
         return Judged(stage, verdict, self._saved(stage), self._measures[stage].size or 0.0)
 
     def _saved(self, stage: str) -> float:
         return sum(self._measures[each].seconds for each in self._list_saved(stage))
 
     def _list_saved(self, stage: str) -> Iterator[str]:
-        """Yield the stages from one upwards, to the next one that is kept."""
+        """Yield the stages from one stage back to the previous kept cut."""
         for each in reversed(self._order[: self._order.index(stage) + 1]):
             if each in self._taken:
                 return

@@ -1,7 +1,7 @@
-"""What stages have handed on and is kept: how much there is, what it saves, and what is pruned.
+"""Measures and prunes cuts: number, bytes, and saved work.
 
-A cut is the files of one stage and one source. It must not know where its sizes are shown, nor how
-a ledger is opened.
+A cut consists of the files of one stage and one source. This module must not depend on the
+presentation of sizes, or on how a ledger is opened.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class CutSize(NamedTuple):
     """The cuts of a stage.
 
     Attributes:
-        sources, files, size: how many, and bytes.
-        seconds: of stages' work that a run need not do which begins behind it; 0: not known.
+        sources, files, size: numbers of sources and files, and bytes.
+        seconds: work that a run starting from these cuts saves, in seconds; 0 if unknown.
     """
 
     stage: str
@@ -45,7 +45,7 @@ def measure_all_cuts(store: Store, seconds: Mapping[str, float]) -> list[CutSize
     """Return the cuts of each stage, the largest first.
 
     Args:
-        seconds: that the work up to each stage and its own takes for a source.
+        seconds: time per source for all work up to and including a stage, by stage.
     """
     sources, files, sizes = Counter[str](), Counter[str](), Counter[str]()
     for _, _, record in store.list_records():
@@ -63,11 +63,11 @@ Choice = Callable[[FinishedEntry, SourceRecord], Collection[str]]
 
 
 def choose_old(before: float, stages: Collection[str]) -> Choice:
-    """Return a choice of the cuts of sources that were last worked on before an attempt.
+    """Return a choice of cuts of sources that were last processed before an attempt.
 
     Args:
-        before: its number.
-        stages: only their cuts; none: all.
+        before: number of the attempt.
+        stages: stages whose cuts to choose; empty for all stages.
     """
 
     def choose(entry: FinishedEntry, record: SourceRecord) -> Collection[str]:
@@ -78,10 +78,10 @@ def choose_old(before: float, stages: Collection[str]) -> Choice:
 
 
 def choose_missing(is_there: Callable[[str, int], bool]) -> Choice:
-    """Return a choice of the cuts of which a file is missing, or has another size.
+    """Return a choice of cuts with a missing file, or a file of another size.
 
     Args:
-        is_there: says of a name below the root of outputs whether a file has so many bytes.
+        is_there: returns whether a file below the root of outputs has a size, given name and size.
     """
 
     def choose(_: FinishedEntry, record: SourceRecord) -> Collection[str]:
@@ -96,18 +96,18 @@ def choose_missing(is_there: Callable[[str, int], bool]) -> Choice:
 
 
 class Pruned(NamedTuple):
-    """Cuts that are gone, and their bytes."""
+    """Number of pruned cuts, and their bytes."""
 
     cuts: int
     size: int
 
 
 def prune_cuts(store: Store, choose: Choice, work: Callable[[], None]) -> Pruned:
-    """Have records name the chosen cuts no more; their files go with the next clean-up.
+    """Remove the chosen cuts from records. The next clean-up deletes their files.
 
     Args:
-        choose: says for a source of which stages the cuts go.
-        work: is told of each group.
+        choose: returns the stages whose cuts to remove from a source.
+        work: called after each group of records.
     """
     cuts = size = 0
     lighter = _list_lighter(store, choose)
@@ -132,12 +132,12 @@ def _list_lighter(store: Store, choose: Choice) -> Iterator[tuple[Finish, int, i
 def prune_space(
     store: Store, kept: Collection[CutSize], at_most: int, work: Callable[[], None]
 ) -> Pruned:
-    """Leave so many bytes at most; those go first that save least for their size.
+    """Prune cuts down to a number of bytes, those with the least savings per byte first.
 
     Args:
-        kept: what there is.
+        kept: the existing cuts.
         at_most: bytes.
-        work: is told of each group.
+        work: called after each group of records.
     """
     left = sum(each.size for each in kept) - at_most
     cuts = size = 0
@@ -148,7 +148,7 @@ def prune_space(
 
 
 def _choose_until(stage: str, left: int) -> Choice:
-    """Return a choice of cuts of a stage, until they come to so many bytes."""
+    """Return a choice of cuts of a stage, until their sizes add up to a number of bytes."""
 
     def choose(_: FinishedEntry, record: SourceRecord) -> Collection[str]:
         nonlocal left

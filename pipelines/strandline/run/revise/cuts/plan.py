@@ -1,4 +1,4 @@
-"""Where cuts go through a pipeline. It must not know ledgers, nor which sources a cut holds for."""
+"""Adds cuts to a plan. The module must not depend on ledgers, or on the sources that have a cut."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from strandline.plan.stages.stage import Stage
 
 
 class CutStage(Stage):
-    """Hands on its tasks; the call around the stage writes the cut."""
+    """Passes its tasks on; the call around the stage writes the cut."""
 
 
 def plan_cuts(plan: PipelinePlan) -> PipelinePlan:
-    """Return a plan with a cut behind each stage that asks for one."""
+    """Return a plan with a cut after each stage that requests one."""
     if not any(stage.has_cut for stage in plan.stages):
         return plan
     return replace(plan, stages=tuple(mark_streaming(list(add_cuts(plan.stages)))))
 
 
 def add_cuts(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
-    """Yield stages, those with a cut followed by the one that writes it."""
+    """Yield the stages, with a stage that writes the cut after each stage that requests one."""
     for stage in stages:
         yield stage
         if stage.has_cut:
@@ -31,8 +31,8 @@ def add_cuts(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
 
 
 def _make_cut(stage: StagePlan) -> StagePlan:
-    # Neighbours that ask for the same share a worker. What is rare is left to the stage itself:
-    # here it would be waited for, on the driver's node perhaps, which has none.
+    # Neighboring stages with equal requests share a worker. Request no scarce resources here,
+    # because the cut would wait for them, perhaps on the driver's node, which has none.
     is_common = not (stage.gpu or stage.custom or stage.memory) and stage.cpu <= 1
     return StagePlan(
         name_cut_stage(stage.name),

@@ -1,6 +1,6 @@
-"""Reading a cut, as tasks for the stage behind it.
+"""Reads a cut as tasks for the next stage.
 
-A worker loads it, so it must not know ledgers or runs.
+Workers load this module, so it must not depend on ledgers or runs.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from strandline.storage.outputs.disk.shards import digest_bytes
 
 
 class CutFile(NamedTuple):
-    """A file of a cut, or of a sink.
+    """A file of a cut or of a sink.
 
     Attributes:
-        location: its path or URL.
-        digest: the blake2b-128 of its bytes.
-        rows: those of them that are meant; None: all of its own.
+        location: path or URL.
+        digest: blake2b-128 of the bytes.
+        rows: the rows to read, or None for all rows.
     """
 
     location: str
@@ -32,13 +32,14 @@ class CutFile(NamedTuple):
 
 
 class ReadCut(Stage):
-    """Reads what a stage handed on of a source, in the order of its fan-out."""
+    """Reads the kept output of a stage for a source, in the order of the fan-out."""
 
     def process(self, task: Task) -> Iterator[Slot]:
-        """Yield what was handed on, task by task."""
+        """Yield the kept tasks."""
         for file in task.data:
             if file is None:
-                # A group is of the slots of a fan-out, so what did not get so far leaves a gap.
+                # Groups count the slots of a fan-out, so a task that did not get this far leaves a
+                # gap.
                 yield None
                 continue
             try:
@@ -52,11 +53,12 @@ class ReadCut(Stage):
             yield task
 
     def unpack(self, file: CutFile) -> Task:
-        """Return the task that a file holds.
+        """Return the task in a file.
 
         Raises:
-            OSError: it can't be read.
-            ValueError: it has other bytes, or stands for what could not be kept.
+            OSError: if the file can't be read.
+            ValueError: if the bytes have changed, or the file stands for a task that could not be
+                kept.
         """
         data, meta = read_task(_read(file))
         return Task(data, meta)
@@ -72,29 +74,29 @@ def _read(file: CutFile) -> bytes:
 
 @runtime_checkable
 class RereadableSink(Protocol):
-    """A sink that can read the tables which it was given."""
+    """A sink that can read back the tables it wrote."""
 
     @property
     def holds_tables(self) -> bool:
-        """Return whether its files hold them as they were, by its parameters."""
+        """Return True if, with the sink's parameters, the files contain the tables unchanged."""
 
     def read_back(self, file: bytes, rows: range | None) -> tuple[int, pa.Table]:
-        """Return rows that a file was written from, those at least, and the number of the first."""
+        """Return at least the requested rows of a file, and the number of the first of them."""
 
 
 class ReadOutput(ReadCut):
-    """Reads the files that a sink has written of a source.
+    """Reads the files that a sink has written for a source.
 
     Args:
-        sink: knows how.
-        without: columns that stages have added which come anew.
+        sink: the sink, which can read its files back.
+        without: columns to drop, because a later stage adds them again.
     """
 
     def __init__(self, sink: RereadableSink, without: Collection[str] = ()) -> None:
         super().__init__()
         self._sink = sink
         self._without = list(without)
-        # Sources that share a file come one after the other: it is read, and checked, once.
+        # Sources that share a file follow each other, so the file is read and checked only once.
         self._shared = CutFile("", b""), b""
         self._known = (0, pa.table({}))
 

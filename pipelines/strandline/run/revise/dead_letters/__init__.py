@@ -1,1 +1,1 @@
-"""Rows that failed alone: what is known of them, and another try of theirs."""
+"""Dead letters, that is, rows that failed alone: facts about them, and their retrial."""

@@ -1,6 +1,6 @@
-"""How many rows are dead letters, by the ledger alone.
+"""Counts and lists dead letters from the ledger alone.
 
-A process that supervises others loads it, so it must not know how their files are read.
+Supervising processes load this module, so it must not import the readers of these files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strandline.storage.outputs.names import name_output
 
 
 class DeadLetterFile(NamedTuple):
-    """Dead letters of one source and one task, and the attempt that has finished the source."""
+    """Dead letters of one source and one task, and the attempt that finished the source."""
 
     source: bytes
     key: str
@@ -25,18 +25,18 @@ class DeadLetterFile(NamedTuple):
     output: Output
 
     def locate(self, root: str) -> str:
-        """Return its path or URL below the folder or URL of the outputs."""
+        """Return the file's path or URL, given the folder or URL of the outputs."""
         return f"{root.rstrip('/')}/{name_output(self.source, self.output)}"
 
 
 def expect_dead_letters(store: Store) -> None:
-    """Note, before a source is worked on, that finished ones may have dead letters."""
+    """Record that finished sources may have dead letters, before any source is processed."""
     if store.read_meta(MAY_HAVE_DEAD_LETTERS) is None:
         store.write(Change(meta={MAY_HAVE_DEAD_LETTERS: True}))
 
 
 def list_dead_letter_files(store: Store) -> Iterator[DeadLetterFile]:
-    """Yield what finished sources have left of rows that failed, in the order of the ledger."""
+    """Yield the dead letter files of finished sources, in the order of the ledger."""
     if store.read_meta(MAY_HAVE_DEAD_LETTERS) is None:
         return
     for source, entry, record in store.list_records():

@@ -1,6 +1,6 @@
-"""Rows that failed alone, as the ledger and the dead letters beside the outputs tell of them.
+"""Lists why rows failed, from the ledger and the dead letters beside the outputs.
 
-It must not know how rows are parted, nor where it is shown.
+This module must not depend on how rows are split, or on where the list is shown.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from strandline.ledger.records.entries import FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.run.revise.dead_letters.counts import list_dead_letter_files
 
-# Of very many files only the first are looked at: their reasons are those of the others.
+# Maximum number of files to read: their reasons represent those of the other files.
 FILES_READ = 2000
 _COLUMNS = ["dead_error", "dead_message", "dead_position"]
 
 
 def list_dead_letters(store: Store, location: str) -> Iterator[FailureRecord]:
-    """Yield why rows failed; the key names the source and the row in what came to the stage.
+    """Yield why rows failed. The key names the source, and the row in the stage's input.
 
     Args:
         location: folder or URL of the outputs.
 
     Raises:
-        OSError: a file can't be read; `strandline verify` says which are missing.
+        OSError: if a file can't be read. `strandline verify` lists missing files.
     """
     for file in islice(list_dead_letter_files(store), FILES_READ):
         with open_binary(file.locate(location)) as opened:
-            # Without Arrow's threads, which may abort a process that ends while they do.
+            # Do not use Arrow's threads: they may abort a process that exits at the same time.
             rows = pq.ParquetFile(opened).read(columns=_COLUMNS, use_threads=False).to_pylist()
         for row in rows:
             position = row["dead_position"]
@@ -41,6 +41,6 @@ def list_dead_letters(store: Store, location: str) -> Iterator[FailureRecord]:
 
 def _format_message(row: dict[str, str]) -> str:
     kind, message = row["dead_error"], row["dead_message"]
-    # An exception's message begins with its class; a stage's own has none.
+    # An exception's message starts with its class; a stage's own message has no class.
     has_kind = message.startswith(kind) or kind.startswith("Failed")
     return message if has_kind else f"{kind}: {message}"

@@ -1,7 +1,8 @@
-"""Keeping what comes of dead letters: it joins the outputs of sources that are finished.
+"""Adds the results of retried dead letters to the outputs of finished sources.
 
-A finished source stays finished, whatever ends the attempt: its record changes in one transaction,
-when all that came of its dead letters is durable. It must not know how rows are read again.
+A finished source stays finished however the attempt ends: its record changes in one transaction,
+after all results of its dead letters are durable. This module must not depend on the reader of dead
+letters.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from strandline.storage import faults
 
 
 class RejoiningWriter(RevisingWriter):
-    """Writes an attempt at the dead letters of one stage.
+    """The ledger writer for a retrial of one stage's dead letters.
 
     Args:
-        stage: its name.
-        stale_cuts: stages whose cuts lack what joins a source again: this one and those behind it.
-        *arguments, **options: those of `LedgerWriter`.
+        stage: name of the stage.
+        stale_cuts: this stage and the later stages, whose cuts lack the rejoined rows.
+        *arguments, **options: arguments of `LedgerWriter`.
     """
 
     def __init__(
@@ -47,14 +48,14 @@ class RejoiningWriter(RevisingWriter):
             self._pieces.sync()
         change = Change(rewrite=rewrite)
         if any(record.pieces for _, _, record in rewrite):
-            # Pieces of a record that was gathered before count only when all is merged anew.
+            # New pieces of a record that was already gathered count only after a full merge.
             change.meta["drops"] = int(self._store.read_meta("drops") or 0) + 1
         self._store.write(change)
         faults.reach("commit.synced")
         self._untidy |= {source: name_own_files(record) for source, _, record in rewrite}
         self.note_progress()
         self._finished_count += len(rewrite)
-        # A source that failed again keeps its record, and its dead letters with it.
+        # A source that failed again keeps its record, including its dead letters.
         self._failed_count += len(self._failed)
         for source in (*self._waiting, *(failure.source for failure in self._failed)):
             del self._live[source]
@@ -80,7 +81,10 @@ class RejoiningWriter(RevisingWriter):
         return Finish(source, entry.version, record)
 
     def _join_work(self, source: bytes, before: SourceRecord) -> Work:
-        """Return what was done for a source in all: its dead letters came to the stage before."""
+        """Return the total work of a source.
+
+        The stage received the dead letters before, so they must not count as input twice.
+        """
         own = dict(self._tally.efforts.get(source, {}))
         letters = before.count_dead().get(self._stage, 0)
         add_efforts(own, (Effort(self._stage, -letters, 0),))

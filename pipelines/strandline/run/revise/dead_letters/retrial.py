@@ -1,4 +1,4 @@
-"""Another try of dead letters: the stages from theirs on, over rows that died and no others."""
+"""Retries dead letters: runs their stage and the later stages on the failed rows only."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from strandline.run.revise.dead_letters.rows import ReadDeadLetters
 
 
 def plan_retrial(plan: PipelinePlan, stage: str) -> PipelinePlan:
-    """Return the plan of another try, over dead letters of a stage."""
+    """Return the plan of a retrial for dead letters of a stage."""
     names = [each.name for each in plan.stages]
     reading = StagePlan(READ_DEAD_LETTERS, READ_DEAD_LETTERS, ReadDeadLetters())
-    # The rows of a source entered the pipeline before.
+    # Do not count the rows of a source as pipeline input again.
     again = (replace(each, is_first=False) for each in plan.stages[names.index(stage) :])
     stages = (reading, *again)
     return replace(plan, stages=tuple(mark_streaming(stages)))
@@ -31,12 +31,12 @@ def plan_retrial(plan: PipelinePlan, stage: str) -> PipelinePlan:
 def list_retried(
     store: Store, location: str, stage: str, note: Callable[[str], None], *, mixes: bool
 ) -> Listing:
-    """Return the sources that have dead letters of a stage, each with where these lie.
+    """Return the sources that have dead letters of a stage, with the paths of these files.
 
     Args:
         location: folder or URL of the outputs.
-        note: is told how many sources are left out.
-        mixes: also return sources of an older recipe, which then have rows of both.
+        note: receives the number of sources left out.
+        mixes: also return sources of an older recipe, whose outputs then mix both recipes.
     """
     changes = None if mixes else read_changes(store)
     files: dict[str, list[tuple[str, str]]] = {}
@@ -58,9 +58,9 @@ def list_retried(
 
 
 def widen_ending(ending: Ending, store: Store) -> Ending:
-    """Return the ending of an attempt at dead letters, with how all sources of the ledger stand.
+    """Extend the ending of a retrial with the counts of all sources in the ledger.
 
-    The attempt itself has seen a few of them alone.
+    The attempt itself has seen only a few of them.
     """
     own, gaps = ending.standing, find_gaps(store)
     failed, unfinished = gaps.failed + own.failed, gaps.unfinished + own.unfinished
@@ -80,6 +80,7 @@ def widen_ending(ending: Ending, store: Store) -> Ending:
 
 def _list_sources(files: dict[str, list[tuple[str, str]]]) -> Iterator[Source]:
     for key, letters in files.items():
-        # The version names the letters, so what comes of them is called like nothing before it.
+        # The version contains the tokens of the letters, so new outputs never reuse an earlier
+        # name.
         version = "dead letters " + " ".join(sorted(token for token, _ in letters))
         yield Source(key, version, [path for _, path in letters])

@@ -1,6 +1,6 @@
-"""Reading dead letters again, as rows for the stage in which they died.
+"""Reads dead letters as rows for the stage in which they failed.
 
-A worker loads it, so it must not know ledgers or runs.
+Workers load this module, so it must not depend on ledgers or runs.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from strandline.plan.task import Slot, Task
 
 
 class ReadDeadLetters(Stage):
-    """Reads the dead letters of a source, in the order in which they died."""
+    """Reads the dead letters of a source, in the order in which they failed."""
 
-    retries_rows = True  # so a stage is not broken if all of them fail again
+    retries_rows = True  # if all rows fail again, the stage does not count as broken
 
     def process(self, task: Task) -> Task | list[Slot]:
-        """Return the rows as one table, as they came to the stage; payloads each by itself.
+        """Return the rows as one table, as the stage received them; payloads become single tasks.
 
         Raises:
-            ValueError: the columns or the payload that died were not kept.
+            ValueError: if the columns or the payload were not kept.
         """
         tables = []
         for location in task.data:
@@ -51,7 +51,7 @@ def _are_payloads(tables: list[pa.Table]) -> bool:
 
 
 def _drop_notes(table: pa.Table) -> pa.Table:
-    """Return the columns as they came in, without what was noted of the error."""
+    """Return the original columns, without the columns that describe the error."""
     left = table.drop_columns([name for name in COLUMNS if name in table.column_names])
     before = {f"{name}_before": name for name in COLUMNS}
     return left.rename_columns([before.get(name, name) for name in left.column_names])

@@ -1,4 +1,4 @@
-"""What filters have marked, and what some rows tell of all: limits of filters, costs of models.
+"""Previews from marked or sampled rows: limits of filters, and costs of models.
 
-It must not know how that is shown.
+This package must not depend on the presentation of previews.
 """

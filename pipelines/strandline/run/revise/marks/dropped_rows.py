@@ -1,7 +1,7 @@
-"""Rows that stages would have dropped and have marked instead: how many, why, and some of each.
+"""Counts rows that stages marked in place of dropping them, by reason, and picks examples.
 
-Which of them are shown follows from their keys, so the same outputs show the same. It must not know
-how they are printed, nor what wrote the files.
+Keys determine the examples, so the same outputs always give the same examples. This module must not
+depend on the presentation of rows, or on the writer of the files.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from strandline.plan.pipeline import PipelinePlan
 _KEYS = ("key", "clip", "url", "id")
 _TEXTS = ("text", "content", "url", "path")
 _SNIPPET = 200  # characters of a text
-_ROWS = 10_000  # that are in memory at a time
+_ROWS = 10_000  # rows in memory at a time
 
 
 class NoReasonsError(StrandlineError):
-    """Nothing here reads what the sink wrote."""
+    """No reader exists for the sink's format."""
 
 
 class MarkedRow(NamedTuple):
-    """One row.
+    """A marked row.
 
     Attributes:
-        key: what it is called; empty where it has no such column.
-        text: how it begins; empty where it has none.
+        key: name of the row, or empty if there is no such column.
+        text: beginning of the text, or empty if there is no text.
     """
 
     key: str
@@ -44,10 +44,11 @@ class MarkedRow(NamedTuple):
 
 @dataclass(slots=True)
 class MarkedRows:
-    """Rows of one reason.
+    """Rows with the same reason.
 
     Attributes:
-        count: how many there are.
+        most: maximum number of examples.
+        count: number of rows.
     """
 
     most: int
@@ -55,7 +56,7 @@ class MarkedRows:
     _chosen: list[tuple[int, MarkedRow]] = field(default_factory=list)
 
     def add(self, row: MarkedRow, position: str) -> None:
-        """Take a row; `position` tells rows of one key apart."""
+        """Add a row; `position` distinguishes rows with the same key."""
         self.count += 1
         digest = blake2b(
             f"{row.key}\0{position}".encode("utf-8", "replace"), digest_size=8
@@ -68,12 +69,12 @@ class MarkedRows:
 
     @property
     def examples(self) -> tuple[MarkedRow, ...]:
-        """Some of them, by their keys."""
+        """Example rows, chosen by their keys."""
         return tuple(sorted(row for _, row in self._chosen))
 
 
 def find_reason_columns(plan: PipelinePlan) -> tuple[str, ...]:
-    """Return the columns in which stages say why they would have dropped a row."""
+    """Return the columns in which stages record why they would have dropped a row."""
     named = (getattr(stage.stage.params, "reason_column", None) for stage in plan.stages)
     return tuple(dict.fromkeys(name for name in named if name))
 
@@ -81,17 +82,17 @@ def find_reason_columns(plan: PipelinePlan) -> tuple[str, ...]:
 def gather_marked(
     location: str, names: Iterable[str], columns: Sequence[str], most: int
 ) -> Mapping[str, MarkedRows]:
-    """Return the marked rows of output files by their reason, those with the most rows first.
+    """Return the marked rows of output files by reason, the most frequent first.
 
     Args:
         location: folder or URL of the outputs.
-        names: of files, below it.
-        columns: of reasons; the first that has one tells a row's.
-        most: rows of a reason that are kept as examples.
+        names: names of the files below that location.
+        columns: columns of reasons; the first column with a value counts.
+        most: maximum number of example rows per reason.
 
     Raises:
-        NoReasonsError: nothing here reads such files.
-        OSError: one can't be read.
+        NoReasonsError: if no reader exists for the files' format.
+        OSError: if a file can't be read.
     """
     found: dict[str, MarkedRows] = {}
     for name in names if columns else ():
@@ -107,11 +108,11 @@ def gather_marked(
 
 
 def read_rows(path: str, wanted: Collection[str]) -> Iterator[list[dict[str, Any]]]:
-    """Yield rows of an output, with no more columns than are wanted where it can be read so.
+    """Yield rows of an output, with only the wanted columns if the format allows it.
 
     Raises:
-        NoReasonsError: nothing here reads such files.
-        OSError: it can't be read.
+        NoReasonsError: if no reader exists for the format.
+        OSError: if the output can't be read.
     """
     if path.endswith(".parquet"):
         with open_binary(path) as file:

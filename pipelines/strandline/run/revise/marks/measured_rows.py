@@ -1,6 +1,6 @@
-"""Rows with the measures of a filter: from outputs that have its marks, or from some sources.
+"""Reads rows with the measures of a filter, from marked outputs or from some sources.
 
-It must not know what a limit does to them.
+This module must not depend on the effect of limits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REASON = "reason"
 
 
 class NoMeasuresError(StrandlineError):
-    """There is nothing by which limits could be tried out."""
+    """There are no measures to try limits on."""
 
 
 class RunResult(Protocol):
@@ -42,11 +42,11 @@ class RunResult(Protocol):
 
     @property
     def total(self) -> int | None:
-        """Listed sources."""
+        """Number of listed sources, or None if the listing did not end."""
 
     @property
     def counts(self) -> Mapping[str, StageCounts]:
-        """Work of each stage, by its name."""
+        """Work of each stage, by name."""
 
     @property
     def failures(self) -> Sequence[FailureRecord]:
@@ -57,13 +57,13 @@ RunHere = Callable[[PipelinePlan], RunResult]  # runs a plan in this process, wi
 
 
 class MeasuredSample(NamedTuple):
-    """Rows of some sources, or of some files.
+    """Rows of some sources or some files.
 
     Attributes:
-        rows: with their measures.
-        looked_at: sources or files.
-        total: how many files there are; None where sources were looked at.
-        failures: why sources could not be looked at.
+        rows: the rows with their measures.
+        looked_at: number of sources or files that were read.
+        total: number of all files, or None if sources were read.
+        failures: why sources could not be read.
     """
 
     rows: MeasuredRows
@@ -73,10 +73,10 @@ class MeasuredSample(NamedTuple):
 
 
 def find_filter(plan: PipelinePlan, name: str) -> tuple[int, RowFilter]:
-    """Return a filter of a pipeline and its position.
+    """Return a filter of a pipeline, and its position.
 
     Raises:
-        NoMeasuresError: there is none of that name.
+        NoMeasuresError: if no filter has that name.
     """
     filters = {
         stage.name: (position, stage.stage)
@@ -90,9 +90,9 @@ def find_filter(plan: PipelinePlan, name: str) -> tuple[int, RowFilter]:
 
 
 def explain_sampling(plan: PipelinePlan, position: int) -> str | None:
-    """Return why outputs do not have the marks of all rows; None where they do."""
+    """Return why outputs lack the marks of some rows, or None if they have all marks."""
     stage = plan.stages[position].stage
-    assert isinstance(stage, RowFilter)  # `find_filter` says so
+    assert isinstance(stage, RowFilter)  # checked by `find_filter`
     if not stage.params.mark:
         return f"{plan.stages[position].name!r} has no `mark: true`"
     for later in plan.stages[position + 1 :]:
@@ -109,18 +109,18 @@ def read_outputs(
 
     Args:
         location: folder or URL of the outputs.
-        names: of files, below it.
-        stage: which has marked.
-        most_rows: after so many no further file is begun.
+        names: names of the files below that location.
+        stage: the filter that marked the rows.
+        most_rows: number of rows after which no further file is read.
 
     Raises:
-        NoMeasuresError: a file has no such columns, or is none that can be looked into.
-        OSError: one can't be read.
+        NoMeasuresError: if a file lacks the columns, or no reader exists for its format.
+        OSError: if a file can't be read.
     """
     columns = _name_columns(stage)
     rows: list[dict[str, Any]] = []
     looked_at = 0
-    # As the names of sources follow each other, so may their contents.
+    # Read files in random order: neighboring names may have similar contents.
     for name in sorted(names, key=_rank):
         if len(rows) >= most_rows:
             break
@@ -132,23 +132,23 @@ def read_outputs(
 
 
 def measure_sources(plan: PipelinePlan, position: int, count: int, run: RunHere) -> MeasuredSample:
-    """Run a pipeline up to a filter, here and for some sources, and leave nothing behind.
+    """Run a pipeline up to a filter, here and for some sources, without permanent outputs.
 
-    Which sources are taken follows from their keys.
+    Keys determine the chosen sources.
 
     Raises:
-        NoMeasuresError: none of them has a row.
-        SpecError, StageSetupError: a stage can't be run here.
+        NoMeasuresError: if the sources yield no row.
+        SpecError, StageSetupError: if a stage can't run here.
     """
     marking = _mark(plan.stages[position])
     stage = marking.stage
-    assert isinstance(stage, RowFilter)  # a filter that marks is one
+    assert isinstance(stage, RowFilter)  # marking does not change the class
     before = [*plan.stages[:position], *_pass_over_marked(plan, position)]
     columns = _name_columns(stage)
     sink = MarkSink()
     sink.columns = tuple(columns.values())
     inner = plan.source.stage
-    assert isinstance(inner, SourceStage)  # checked when the plan was built
+    assert isinstance(inner, SourceStage)  # checked when the plan is built
     source = SampledSource(inner, count)
     with tempfile.TemporaryDirectory(prefix="strandline-tune-") as folder:
         sampled = replace(
@@ -169,11 +169,11 @@ def measure_sources(plan: PipelinePlan, position: int, count: int, run: RunHere)
 
 
 class SampledSource(SourceStage):
-    """Some of the sources of another stage, by their keys.
+    """Some of the sources of another stage, chosen by their keys.
 
     Args:
-        inner: which lists them.
-        size: how many are taken at most.
+        inner: the stage that lists the sources.
+        size: maximum number of sources.
     """
 
     def __init__(self, inner: SourceStage, size: int) -> None:
@@ -181,7 +181,7 @@ class SampledSource(SourceStage):
         self._inner, self._size = inner, size
 
     def setup(self) -> None:
-        """Set up what lists."""
+        """Set up the inner stage."""
         self._inner.setup()
 
     def list_sources(self) -> Iterator[Source]:
@@ -196,7 +196,7 @@ class SampledSource(SourceStage):
 
 
 class MarkSink(SinkStage):
-    """Writes the marks and nothing else."""
+    """Writes the columns of the marks only."""
 
     suffix = ".parquet"
     columns: tuple[str, ...] = ()
@@ -206,13 +206,13 @@ class MarkSink(SinkStage):
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
-    # Without Arrow's threads, which may abort a process that ends while they do.
+    # Do not use Arrow's threads: they may abort a process that exits at the same time.
     rows: list[dict[str, Any]] = pq.ParquetFile(path).read(use_threads=False).to_pylist()
     return rows
 
 
 def _mark(plan: StagePlan) -> StagePlan:
-    """Return the plan of a filter that marks; what it decides is the same."""
+    """Return the plan of a filter that marks rows but decides the same."""
     stage = plan.stage
     changes = {"mark": True, "reason_column": None, "stage_column": None}
     marking = type(stage)(stage.params.model_copy(update=changes))
@@ -221,7 +221,10 @@ def _mark(plan: StagePlan) -> StagePlan:
 
 
 def _pass_over_marked(plan: PipelinePlan, position: int) -> list[StagePlan]:
-    """Return what leaves out rows that a filter with a `reasonColumn` would pass over."""
+    """Return a stage that drops the rows that a filter with a `reasonColumn` would skip.
+
+    Return an empty list if the filter skips no rows.
+    """
     stage = plan.stages[position].stage
     name = getattr(stage.params, "reason_column", None)
     named = [(each.name, each.stage) for each in (plan.source, *plan.stages[:position])]
@@ -234,7 +237,7 @@ def _pass_over_marked(plan: PipelinePlan, position: int) -> list[StagePlan]:
 
 
 def _name_columns(stage: RowFilter) -> dict[str, str]:
-    """Return the columns of the reason and of measures, by name."""
+    """Return the columns of the measures and of the reason, by name."""
     measures = {rule.measure: stage.name_measure(rule) for rule in stage.list_rules()}
     return {**measures, _REASON: stage.name_mark(_REASON)}
 
@@ -251,7 +254,7 @@ def _check_columns(name: str, rows: Sequence[Mapping[str, Any]], columns: Iterab
 
 def _gather(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> MeasuredRows:
     measures = {
-        measure: np.array([row[column] for row in rows], np.float64)  # None is NaN
+        measure: np.array([row[column] for row in rows], np.float64)  # None becomes NaN
         for measure, column in columns.items()
         if measure != _REASON
     }

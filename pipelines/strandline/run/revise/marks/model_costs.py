@@ -1,7 +1,7 @@
-"""What the requests of a pipeline to models would come to, by some rows that are asked for.
+"""Estimates the cost of a pipeline's requests to models, from real requests for a sample of rows.
 
-What was answered goes to the pipeline's own log, so that the run does not pay for it again. It must
-not know how requests are made.
+Responses go to the pipeline's own log, so the run does not pay for them again. This module must not
+depend on how requests are made.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _LIMIT = "rows-asked-for"
 
 
 class NoEstimateError(StrandlineError):
-    """Nothing can be asked for."""
+    """No estimate is possible."""
 
 
 class AskEstimate(NamedTuple):
-    """What a stage that asks a model would come to, over all sources, if nothing were in its log.
+    """Estimate for a stage that requests a model, over all sources and with an empty log.
 
     Attributes:
-        stage: its name.
-        rows: that come to it, about.
-        requests, prompt_tokens, completion_tokens: about.
-        cost: None where the stage has no prices.
-        asked: rows that were asked for, by which this is known.
-        failed: those of them that have no good answer.
+        stage: name of the stage.
+        rows: estimated rows of the stage's input.
+        requests, prompt_tokens, completion_tokens: estimated numbers.
+        cost: estimated cost, or None if the stage has no prices.
+        asked: number of sample rows.
+        failed: number of sample rows without a good response.
     """
 
     stage: str
@@ -55,17 +55,17 @@ class AskEstimate(NamedTuple):
 def estimate_costs(
     plan: PipelinePlan, rows: int, sources: int, folder: Path, run: RunHere
 ) -> tuple[AskEstimate, ...]:
-    """Run a pipeline, here and for some rows, up to its last stage that asks a model.
+    """Run a pipeline up to its last stage that requests a model, here and for a sample of rows.
 
     Args:
-        rows: that are asked for at most.
-        sources: that there are in all.
-        folder: the pipeline's own on the volume, for the log.
+        rows: maximum number of rows to send to models.
+        sources: number of all sources.
+        folder: the pipeline's own folder on the volume, for the log.
 
     Raises:
-        NoEstimateError: no stage asks a model, or no row comes to it.
-        StageStoppedError: nothing can be asked there.
-        SpecError, StageSetupError: a stage can't be run here.
+        NoEstimateError: if no stage requests a model, or no row reaches such a stage.
+        StageStoppedError: if the model is not available.
+        SpecError, StageSetupError: if a stage can't run here.
     """
     positions = [at for at, each in enumerate(plan.stages) if isinstance(each.stage, PaidStage)]
     if not positions:
@@ -85,7 +85,7 @@ def estimate_costs(
         raise NoEstimateError(
             f"no row of {taken} sources comes to {plan.stages[first].name!r}{why}"
         )
-    # Of the sources that were looked at, as if the others had as many rows each.
+    # Assume that other sources have as many rows as those of the sample.
     scale = seen / passed * sources / taken
     return tuple(
         _estimate(plan.stages[at].stage, plan.stages[at].name, counts, scale) for at in positions
@@ -93,11 +93,11 @@ def estimate_costs(
 
 
 class RowLimit(Stage):
-    """Lets some rows of each task pass, until there are enough; in one process.
+    """Passes some rows of each task until there are enough. Counts within one process.
 
     Args:
-        rows: in all.
-        share: of a task.
+        rows: maximum number of rows in total.
+        share: maximum number of rows of a task.
     """
 
     def __init__(self, rows: int, share: int) -> None:
@@ -105,14 +105,14 @@ class RowLimit(Stage):
         self._left, self._share = rows, share
 
     def process(self, task: Task) -> Task | None:
-        """Return the first rows of a task; None where there were enough."""
+        """Return the first rows of a task, or None if there are enough rows."""
         rows = min(self._left, self._share, task.num_rows)
         self._left -= rows
         return task.replace(task.table.slice(0, rows)) if rows else None
 
 
 class EmptySink(SinkStage):
-    """Writes nothing of a task."""
+    """Writes nothing."""
 
     suffix = ".empty"
 
@@ -124,7 +124,7 @@ def _run(
     plan: PipelinePlan, stages: Sequence[StagePlan], sources: int, run: RunHere
 ) -> tuple[Mapping[str, StageCounts], list[str]]:
     inner = plan.source.stage
-    assert isinstance(inner, SourceStage)  # checked when the plan was built
+    assert isinstance(inner, SourceStage)  # checked when the plan is built
     with tempfile.TemporaryDirectory(prefix="strandline-plan-") as folder:
         sampled = replace(
             plan,
@@ -137,17 +137,17 @@ def _run(
 
 
 def _keep_log(plan: StagePlan, folder: Path) -> StagePlan:
-    """Return the plan of a stage that keeps its answers where the run looks for them."""
+    """Return the plan of a stage that logs its responses where the run looks for them."""
     if not isinstance(plan.stage, PaidStage):
         return plan
-    # A row without an answer is counted, and takes no other along.
+    # Count a row without a response, but do not fail its source.
     return replace(plan, stage=plan.stage.log_to(folder, plan.name), on_error="drop")
 
 
 def _estimate(
     stage: Stage, name: str, counts: Mapping[str, StageCounts], scale: float
 ) -> AskEstimate:
-    assert isinstance(stage, PaidStage)  # the caller has looked
+    assert isinstance(stage, PaidStage)  # checked by the caller
     own = counts[name]
     counters = own.counters
     requests = counters.get(SENT, 0) + counters.get(FROM_LOG, 0)
@@ -166,6 +166,6 @@ def _estimate(
 
 
 def _scale_tokens(counters: Mapping[str, int], name: str, rows: int, scale: float) -> int:
-    """Return the tokens of all rows: of those without a good answer, as many as of the others."""
+    """Return the tokens of all rows. Assume average tokens for rows without a good response."""
     answers = counters.get("answers", 0)
     return round(counters.get(name, 0) / answers * rows * scale) if answers else 0

@@ -1,6 +1,6 @@
-"""How many rows a filter's limits take at several values, by measures that were taken before.
+"""Counts the rows that a filter's limits drop at several values, from existing measures.
 
-Pure: numbers in, numbers out. It must not know where the measures lie.
+The module is pure: numbers in, numbers out. It must not depend on the storage of measures.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from strandline.data.tables.rules import Rule
 Numbers = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-# Shares of rows that the values take which are shown without being asked for.
+# Values shown by default drop these shares of rows.
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _DIGITS = 3
 
 
 class MeasuredRows(NamedTuple):
-    """Rows as a filter has marked them.
+    """Rows as marked by a filter.
 
     Attributes:
-        measures: of each row, by the measure's name; NaN where it has none.
-        reasons: for which each would be dropped; None where it stays.
+        measures: measures of the rows, by name of the measure; NaN if a row lacks a measure.
+        reasons: for each row, why the filter would drop it, or None if the row stays.
     """
 
     measures: Mapping[str, Numbers]
@@ -35,14 +35,14 @@ class MeasuredRows(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """What a limit of one value does.
+    """The effect of a limit at a value.
 
     Attributes:
         at: the value.
-        taken: rows that are beyond it.
-        alone: those of them that nothing else takes, as it is now.
-        together: rows that the filter drops, with all else as it is now.
-        is_current: the limit has this value.
+        taken: rows beyond the limit.
+        alone: rows beyond the limit that no other rule drops, with the other limits unchanged.
+        together: rows that the filter drops, with the other limits unchanged.
+        is_current: whether the limit currently has this value.
     """
 
     at: float
@@ -53,12 +53,12 @@ class Threshold(NamedTuple):
 
 
 class RuleCounts(NamedTuple):
-    """What a rule does.
+    """The effect of a rule.
 
     Attributes:
-        rule: with the limit that it has now.
-        measured: rows that have its measure.
-        thresholds: from the one that takes the fewest rows to the one that takes the most.
+        rule: the rule with its current limit.
+        measured: number of rows that have the rule's measure.
+        thresholds: thresholds from the fewest to the most dropped rows.
     """
 
     rule: Rule
@@ -67,14 +67,14 @@ class RuleCounts(NamedTuple):
 
 
 class FilterCounts(NamedTuple):
-    """What a filter does.
+    """The effect of a filter.
 
     Attributes:
-        rows: that it has looked at.
-        dropped: with the limits that it has now.
-        unlimited: those of them that no limit has to do with, so that no value keeps them.
-        reasons: why rows were dropped as they were marked, each under the first, most rows first.
-        rules: those with a parameter that is a number.
+        rows: number of the filter's input rows.
+        dropped: number of rows dropped with the current limits.
+        unlimited: number of rows dropped for reasons without a limit; no value would keep them.
+        reasons: numbers of marked rows by their first reason, the most frequent first.
+        rules: effects of the rules with a numeric parameter.
     """
 
     rows: int
@@ -87,12 +87,12 @@ class FilterCounts(NamedTuple):
 def count_rows(
     rules: Sequence[Rule], rows: MeasuredRows, values: Mapping[str, Sequence[float]]
 ) -> FilterCounts:
-    """Count what each rule takes by itself, and the filter with it.
+    """Count the rows that each rule drops by itself, and that the filter drops with it.
 
     Args:
-        rules: in the order in which the filter asks.
-        rows: what it has looked at.
-        values: of parameters by name, which are looked at beside those that are chosen here.
+        rules: the rules in the filter's order.
+        rows: the filter's input rows.
+        values: values to try by parameter name, in addition to those chosen here.
     """
     size = len(rows.reasons)
     begins = tuple(rule.reason for rule in rules)
@@ -127,7 +127,7 @@ def _is_numeric(rule: Rule) -> bool:
 def _count(
     rule: Rule, siblings: Sequence[Rule], rows: MeasuredRows, others: Mask, value: float
 ) -> Threshold:
-    """Count what a value does, for all rules that its parameter is the limit of."""
+    """Count the effect of a value on all rules that share the parameter."""
     own = _find_broken(rule, rows, value)
     together = others.copy()
     for each in siblings:
@@ -147,16 +147,16 @@ def _find_broken(rule: Rule, rows: MeasuredRows, limit: float | None) -> Mask:
         return np.isnan(numbers)
     if numbers is None or limit is None:
         return np.zeros(len(rows.reasons), np.bool_)
-    # What has no measure is NaN, for which no comparison holds.
+    # A missing measure is NaN, for which all comparisons are false.
     return numbers < limit if rule.is_least else numbers > limit
 
 
 def _choose_values(rule: Rule, numbers: Numbers, wanted: Sequence[float]) -> list[float]:
-    """Return values from the one that takes the fewest rows, the present limit among them."""
+    """Return values from the fewest to the most dropped rows, including the current limit."""
     chosen = {*wanted, *(() if rule.limit is None else (rule.limit,))}
     numbers = numbers[np.isfinite(numbers)]
     for share in _SHARES if numbers.size else ():
-        # Of measures, not of what lies between two of them.
+        # Use existing measures, not values interpolated between two measures.
         at = share if rule.is_least else 1 - share
         value = float(np.quantile(numbers, at, method="nearest"))
         chosen.add(round(value) if rule.is_count else float(f"{value:.{_DIGITS}g}"))

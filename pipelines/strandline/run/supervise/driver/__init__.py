@@ -1,1 +1,1 @@
-"""The process of a driver, as its supervisor starts, hears, and keeps it."""
+"""The process of a driver, as started, observed, and reused by its supervisor."""

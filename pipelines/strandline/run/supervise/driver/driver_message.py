@@ -1,6 +1,6 @@
-"""The sentence of an error that ends a driver, handed to its parent through a pipe.
+"""Passes the message of a driver's final error to its parent through a pipe.
 
-It knows text and descriptors, nothing of attempts.
+This module handles text and descriptors, and must not depend on attempts.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import NamedTuple
 from strandline.plan.errors import StrandlineError
 from strandline.run.supervise.variables import LAST_WORDS
 
-# A pipe takes so much at once even without a reader.
+# A pipe buffers this much without a reader.
 MOST_BYTES = 2000
 _LASTING = "lasting"
 
 
 class LastMessage(NamedTuple):
-    """What a driver says of the error that has ended it.
+    """A driver's message about the error that ended it.
 
     Attributes:
-        text: its sentence; empty where there was none.
+        text: the message, or empty without an error.
         is_lasting: see `StrandlineError`.
     """
 
@@ -33,7 +33,7 @@ class LastMessage(NamedTuple):
 
 @dataclass(slots=True)
 class DriverMessage:
-    """The parent's end of the pipe, and until the driver is started the driver's own.
+    """The parent's end of the pipe, and, until the driver starts, the driver's end.
 
     Attributes:
         source, sink: file descriptors; the driver inherits `sink`.
@@ -50,11 +50,11 @@ class DriverMessage:
         return cls(source, sink)
 
     def read(self) -> LastMessage:
-        """Return what the driver has left. Closes the pipe."""
+        """Return the driver's message, and close the pipe."""
         os.close(self.sink)
         try:
             written = os.read(self.source, MOST_BYTES).decode(errors="replace")
-        except BlockingIOError:  # a process that the driver started holds its end
+        except BlockingIOError:  # a child of the driver still has the writing end
             return LastMessage()
         finally:
             os.close(self.source)
@@ -64,7 +64,7 @@ class DriverMessage:
 
 @contextmanager
 def leaving_message(environment: MutableMapping[str, str]) -> Iterator[None]:
-    """Pass on the sentence of an error that leaves the block, where a parent wants it."""
+    """Send the message of an error that leaves the block to the parent, if there is a parent."""
     named = environment.pop(LAST_WORDS, "")
     sink = int(named) if named.isdigit() else None
     if sink is not None:

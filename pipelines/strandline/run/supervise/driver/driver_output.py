@@ -1,8 +1,8 @@
-"""What a driver prints: shown where it always was, and kept in the log of its attempt.
+"""Shows a driver's output where it always went, and copies it to the log of the attempt.
 
-The parent reads it from pipes. The driver holds their reading ends as well: where the parent is
-killed it reads on by itself, so that what is printed while it ends in order is kept too, and no
-write fails or waits for a reader that is gone. This room must not know what is printed.
+The parent reads the output from pipes. The driver has their reading ends, too: if the parent is
+killed, the driver reads on by itself. So output during a normal shutdown is kept, and no write
+fails or blocks for lack of a reader. This module must not depend on the content of the output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strandline.storage.volume.driver_logs import DriverLog
 
 STDOUT, STDERR = 1, 2
 _CHUNK = 1 << 16
-# A pipe holds what two of them take. What a driver has started may print for longer than it lived.
+# Two reads empty a full pipe. The limit is for children of the driver that print after its end.
 _LAST_READS = 20
 _FINISH_SECONDS = 3.0
 
@@ -30,10 +30,10 @@ Take = Callable[[int, bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class DriverOutput:
-    """Pipes of one driver, as long as it lives.
+    """The output pipes of a driver, for the driver's whole life.
 
     Attributes:
-        sources, sinks: their ends, by the descriptor that the driver prints to.
+        sources, sinks: reading and writing ends, by the driver's descriptor.
     """
 
     sources: Mapping[int, int]
@@ -45,20 +45,20 @@ class DriverOutput:
         return tuple(self.sources.values())
 
     def tell(self, log: DriverLog) -> dict[str, str]:
-        """Return what tells the driver of it, and of where its words are kept."""
+        """Return environment variables that pass the pipes and the log's path to the driver."""
         numbers = ",".join(map(str, self.sources.values()))
         return {OUTPUT: f"{numbers}:{log.path}"}
 
     def close_sinks(self) -> None:
-        """Leave the writing ends to the driver: they are closed when it ends."""
+        """Close the writing ends here. The driver's own copies are closed when it ends."""
         for sink in set(self.sinks.values()):
             os.close(sink)
-        # The numbers may belong to other files by the next call.
+        # By the next call, the numbers may belong to other files.
         self.sinks.clear()
 
     @contextmanager
     def keeping(self, log: DriverLog) -> Iterator[None]:
-        """Show and keep what is printed in the block, all of it when the block is left."""
+        """Show and log the output during the block, and the rest of it at the end of the block."""
         stop, stopping = os.pipe()
 
         def take(stream: int, data: bytes) -> None:
@@ -76,22 +76,22 @@ class DriverOutput:
             log.close()
 
     def close(self) -> None:
-        """Close all ends that are here."""
+        """Close all ends in this process."""
         self.close_sinks()
         for source in self.sources.values():
             os.close(source)
 
 
 def find_retained(streams: Sequence[int]) -> tuple[int, ...]:
-    """Return the descriptors with an output to keep: terminals are for the people before them.
+    """Return the open descriptors that are not terminals; only their output is logged.
 
-    Pictures for a terminal make no log, and questions there are for a person.
+    Progress displays are useless in a log, and prompts need a person at the terminal.
     """
     return tuple(stream for stream in streams if _is_open(stream) and not os.isatty(stream))
 
 
 def open_output(streams: Sequence[int]) -> DriverOutput:
-    """Open a pipe for each stream; two that lead to the same share one, and so keep their order.
+    """Open a pipe for each stream. Streams to the same file share a pipe, which keeps their order.
 
     Args:
         streams: descriptors of this process and of the driver, such as `STDERR`.
@@ -120,7 +120,7 @@ def _is_same(stream: int, other: int) -> bool:
 
 
 def prepare_reading_on(environment: MutableMapping[str, str]) -> Callable[[], None]:
-    """Return what a driver calls when its parent is gone, so that its output is read on."""
+    """Return a function that a driver calls if its parent is gone, to read its own output."""
     numbers, _, path = environment.pop(OUTPUT, "").partition(":")
     if not path:
         return lambda: None
@@ -147,7 +147,7 @@ def prepare_reading_on(environment: MutableMapping[str, str]) -> Callable[[], No
 
 
 def _read(sources: Mapping[int, int], take: Take, stop: int) -> None:
-    """Read until all writers are gone, or the other end of `stop` is and nothing is left."""
+    """Read until all writers are gone, or until `stop` is closed and all output is read."""
     with selectors.DefaultSelector() as selector:
         for stream, source in sources.items():
             os.set_blocking(source, False)
@@ -169,10 +169,10 @@ def _read(sources: Mapping[int, int], take: Take, stop: int) -> None:
 
 
 def _read_some(source: int, stream: int, take: Take) -> bool:
-    """Take what can be read at once; False where no writer is left."""
+    """Take the output available now. Return False if no writer is left."""
     try:
         data = os.read(source, _CHUNK)
-    except BlockingIOError:  # both parent and driver read for a moment, and the other was quicker
+    except BlockingIOError:  # parent and driver may both read for a moment; the other was faster
         return True
     if data:
         take(stream, data)
@@ -180,7 +180,7 @@ def _read_some(source: int, stream: int, take: Take) -> bool:
 
 
 def _show(stream: int, data: bytes) -> None:
-    """Show it all; where the terminal is gone, nothing."""
+    """Write all data to a stream. Do nothing if the terminal is gone."""
     view = memoryview(data)
     with suppress(OSError):
         while view:

@@ -1,7 +1,7 @@
-"""One attempt as a process of its own: started, watched, stopped in time, and its end put down.
+"""Runs an attempt in a separate process: starts, watches, and stops it, and records its end.
 
-The process here stays small and hard to kill, so that it is left to say how the other one died.
-It loads no stage and opens the ledger only when the driver is gone.
+The parent process is small and hard to kill, so it survives to report how the driver died. It loads
+no stage, and opens the ledger only after the driver is gone.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ SCORE = Path("oom_score_adj")
 
 @dataclass(frozen=True, slots=True)
 class DriverLimits:
-    """How long things may take, in seconds; None: as long as they like.
+    """Time limits of a driver in seconds. None means no limit.
 
     Attributes:
-        grace: from the request to stop to the use of force.
-        attempt: one attempt.
-        stall: without a sign of life.
+        grace: time between the stop request and a kill.
+        attempt: duration of an attempt.
+        stall: time without a sign of life.
     """
 
     grace: float
@@ -71,21 +71,22 @@ class DriverLimits:
 
 @dataclass(slots=True)
 class DriverProcess:
-    """Starts drivers of one pipeline, one after another.
+    """Starts the drivers of a pipeline, one after another.
 
     Attributes:
-        command: what to execute, without the trigger.
-        folder: the pipeline's.
-        limits: of each.
-        stop: is looked at all the time.
-        shares_terminal: the driver may read from it, for a debugger.
-        after: why the attempt before the first one ended, where that is known.
-        stdout: descriptor that it writes to; None: that of this process.
-        kept: descriptors of which the output is kept in a log of the attempt.
-        others: holds a driver of the pipeline before, and takes this one's; None: each ends.
-        ray, forks: see `DriverStart`; where the ledger holds nothing yet, so that work is left.
-        pid: of the last driver; None before the first.
-        log_file: of the last attempt, below the folder; empty where none is kept.
+        command: the command line, without the trigger.
+        folder: folder of the pipeline.
+        limits: time limits of each driver.
+        stop: the stop request, polled all the time.
+        shares_terminal: whether the driver may read from the terminal, for a debugger.
+        after: why the attempt before the first one ended, or None if unknown.
+        stdout: descriptor for the driver's standard output, or None to inherit this process's.
+        kept: descriptors whose output goes to a log of the attempt.
+        others: passes a driver on from the previous and to the next pipeline, or None if every
+            driver ends with its pipeline.
+        ray, forks: see `DriverStart`; used only if the ledger does not exist, so work is left.
+        pid: pid of the last driver, or None before the first.
+        log_file: log of the last attempt, relative to the folder; empty without a log.
     """
 
     command: Sequence[str]
@@ -107,7 +108,7 @@ class DriverProcess:
         """Run a driver to its end.
 
         Args:
-            most_seconds: that are left of the run's own deadline.
+            most_seconds: seconds left until the run's own deadline, or None without a deadline.
         """
         kills, log = MemoryKills.of_this_process(), self._begin_log()
         killed = kills.count()
@@ -119,7 +120,7 @@ class DriverProcess:
                     with driver.printing(log):
                         code = self._watch(driver, _least(self.limits.attempt, most_seconds))
                         if not driver.is_waiting:
-                            end_orphans()  # orphans may print as long as they live
+                            end_orphans()  # orphans may print until they end
                 finally:
                     reported = self._leave(driver)
             fallen = kills.count() - killed
@@ -139,9 +140,9 @@ class DriverProcess:
         return ended._replace(is_lasting=ended.is_lasting or reported.is_lasting)
 
     def measure_silence(self) -> float | None:
-        """Return seconds since the last driver worked, as `limits.stall` bounds them.
+        """Return the seconds since the last driver worked, as `limits.stall` limits them.
 
-        None: not known.
+        Return None if unknown.
         """
         return None if self.pid is None else _measure_silence(self.folder, find_process(self.pid))
 
@@ -151,18 +152,18 @@ class DriverProcess:
         return log
 
     def _find_driver(self, trigger: Trigger, log: DriverLog | None) -> RunningDriver:
-        """Return a driver that works: the one of the pipeline before, or a new one."""
+        """Return a running driver: that of the previous pipeline, or a new one."""
         words = [*self.command, "--trigger", trigger]
         if self.after is not None:
             words += ["--after", self.after]
-            self.after = None  # later ends are known from here
+            self.after = None  # this process observes all later ends
         driver = self.others.take() if self.others else None
         if driver is not None and not driver.go_on(words[len(make_command()) :], log):
             driver.dismiss()
             driver = None
         if driver is None:
             goes_on = self.others is not None
-            # Where there is a ledger there may be nothing to do.
+            # If a ledger exists, there may be nothing to do, so start nothing ahead.
             is_new = not self.folder.ledger.exists()
             ray, forks = (self.ray, self.forks) if is_new else (None, False)
             start = DriverStart(
@@ -192,10 +193,12 @@ class DriverProcess:
             elif self._asked is None and now >= look_at:
                 look_at = now + LOOK_SECONDS
                 self._asked = self._find_reason(driver.identity, now - begun, most_seconds)
+            # Forward each request once; a stop for a reason of our own counts as one request.
             if self._asked is not None and asked_before < max(1, self.stop.times):
                 asked_before += 1
                 if asked_before > self.stop.received:
-                    # The driver takes one key after a request for the wish to end at once.
+                    # After a first stop request, the driver treats SIGINT as a request to end at
+                    # once.
                     again = signal.SIGTERM if asked_before == 1 else signal.SIGINT
                     driver.process.send_signal(again)
                 grace = self.limits.grace if asked_before == 1 else 0.0
@@ -206,7 +209,7 @@ class DriverProcess:
     def _find_reason(
         self, driver: Process | None, ran: float, most_seconds: float | None
     ) -> Evidence | None:
-        """Return why the driver is to be stopped, if it is."""
+        """Return the reason to stop the driver, or None."""
         if most_seconds is not None and ran > most_seconds:
             message = f"the deadline of {most_seconds:g} s has passed"
             return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline")
@@ -225,8 +228,7 @@ class DriverProcess:
         progress = None if record is None else read_progress(self.folder, record.number)
         outcome = conclude(record, end, progress, name_latest(self.folder))
         if record is not None and _is_word_of(reported, outcome):
-            # An end that only this process saw has another report to make, by any reporter of
-            # lineage.
+            # If only this process saw the end, lineage reporters have not reported that end yet.
             is_known = read_marker(self.folder, record.number) == ENDED
             outcome = outcome.model_copy(update={"lineage": is_known})
         outcome = outcome.model_copy(update={"log_file": self.log_file})
@@ -234,10 +236,10 @@ class DriverProcess:
         if record is not None:
             witness = record.witness or Witness.SUPERVISOR
             record = record.end(outcome, now, witness)
-            with suppress(VolumeError):  # a full disk has ended it, and what is known is printed
+            with suppress(VolumeError):  # a full disk may be the cause; still print the end
                 write_record(self.folder, record)
         ledger = record.ledger if record else ""
-        if record is None:  # the driver's command line has printed what kept it from beginning
+        if record is None:  # the driver's command line has printed why it could not start
             is_reported = find_signal(outcome.exit_code) is None and end.returncode >= 0
         else:
             is_reported = _is_word_of(reported, outcome)
@@ -248,7 +250,7 @@ class DriverProcess:
 
 
 def _describe_stop(number: int | None) -> Evidence:
-    """Describe a request to stop; a signal does not show its sender."""
+    """Describe a stop request. A signal does not identify its sender."""
     if number is None:
         return Evidence(Cause.INTERRUPTED, "asked to stop", "signal")
     name = signal.Signals(number).name
@@ -261,7 +263,7 @@ def make_command(*arguments: str) -> list[str]:
 
 
 def _protect(driver: int) -> None:
-    """Let the kernel kill the driver rather than this process when memory runs out."""
+    """Make the kernel kill the driver, not this process, if memory runs out."""
     own, its = Path("/proc/self") / SCORE, Path(f"/proc/{driver}") / SCORE
     with suppress(OSError, ValueError):
         score = int(own.read_text(encoding="ascii"))
@@ -269,7 +271,7 @@ def _protect(driver: int) -> None:
 
 
 def _is_word_of(reported: DriverOutcome | None, outcome: DriverOutcome) -> bool:
-    """Return whether the attempt ended as its driver said."""
+    """Return True if the attempt ended as its driver reported."""
     return reported is not None and reported.exit_code == outcome.exit_code
 
 
@@ -282,7 +284,7 @@ def _measure_silence(folder: PipelineFolder, driver: Process | None) -> float | 
     if record is None:
         return None
     worked = read_worked(folder.attempt(record.number) / TABLE)
-    # The monotonic clock stands still while the machine sleeps, and is never set.
+    # The monotonic clock does not run while the machine sleeps, and is never set.
     return None if worked is None else max(0.0, time.monotonic() - worked)
 
 
@@ -293,12 +295,12 @@ def _least(*limits: float | None) -> float | None:
 def wait_until(
     due: float, stop: Stop, show: Callable[[float], None], sleep: Callable[[float], object]
 ) -> bool:
-    """Wait for a time by the wall clock; False where it is told to stop meanwhile.
+    """Wait for a time of the wall clock. Return False if a stop is requested in the meantime.
 
-    A clock that is set back makes it no longer, and a machine that sleeps does not either.
+    Setting the clock back does not extend the wait, and neither does sleep of the machine.
 
     Args:
-        show: is told the seconds that are left, at once and then about every second.
+        show: called with the remaining seconds, at once and then about every second.
     """
     end_at = time.monotonic() + due - time.time()
     while True:

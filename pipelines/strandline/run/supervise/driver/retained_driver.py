@@ -1,8 +1,8 @@
-"""A driver's process as long as it lives, and one that goes on to the next pipeline.
+"""Runs a driver's process, and reuses it for the next pipeline.
 
-To start Python, what a driver loads and a Ray takes seconds, as long as a short pass over a corpus
-does; so a driver that has completed one pipeline may be given the next. Nothing else goes on: one
-that has ended otherwise is gone. This room must not know what an attempt is.
+Starting Python, loading a driver's modules, and starting a Ray take seconds, as long as a short
+pass over a corpus. So a driver that has completed one pipeline may get the next. A driver that
+ended otherwise is not reused. This module must not depend on attempts.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from strandline.storage.volume.driver_logs import DriverLog
 from strandline.storage.volume.locks import Process, identify_child
 
 _COMPLETE = b"complete\n"
-# A driver that is told of no other pipeline ends its Ray, and then has so long before it is killed.
+# A driver without a next pipeline stops its Ray; after this time, it is killed.
 _END_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class DriverStart:
-    """How a driver is started.
+    """How to start a driver.
 
     Attributes:
-        command: what is executed.
-        shares_terminal: it is in this process's group, so keys reach it as well.
-        stdout: descriptor that it writes to; None: that of this process.
-        kept: descriptors of which the output is kept.
-        goes_on: it may be given another pipeline later.
-        ray: CPUs of a local Ray that it will want, empty for all; None: it may want none.
-        forks: it will want the process that forks workers.
+        command: the command line.
+        shares_terminal: whether the driver stays in this process's group, so keys reach it, too.
+        stdout: descriptor for the driver's standard output, or None to inherit this process's.
+        kept: descriptors whose output is logged.
+        goes_on: whether the driver may get another pipeline later.
+        ray: CPUs of the local Ray to start ahead, empty for all CPUs, or None to start no Ray.
+        forks: whether to start the process that forks workers ahead.
     """
 
     command: Sequence[str]
@@ -53,13 +53,14 @@ class DriverStart:
 
 @dataclass(slots=True)
 class RunningDriver:
-    """A driver's process, with the ends of what leads to it.
+    """A driver's process, with the parent's ends of its pipes and sockets.
 
     Attributes:
-        identity: of the process, which may have ended already.
-        output: where what it prints is kept.
-        orders: through which it says that it has completed, and is told what comes next.
-        is_waiting: it has completed, and nothing else was asked of it yet.
+        identity: identity of the process, or None if it has already ended.
+        message: pipe for the driver's final error.
+        output: pipes of the driver's output, or None if output is not logged.
+        orders: socket on which the driver reports completion and receives the next pipeline.
+        is_waiting: whether the driver has completed and waits for the next pipeline.
     """
 
     process: subprocess.Popen[bytes]
@@ -71,10 +72,10 @@ class RunningDriver:
 
     @classmethod
     def start(cls, start: DriverStart, log: DriverLog | None) -> RunningDriver:
-        """Start one.
+        """Start a driver.
 
         Args:
-            log: where its first words are kept.
+            log: log for the driver's first output.
         """
         message = DriverMessage.open()
         output = open_output(start.kept) if start.kept and log else None
@@ -91,7 +92,8 @@ class RunningDriver:
         sinks = output.sinks if output else {}
         process = subprocess.Popen(  # noqa: S603 - our own program
             start.command,
-            # In a group of its own, or the terminal's Ctrl-C would reach it too and count twice.
+            # In its own process group: otherwise the terminal's Ctrl-C would reach the driver, too,
+            # and count twice.
             process_group=None if start.shares_terminal else 0,
             env=environment,
             pass_fds=inherited,
@@ -105,11 +107,11 @@ class RunningDriver:
         return cls(process, identify_child(process.pid), message, output, ours)
 
     def go_on(self, arguments: Sequence[str], log: DriverLog | None) -> bool:
-        """Tell a driver that waits what to do next; False where it can't be told.
+        """Give a waiting driver its next pipeline. Return False if this is not possible.
 
         Args:
-            arguments: of its command.
-            log: where what it prints is kept from now on.
+            arguments: arguments of the driver's command.
+            log: log for the driver's output from now on.
         """
         if self.orders is None or bool(self.output) != bool(log):
             return False
@@ -124,12 +126,12 @@ class RunningDriver:
 
     @contextmanager
     def printing(self, log: DriverLog | None) -> Iterator[None]:
-        """Show and keep what it prints in the block."""
+        """Show and log the driver's output during the block."""
         with self.output.keeping(log) if self.output and log else nullcontext():
             yield
 
     def wait(self, seconds: float) -> int | None:
-        """Return its exit code, 0 where it has completed and lives on; None: neither, so far."""
+        """Return the exit code, or 0 if the driver has completed and waits, or None if neither."""
         if self.orders is not None:
             if not select.select([self.orders], [], [], seconds)[0]:
                 return None
@@ -142,7 +144,7 @@ class RunningDriver:
         return None
 
     def leave(self) -> LastMessage:
-        """Close what leads to one that has ended, and return what it said of its end."""
+        """Close the pipes and sockets of an ended driver, and return its final message."""
         if self.orders is not None:
             self.orders.close()
         if self.output is not None:
@@ -150,7 +152,7 @@ class RunningDriver:
         return self.message.read()
 
     def dismiss(self) -> None:
-        """Have one that waits end, in order if it does so in time."""
+        """End a waiting driver. Kill it if it does not end in time."""
         self.leave()
         try:
             self.process.wait(_END_SECONDS)
@@ -160,17 +162,17 @@ class RunningDriver:
 
 
 class RetainedDriver:
-    """Holds a driver that has completed, until it is wanted; none at first."""
+    """Holds a completed driver until the next pipeline needs it. Empty at first."""
 
     def __init__(self) -> None:
         self._driver: RunningDriver | None = None
 
     def keep(self, driver: RunningDriver) -> None:
-        """Hold one that waits."""
+        """Hold a waiting driver."""
         self._driver = driver
 
     def take(self) -> RunningDriver | None:
-        """Return the one that is held and lives, for the next pipeline's work."""
+        """Return the held driver if it is still alive, or else None."""
         driver, self._driver = self._driver, None
         if driver is not None and driver.process.poll() is not None:
             driver.leave()
@@ -178,7 +180,7 @@ class RetainedDriver:
         return driver
 
     def close(self) -> None:
-        """Have it end."""
+        """End the held driver, if any."""
         driver = self.take()
         if driver is not None:
             driver.dismiss()
@@ -186,7 +188,7 @@ class RetainedDriver:
 
 @contextmanager
 def retaining_driver() -> Iterator[RetainedDriver]:
-    """Provide what holds a driver between two pipelines, and have that end after the block."""
+    """Provide a holder for a driver between two pipelines, and end the driver after the block."""
     kept = RetainedDriver()
     try:
         yield kept
@@ -195,7 +197,7 @@ def retaining_driver() -> Iterator[RetainedDriver]:
 
 
 class Orders:
-    """The driver's end: what its parent wants next."""
+    """The driver's end of the socket, on which it receives its next pipeline."""
 
     def __init__(self, line: socket.socket) -> None:
         line.set_inheritable(False)
@@ -203,10 +205,10 @@ class Orders:
         self._file = line.makefile("rb")
 
     def ask(self, environment: MutableMapping[str, str]) -> list[str] | None:
-        """Say that all is done, and return the arguments of what comes next; None: nothing does.
+        """Report completion, and return the arguments of the next pipeline, or None without one.
 
         Args:
-            environment: gets what a driver that is started for it would find there.
+            environment: receives the variables that a newly started driver would find.
         """
         try:
             self._line.sendall(_COMPLETE)
@@ -221,7 +223,7 @@ class Orders:
 
 
 def find_orders(environment: MutableMapping[str, str]) -> Orders | None:
-    """Return what leads to a parent that may want more than one pipeline, if there is one."""
+    """Return the socket to a parent that may have more than one pipeline, or None."""
     named = environment.pop(ORDERS, "")
     return Orders(socket.socket(fileno=int(named))) if named.isdigit() else None
 
@@ -229,6 +231,6 @@ def find_orders(environment: MutableMapping[str, str]) -> Orders | None:
 def _tell(
     message: DriverMessage, output: DriverOutput | None, log: DriverLog | None
 ) -> dict[str, str]:
-    """Return variables that tell a driver of its parent, for one pipeline."""
+    """Return variables that describe the parent to a driver, for one pipeline."""
     variables = {PARENT: str(os.getpid()), LAST_WORDS: str(message.sink)}
     return variables | (output.tell(log) if output and log else {})
