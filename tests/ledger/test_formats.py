@@ -354,7 +354,7 @@ def test_a_source_that_lacks_its_record_is_named_before_and_after(
 
 def test_who_looks_meanwhile_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A listing is read portion by portion, and the ledger may be converted in between."""
-    monkeypatch.setattr("strandline.ledger.store.portions.PORTION", 7)
+    monkeypatch.setattr("strandline.ledger.store.reading.portions.PORTION", 7)
     set_large(monkeypatch, len(FIRST))
     with opened(tmp_path) as store:
         store.take_lease(LEASE)

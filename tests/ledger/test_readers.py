@@ -24,7 +24,7 @@ from strandline.ledger.records.entries import (
     Quarantined,
     SourceRecord,
 )
-from strandline.ledger.store import portions
+from strandline.ledger.store.reading import portions
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Piece, PieceLocation
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs

@@ -15,14 +15,14 @@ from ledger_builders import finish_of, listed, output_of
 from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.records.entries import Change
 from strandline.ledger.store import store as store_module
-from strandline.ledger.store.portions import read_portion
+from strandline.ledger.store.reading.portions import read_portion
 from strandline.ledger.store.store import Store
 
 WRITE = """
 import sys
 from pathlib import Path
 from strandline.ledger.records.entries import Change
-from strandline.ledger.store.portions import read_portion
+from strandline.ledger.store.reading.portions import read_portion
 from strandline.ledger.store.store import Store
 
 store = Store(Path(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""Reads of the ledger: single entries, and databases in portions."""
