@@ -1,6 +1,6 @@
 """Configuration of the API server connection, from inside a pod or from a kubeconfig.
 
-The module must not know requests to the server.
+The module must not depend on requests to the server.
 """
 
 from __future__ import annotations

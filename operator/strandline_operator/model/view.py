@@ -102,7 +102,7 @@ class DriverView:
         log_tail: last lines of that log.
         latest: publication to which `latest` points; empty if there is none.
         log_file: file with its log on the volume; empty if there is none.
-        redo_reason: why it processes finished sources again; empty if it does not.
+        redo_reason: why it processes finished sources again; empty if it does not do so.
         silence: current silence; empty if the driver answered.
     """
 

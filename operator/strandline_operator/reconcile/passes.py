@@ -1,7 +1,7 @@
 """One pass over one pipeline: observe → decide → enact → count.
 
 A pass reads from the watch caches, which may lag behind. Before an irreversible action it reads
-from the server, and decides again. The module must not make any decisions: it calls the other
+from the server, and decides again. The module must not make any decisions. It calls the other
 modules in order, and remembers the API server's refusals from pass to pass.
 """
 

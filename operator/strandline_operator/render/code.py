@@ -2,7 +2,7 @@
 
 Code in a ConfigMap is copied for the attempt and mounted, so that later pods get the same code as
 the first ones. Other code is fetched by an init container before Ray starts. The runtime implements
-the fetch: see `strandline fetch-code`.
+the fetch as `strandline fetch-code`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Pure, and repeated in each pass: the stored pipeline stays as its user wrote it. Only the output
 location is recorded with the first attempt, because later defaults must not move outputs. The
-module must not know where defaults are stored.
+module must not depend on the place where defaults are stored.
 """
 
 from __future__ import annotations

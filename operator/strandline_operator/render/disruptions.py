@@ -1,7 +1,7 @@
 """Settings that make drains and autoscalers wait for pods: annotations, and an optional budget.
 
 Karpenter and the cluster autoscaler read annotations of a pod. A drain through the eviction API,
-such as `kubectl drain`, respects only budgets. The module must not know which nodes are drained.
+such as `kubectl drain`, respects only budgets. The module must not depend on the state of nodes.
 """
 
 from __future__ import annotations

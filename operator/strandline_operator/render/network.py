@@ -1,8 +1,8 @@
 """Network access to pods: an attempt's NetworkPolicy, and settings to stay out of meshes.
 
-Ray runs arbitrary code on request, so a peer with access to its ports or dashboard gains all rights
-of the attempt. If egress is restricted, a second policy covers checks and commands, which also run
-a pipeline's code. See docs/design/attempts.md.
+Ray runs arbitrary code on request, so a peer with access to Ray's ports or dashboard gains all
+rights of the attempt. If egress is restricted, a second policy covers checks and commands, which
+also run a pipeline's code. See docs/design/attempts.md.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def render_network(order: Order, metadata: dict[str, Any]) -> Manifest | None:
 def render_network_beside(order: Order) -> Manifest | None:
     """Render the policy for checks and commands of a pipeline; None if their egress is open.
 
-    It belongs to the pipeline, because commands also run after all attempts are deleted. Policies
-    add up, and the operator may not change existing ones. So a policy with other rules gets another
-    name, and selects other pods.
+    The policy belongs to the pipeline, because commands also run after all attempts are deleted.
+    Policies add up, and the operator may not change existing ones. So a policy with other rules
+    gets another name, and selects other pods.
     """
     labels, network = label_beside(order), order.limits.attempt_network
     if not labels or network is None:
@@ -136,7 +136,8 @@ def _render_ingress(order: Order, network: AttemptNetwork) -> list[Rule]:
     dashboard = RAY_PORTS["dashboard"]
     own = _label_own(order)
     roles = {"key": ROLE_LABEL, "operator": "In", "values": [Role.HEAD.value, Role.WORKER.value]}
-    # Ray chooses most of its ports at startup, so all ports are open between its nodes.
+    # Ray chooses most of the ports at startup, so all ports are open between the nodes of an
+    # attempt.
     nodes = {"podSelector": {"matchLabels": own, "matchExpressions": [roles]}}
     submitter = {"podSelector": {"matchLabels": own | {ROLE_LABEL: Role.SUBMITTER.value}}}
     driver = order.limits.driver_port

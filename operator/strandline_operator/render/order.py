@@ -37,7 +37,7 @@ class Input(NamedTuple):
 
     Attributes:
         root: folder or URL of its output, or folder of its artifacts.
-        claim: claim that has to be mounted for it; empty if none is needed.
+        claim: claim that pods must mount to read the input; empty if no mount is needed.
     """
 
     root: str
@@ -58,7 +58,7 @@ class Order:
         memory: bytes by group, if different from the spec.
         after: cause of the previous attempt's end; empty for the first attempt.
         repairs: whether it processes missing or damaged results again.
-        code: contents of the pipeline's code ConfigMap; None if it names none.
+        code: contents of the pipeline's code ConfigMap; None if the spec names no ConfigMap.
         inputs: inputs from other pipelines.
         run: name of its run; empty for the spec's.
         on_demand: head and groups that use on-demand nodes instead of spot nodes.

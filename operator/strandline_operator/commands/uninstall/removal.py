@@ -1,8 +1,8 @@
 """Execution of an uninstallation: stop the operator, then release, await, or count pipelines.
 
 The operator restores its finalizer while an attempt is running. The operator is therefore stopped
-before finalizers are removed, and restarted after a failure. This module must not know the contents
-of pipelines.
+before finalizers are removed, and restarted after a failure. This module must not depend on the
+contents of pipelines.
 """
 
 from __future__ import annotations

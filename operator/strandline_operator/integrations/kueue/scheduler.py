@@ -15,12 +15,12 @@ from strandline_operator.model.objects import Meta, RayJob
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
-# Kueue labels a Workload with the uid of its job.
+# Kueue labels a Workload with the uid of the RayJob that it represents.
 JOB_LABEL = "kueue.x-k8s.io/job-uid"
 # Kueue's names for RayJobs on other clusters, and for the submitter's pod.
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 SUBMITTER_SET = "submitter"
-# The API server rejects a Workload with more, and Kueue reports that only in its own log.
+# The API server rejects a Workload with more pod sets, and Kueue reports that only in its own log.
 MOST_POD_SETS = 8
 
 

@@ -2,9 +2,9 @@
 
 OpenLineage's client blocks, and a receiver may be slow or unavailable. Ends wait in a bounded
 queue, and each is retried until the receiver accepts or refuses it. An undeliverable end is logged
-and counted. Ends that this process has already sent are not sent again. OpenLineage's own
-environment variables enable and configure the receiver. The module must not know what follows an
-end, nor which ends are reported.
+and counted. This process sends no end twice. OpenLineage's own environment variables enable and
+configure the receiver. The module must not depend on the effects of an end, nor on the choice of
+reported ends.
 """
 
 from __future__ import annotations

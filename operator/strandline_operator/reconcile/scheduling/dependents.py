@@ -1,7 +1,7 @@
 """Pipelines that need a pass after another pipeline has changed.
 
 A pipeline that waits for another gets a pass as soon as the other's run ends or starts. Objects are
-read unvalidated. The module must not know the resulting decisions.
+read unvalidated. The module must not depend on the resulting decisions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Claim volumes in a pod: a pipeline's inputs and outputs, with each claim only once.
 
-The module must not know the purpose of containers.
+The module must not depend on the purpose of containers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Merging of a user's part of a manifest into a generated one.
 
-The module must not know to which pod a template belongs.
+The module must not depend on the pod to which a template belongs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline_api.spec.ray_cluster import RayCluster
 
 # The order matters: mounts also have a name (of the volume), which several mounts may share.
 _KEYS = ("mountPath", "containerPort", "name")
-# Mutually exclusive fields: a variable's value, or its source.
+# Mutually exclusive fields: the value of a variable, or the source of the value.
 _EITHER = frozenset({"value", "valueFrom"})
 
 
