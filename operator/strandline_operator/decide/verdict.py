@@ -1,7 +1,7 @@
 """Verdicts of deciders, and their combination to the plan of a pass.
 
-All values are immutable: combining two verdicts creates a new one. The module must not know the
-contents of decisions.
+All values are immutable: combining two verdicts creates a new one. The module must not depend on
+the contents of decisions.
 """
 
 from __future__ import annotations

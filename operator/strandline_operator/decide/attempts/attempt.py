@@ -41,7 +41,7 @@ from strandline_operator.decide.obstacles.room.shortages import find_worker_shor
 from strandline_operator.decide.scene import Scene, find_first, is_head
 from strandline_operator.model.plan import Action, Delete, Resource
 
-# KubeRay and garbage collection usually delete a cluster's pods within seconds of its RayJob. If
+# KubeRay and garbage collection usually delete a cluster's pods within seconds of the RayJob. If
 # neither is running, the remaining pods would block the next attempt.
 _SWEEP = 60.0
 _SUCCEEDED, _FROZEN = "Succeeded", "Frozen"
@@ -68,7 +68,7 @@ def follow(
     stop: Evidence | None,
     find_hold: Callable[[AttemptStatus], float | None] = _hold_nothing,
 ) -> AttemptStep:
-    """Decide the next step of an attempt whose RayJob was created or could not be created.
+    """Decide the next step of an attempt, after its RayJob was created or refused.
 
     Args:
         stop: reason of the pipeline to end the attempt; None if it may continue.
@@ -132,7 +132,7 @@ def _end_if_over(scene: Scene, stop: Evidence | None) -> Scene:
 
 
 def _find_reason(scene: Scene, stop: Evidence | None) -> Evidence | None:
-    """Return the reason for ending the attempt; None if it completed or continues."""
+    """Return the reason for ending the attempt; None if the attempt completed or continues."""
     # The driver completed before a stop took effect. Only a deadline that passed earlier counts.
     if is_complete(scene):
         limit = stop or find_overrun(scene)

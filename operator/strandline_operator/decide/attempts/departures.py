@@ -1,7 +1,7 @@
-"""Nodes of a running attempt that are about to be removed. Warned drivers can move their data.
+"""Nodes of a running attempt that are about to be removed. A warned driver can move its data.
 
 A pod's own termination signal may come late or never, but its node is marked earlier. The module
-must not know how a driver is reached, nor how it reacts.
+must not depend on the way a driver is notified, nor on the driver's reaction.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def _is_at_work(pod: Pod) -> bool:
 def _find_departure(scene: Scene, pod: Pod) -> tuple[str, float, str] | None:
     """Return the mark that announces a pod's end, the seconds left, and the reason.
 
-    A node that is only cordoned may keep its pods for days, and a driver would leave it idle. A
-    drain marks each pod for deletion within a second.
+    A cordon alone is no mark: the node may keep its pods for days, and a driver would leave the
+    node idle. A drain marks each pod for deletion within a second.
     """
     # A held drain waits for the work to finish, so the driver must not stop the work for the drain.
     taker = None if find_hold(scene, pod) is not None else find_firm_taker(scene, pod)

@@ -1,6 +1,6 @@
 """Node drains that an attempt blocks; events report why a drain waits.
 
-The module must not know how an attempt blocks a drain.
+The module must not depend on the means by which an attempt blocks a drain.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def find_hold(scene: Scene, pod: Pod) -> DrainHold | None:
     if drain is None or not _is_at_work(pod):
         return None
     taker = find_firm_taker(scene, pod)
-    # A cloud removes its node at the end of the notice period, even if a drain is blocked.
+    # A cloud removes the node at the end of the notice period, even if a drain is blocked.
     if taker is not None and taker.seconds is not None:
         return None
     # `kubectl drain` respects only disruption budgets.

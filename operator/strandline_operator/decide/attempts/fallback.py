@@ -1,7 +1,7 @@
 """Fallback of the head and of groups from spot to on-demand nodes, for the rest of a run.
 
 The counters are in the pipeline's status, so a restarted operator decides the same way. The module
-must not know how to distinguish the two kinds of nodes.
+must not depend on the labels that distinguish the two kinds of nodes.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def note_lost_heads(scene: Scene) -> Scene:
 
 
 def describe_lost_start(scene: Scene, longest: float) -> Evidence | None:
-    """Describe a late start that was caused by heads losing their nodes; None if no head did."""
+    """Describe a late start that was caused by lost nodes of heads; None if no node was lost."""
     if not scene.status.start_losses:
         return None
     losses = _describe_losses(scene.status.start_losses)
@@ -195,7 +195,7 @@ def note_spot(
 
 
 def describe_fallback(before: Iterable[SpotGroup], after: Iterable[SpotGroup]) -> list[str]:
-    """Describe each group that newly uses on-demand nodes."""
+    """Describe each group that has moved to on-demand nodes since `before`."""
     former = list_on_demand(before)
     return [
         f"{group.name} uses on-demand nodes for the rest of the run: {group.reason}"
@@ -205,7 +205,7 @@ def describe_fallback(before: Iterable[SpotGroup], after: Iterable[SpotGroup]) -
 
 
 def _leave(group: SpotGroup, reason: str, now: float) -> SpotGroup:
-    # Keep the first time and reason, so that the change is reported once.
+    # Keep the first time and reason, so that the change is reported only once.
     if group.on_demand_since is not None:
         return group
     return evolve(group, on_demand_since=now, reason=reason)
@@ -222,7 +222,7 @@ def _count_taken(ray: RayCluster, attempt: AttemptSpec, status: AttemptStatus) -
 
 
 def _find_taken(attempt: AttemptSpec, status: AttemptStatus) -> str:
-    """Return the group whose lost spot node ended the attempt; empty if none did."""
+    """Return the group whose lost spot node ended the attempt; empty if no such loss did."""
     records = [record for record in status.evidence if record.cause in _TAKEN]
     # An interrupted driver reports only the signal, so look for a lost node in the evidence.
     if status.cause not in _TAKEN and not (status.cause is Cause.INTERRUPTED and records):

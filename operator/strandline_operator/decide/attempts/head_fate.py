@@ -71,7 +71,7 @@ def _find_silent_node(scene: Scene, end_time: float) -> Evidence | None:
 
 
 def _find_taken_head(scene: Scene) -> Evidence | None:
-    """Return a head that disappeared before its containers ended: no kubelet deleted it.
+    """Return a head that disappeared before its containers ended, so no kubelet deleted the head.
 
     A teardown by the operator or KubeRay would have respected the grace period.
     """

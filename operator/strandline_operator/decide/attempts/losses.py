@@ -1,7 +1,7 @@
 """Pod losses, recorded while an attempt runs: a restarted operator reaches the same verdict.
 
 Each record has the time of the event, the pod's uid, and whether the run continued afterwards. The
-module must not know the final cause.
+module must not depend on the final cause.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def _name_pod(item: Evidence) -> str:
 
 
 def _settle(scene: Scene, record: EvidenceRecord) -> EvidenceRecord:
-    """Return a record that states whether the run continued after the loss."""
+    """Return a record, marked as absorbed if the run continued after the loss."""
     is_absorbed = _is_absorbed(scene, record)
     if is_absorbed == (record.absorbed_time is not None):
         return record
@@ -248,7 +248,7 @@ def _is_head_well(scene: Scene, record: EvidenceRecord) -> bool:
     begun = scene.status.running_time
     if any(begun is None or pod.meta.created <= begun for pod in heads):
         return True
-    # A terminating head did not survive after all; a replaced one stays replaced.
+    # A terminating head did not survive after all, but a replaced head stays replaced.
     newest = find_newest_head(scene)
     return was_absorbed and (newest is None or newest.meta.uid != uid)
 

@@ -1,6 +1,6 @@
 """Observations of an attempt in a pass: start, driver, capacity, and outcome, kept in its status.
 
-The module must not know whether an observation ends the attempt, nor what follows.
+The module must not depend on the effects of an observation, such as the end of the attempt.
 """
 
 from __future__ import annotations

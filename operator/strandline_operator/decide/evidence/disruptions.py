@@ -2,7 +2,7 @@
 
 A pod reports how it was removed: eviction, shutdown, a taint, or garbage collection. Only the node
 records who removed the pod. Both together determine a kind in the contract's list. The module must
-not know what follows from a disruption, nor when nodes are read.
+not depend on the effects of a disruption, nor on the time at which nodes are read.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _BY_TAINT, _BY_GC, _BY_KUBELET = (
 LOST_CONTAINER = "ContainerStatusUnknown"
 _LOST_BY_RUNTIME, _LOST_CODE = "Unknown", 255
 _AGAIN = "Failed, then again Pending"
-# Marks of a missing or silent node; they don't prove that somebody took the node.
+# Marks of a missing or silent node, which don't prove that a program or person took the node.
 _ABSENCES = frozenset({GONE.name, DELETION.name, DIED.name})
 # Reasons in Karpenter's events about a pod that it evicts or a node that it terminates.
 _KARPENTER_WHY = (
@@ -280,7 +280,7 @@ def _find_taint(case: _Case) -> Taking | None:
 
 
 def _find_collection(case: _Case) -> Taking | None:
-    """Return why garbage collection removed a pod: its node is gone or out of service."""
+    """Return the reason for garbage collection of a pod: its node is gone or out of service."""
     if case.pod.disruption != _BY_GC:
         return None
     # A person declared the node out of service; it may still exist.
@@ -335,7 +335,7 @@ def _find_lost_containers(case: _Case) -> Taking | None:
     return None
 
 
-# The pod's own precise reasons come first, then removals that several programs can cause.
+# Precise reasons of the pod itself come first, then removals that several programs can cause.
 _READERS: tuple[Callable[[_Case], Taking | None], ...] = (
     _find_over_limit,
     _find_shortage,
@@ -394,7 +394,7 @@ def _apply(case: _Case, mark: TakerMark) -> Taking:
 
 
 def _find_karpenters_reason(case: _Case) -> Disruption | None:
-    """Return Karpenter's reason from its newest event, because its taint gives none."""
+    """Return Karpenter's reason from its newest event, because the taint contains no reason."""
     events = [
         notice
         for notice in case.notices

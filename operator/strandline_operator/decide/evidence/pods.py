@@ -154,8 +154,8 @@ def _read_end(
     if end.reason == OOM_KILLED:
         message = f"container {container.name} of pod {pod.meta.name} was killed for memory"
         yield _blame(pod, Cause.OOM_KILLED, message, container.name, end)
-    # A deletion kills a pod after its grace period, and the loss of a node its pods: no end of
-    # their own.
+    # A deletion kills a pod after its grace period, and the loss of a node kills the pods there.
+    # Neither is an end of the container's own.
     elif end.exit_code == SIGKILLED and not (is_explained or pod.meta.is_deleting or pod.is_gone):
         message = f"container {container.name} of pod {pod.meta.name} was killed by signal 9"
         yield _blame(pod, Cause.KILLED, message, container.name, end)

@@ -1,7 +1,7 @@
 """Delays of a launched attempt that does not run yet, as a reason and a sentence.
 
-A delay may pass by itself, so it ends no attempt; a decider that gives up waiting uses its
-sentence. The module must not know how long is too long.
+A delay may pass by itself, so this module ends no attempt. A decider that gives up waiting uses the
+sentence of the delay. The module must not depend on the maximum waits.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def is_starting(scene: Scene) -> bool:
 
 
 def find_delay(scene: Scene) -> Block | None:
-    """Return the delay of a launched attempt that does not run yet; it may pass by itself."""
+    """Return the delay of a launched attempt that is not running yet. It may pass by itself."""
     # Problems of pods after the driver's start are losses, not delays.
     return find_first(_OBSTACLES, scene) if is_starting(scene) else None
 
@@ -180,7 +180,7 @@ def _find_standing(
 def find_next_look(scene: Scene) -> float | None:
     """Return when to check a starting attempt again, because absence causes no event.
 
-    The intervals grow over time. Return None if no check is necessary.
+    The intervals between checks grow over time. Return None if no check is necessary.
     """
     rayjob = scene.rayjob
     # Schedulers write their reasons into objects that the operator does not watch.
@@ -221,7 +221,7 @@ def _find_waiting(scene: Scene) -> Block | None:
     """Return a container that waits for an unusual reason."""
     for pod in scene.pods:
         for container in pod.containers:
-            # Image problems have a reason of their own, and usual waits pass.
+            # Image problems have a reason of their own, and usual waits pass by themselves.
             if container.waiting and container.waiting not in USUAL_WAITS | IMAGE_REASONS:
                 words = container.waiting_message or "no message"
                 detail = f"{_name(pod)}: {_name_container(container)}: {container.waiting}: {words}"

@@ -1,8 +1,8 @@
-"""Predecessors of a run: the pipelines it waits for, and the inputs its pods read from them.
+"""Predecessors of a run: the awaited pipelines, and the inputs that pods read from these pipelines.
 
 The first attempt of a run waits until all pipelines in `after`, and all inputs, have succeeded.
-Retries do not wait, and read the same inputs as the first attempt. The module must not know how
-other pipelines were read.
+Retries do not wait, and read the same inputs as the first attempt. The module must not depend on
+the way other pipelines were read.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def list_inputs(facts: Pass, attempt: AttemptSpec) -> dict[Reference, Input]:
 
 
 def _describe_wait(facts: Pass, name: str, run: str | None, other: PipelineView | None) -> str:
-    """Describe the pending part of a predecessor; empty if there is none."""
+    """Describe the pending part of a predecessor; empty if nothing is pending."""
     if other is None:
         return f"{name} (does not exist)"
     if other.meta.is_deleting:
@@ -178,7 +178,7 @@ def _describe_wait(facts: Pass, name: str, run: str | None, other: PipelineView 
 
 
 def _find_next_run(facts: Pass, other: PipelineView) -> str:
-    """Describe the next run that is about to replace the latest one; empty if there is none."""
+    """Describe the next run that is about to replace the latest run; empty if no run is."""
     status = other.status
     # An edit that no pass has processed may start another run.
     if status.observed_generation != other.meta.generation:

@@ -1,7 +1,8 @@
 """User requests by annotation: cancel the run, retry, or repair.
 
-A request stays open until it was carried out or has become meaningless. Only then does the status
-record it as handled: requests are neither lost while an attempt ends, nor carried out twice.
+A request stays open until the operator has carried it out, or until it has become meaningless. Only
+then does the status record it as handled: requests are neither lost while an attempt ends, nor
+carried out twice.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from strandline_operator.model.view import AttemptObject
 
 def note_first_requests(facts: Pass, standing: PassState) -> Verdict:
     """Treat the annotations of a new pipeline as handled."""
-    # A copied manifest carries the annotations of its original, where they were handled.
+    # A copied manifest carries the annotations of the original pipeline, which were handled there.
     if facts.view.pipeline.has_status:
         return Verdict()
     return Verdict(_handle(standing.status, _read_asked(facts)))
 
 
 def forget_withdrawn(facts: Pass, standing: PassState) -> Verdict:
-    """Forget handled requests whose annotations were removed, so that they can be repeated."""
+    """Forget handled requests after their annotations were removed, so users can repeat them."""
     requests, handled = _read_asked(facts), standing.status.handled or HandledTokens()
     remaining = HandledTokens(
         retry=handled.retry if requests.retry else "",
@@ -42,7 +43,7 @@ def forget_withdrawn(facts: Pass, standing: PassState) -> Verdict:
 def find_requests(facts: Pass, status: PipelineStatus) -> HandledTokens:
     """Return the requests that are not handled yet."""
     requests, handled = _read_asked(facts), status.handled or HandledTokens()
-    # An attempt can be ended despite an invalid spec, but the next one needs a valid spec.
+    # An attempt can be ended despite an invalid spec, but the next attempt needs a valid spec.
     is_readable = facts.view.pipeline.spec is not None
     return HandledTokens(
         retry=requests.retry if is_readable and requests.retry != handled.retry else "",

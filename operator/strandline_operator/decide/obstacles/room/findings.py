@@ -3,7 +3,7 @@
 The sources are the scheduler's message in the pod, and events of the cluster autoscaler and
 Karpenter. Only known sentences are read; the module does not guess beyond them. An autoscaler that
 recently tried to create a node overrides any program that reports no large enough node. The module
-must not know how long is too long.
+must not depend on the maximum waits.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def find_room(
         return None
     own = _list_own(notices, pod)
     growth = _read_growth(own, now)
-    # An autoscaler knows nodes that could be created; the scheduler knows only existing nodes.
+    # An autoscaler considers nodes that could be created; the scheduler considers only existing
+    # nodes.
     if growth is not None and growth.kind is not RoomKind.NEVER_FITS:
         return growth
     words = _ASIDE.sub("", pod.unschedulable).strip()
@@ -203,7 +204,7 @@ def _read_refusal(speaker: str, words: str) -> RoomFinding | None:
 def _read_karpenter(speaker: str, words: str) -> RoomFinding | None:
     """Return why Karpenter adds no node, checking every pool: one suitable pool is enough."""
     pools = words.split("; ")
-    # A pool with a node on its way is enough, whatever the state of the others.
+    # A pool with a node on the way is enough, whatever the state of the other pools.
     if any(_POOL_IS_ABOUT_TO.search(pool) for pool in pools):
         return RoomFinding(RoomKind.ON_ITS_WAY, speaker, words)
     # A pool at its limit has capacity again once one of its nodes is removed.

@@ -1,8 +1,8 @@
 """Single-node volumes that are still attached to another node, usually a lost one.
 
 Kubernetes releases the attachment some minutes after the pod is gone, or when a person marks the
-node as out of service. Until then the waiting attempt has no fault. The module must not know how
-long is too long.
+node as out of service. Until then the waiting attempt has no fault. The module must not depend on
+the maximum waits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Attachment(NamedTuple):
 
 
 def find_attachment(scene: Scene) -> Block | None:
-    """Return the volume that a pod of the attempt waits for, and the node that has it."""
+    """Return the volume that a pod of the attempt waits for, and the node that still has it."""
     attachment = _find_held(scene)
     return None if attachment is None else Block(Reason.VOLUME_STILL_ATTACHED, attachment.detail)
 

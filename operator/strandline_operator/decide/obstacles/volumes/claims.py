@@ -170,7 +170,8 @@ def _is_full(view: View) -> bool:
 
 
 def _find_missing(view: View, name: str, *, is_given: bool) -> ClaimVerdict:
-    # A named claim must be created by its user: the spec has neither its class nor its size.
+    # The user must create a named claim: the spec contains neither a class nor a size for the
+    # claim.
     if is_given:
         return describe_problem(Reason.CLAIM_MISSING, name)
     refused = next(

@@ -1,6 +1,6 @@
 """Conditions in a pipeline's status after a pass, and whether any work is pending.
 
-The module must not know the wording of a summary.
+The module must not depend on the wording of a summary.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _find_next_start(facts: Pass, standing: PassState, summary: ConditionSummary
 def _show_kind(
     facts: Pass, standing: PassState, status: PipelineStatus, summary: ConditionSummary
 ) -> PipelineStatus:
-    """Show the one condition that tools recognize by its presence, if any applies."""
+    """Show the single condition that tools recognize by its presence, if any applies."""
     # A failed run needs a person, which tools recognize by Stalled.
     if summary.truth == "False":
         return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
@@ -318,7 +318,7 @@ def _show_only(
     reason: str = "",
     message: str = "",
 ) -> PipelineStatus:
-    """Keep only the given condition among those that exist only while they are true."""
+    """Keep only the given condition among the conditions that exist only while they are true."""
     # Remove an untrue condition instead of setting it to False: tools react to its presence. Keep
     # the time of a remaining condition: otherwise each pass would write the status and trigger the
     # next.

@@ -15,8 +15,8 @@ from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.plan import Count
 
-# Nearly every run is in these states for some seconds; if they last, the attempt's end reports
-# them.
+# Nearly every run is in these states for some seconds. If such a state lasts, the report of the
+# attempt's end names it.
 _USUAL = frozenset(
     {
         Reason.CLAIM_PENDING,
@@ -28,7 +28,7 @@ _USUAL = frozenset(
     }
 )
 
-# If one of these lasts, a person must act.
+# If a state of this set lasts, a person must act.
 _LASTING = frozenset({Reason.CLAIM_PENDING, Reason.UNSCHEDULABLE})
 _GRACE_SECONDS = 300.0
 

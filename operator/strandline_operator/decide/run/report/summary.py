@@ -1,6 +1,6 @@
 """Summary of a pipeline: its phase, its state for people, and the result of its run.
 
-The module must not know conditions, except `Succeeded`.
+The module must not depend on conditions, except `Succeeded`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _is_behind(before: Progress | None, progress: Progress) -> bool:
 def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
     """Return the summary of a pipeline in this pass."""
     status = standing.status
-    # A running attempt is more important than anything due after it.
+    # A running attempt is more important than any attempt that is due afterwards.
     if standing.active is not None:
         return _sum_up_attempt(facts, standing, standing.active)
     if status.next_attempt_time is not None:
@@ -196,7 +196,7 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
             PipelinePhase.PENDING, "Unknown", block.reason, block.message, state, forms
         )
     if not facts.view.turn.is_open and due <= facts.now:
-        # The limit closed dispatch either for a while, or permanently because it is 0.
+        # The limit closed dispatch either for a while, or permanently because the limit is 0.
         is_stopped = facts.view.turn.opens_at is None
         hold_reason = Reason.DISPATCH_STOPPED if is_stopped else Reason.RETRIES_HELD_BACK
         words = hold_reason.explain()
