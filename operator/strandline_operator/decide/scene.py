@@ -59,6 +59,7 @@ def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
     if kind is None:
         return None
     node_marks = marks.get(pod.meta.uid, NodeMarks(pod.node, is_known=False))
+    # The state was read from the server, and may be newer than the marks.
     is_gone = node.state is NodeState.GONE
     taker = find_mark(pod, replace(node_marks, is_gone=True) if is_gone else node_marks)
     kind = kind if taker is None else taker.kind

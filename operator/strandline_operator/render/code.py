@@ -106,9 +106,11 @@ def _add_path(ray: dict[str, Any], code: Code) -> list[dict[str, Any]]:
     for variable in _list(ray, "env"):
         if variable["name"] != PYTHONPATH:
             variables.append(variable)
+        # Keep the user's own path, after the code's folders.
         elif "value" in variable:
             path.append(variable["value"])
         else:
+            # The value is unknown here, so rename the variable and refer to it.
             variables.append(variable | {"name": OWN_PATH})
             path.append(f"$({OWN_PATH})")
     return [

@@ -85,6 +85,7 @@ def _fill_ray(ray: RayCluster, defaults: RayDefaults, labels: Mapping[str, str])
 def _fill_storage(
     pipeline: PipelineView, storage: Storage, output: DefaultOutput | None
 ) -> Storage:
+    # Without a default location, outputs stay on the ledger's claim.
     if output is None or output == DefaultOutput():
         return storage
     meta = pipeline.meta

@@ -92,6 +92,7 @@ def render_metadata_beside(order: Order, head: Mapping[str, Any]) -> dict[str, A
     metadata: dict[str, Any] = {"labels": label_beside(order), "annotations": {}}
     for part, values in metadata.items():
         for key, value in _read_map(head, part).items():
+            # Skip a value that is too long for a label: it would make the whole Job invalid.
             if key in MESH_KEYS and len(str(value)) <= _LONGEST_CHOICE:
                 values[key] = value
     return {part: values for part, values in metadata.items() if values}

@@ -130,6 +130,7 @@ def render_rayjob(order: Order) -> Manifest:
         ),
     }
     if order.spec.ray.submission_mode == "K8sJobMode":
+        # A driver must run exactly once, so KubeRay must not replace a failed submitter.
         spec["submitterConfig"] = {"backoffLimit": 0}
         spec["submitterPodTemplate"] = render_submitter(order)
     return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}

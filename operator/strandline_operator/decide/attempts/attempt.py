@@ -213,6 +213,7 @@ def _remove(scene: Scene, end_time: float) -> Iterator[Action]:
     # KubeRay deletes the cluster and pods in the order that lets a driver save its work.
     if rayjob is not None and not rayjob.meta.is_deleting:
         yield Delete(Resource.RAYJOB, rayjob.meta.name, rayjob.meta.uid)
+    # Forcing is optional: on a silent node, a force-deleted pod may still be running.
     is_forced = limits.force_teardown and scene.now > end_time + limits.teardown
     is_let_down = (rayjob is None or rayjob.meta.is_deleting) and scene.now > end_time + _SWEEP
     if not (is_forced or is_let_down):
@@ -250,6 +251,7 @@ def _describe(scene: Scene, delay: Block | None = None) -> AttemptStatus:
     # A delay explains more than the phase.
     if delay is not None:
         reason, message = delay.reason, delay.message
+    # Name the silent node: otherwise the teardown would seem to hang without a reason.
     if not status.is_frozen and status.end_time is not None and scene.wait:
         message = f"{message}; {scene.wait}"
     conditions = set_condition(

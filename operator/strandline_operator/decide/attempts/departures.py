@@ -83,6 +83,7 @@ def _find_departure(scene: Scene, pod: Pod) -> tuple[str, float, str] | None:
         return mark, seconds, _describe(scene, pod, taker)
     if taker is None:
         return None
+    # A mark without a deadline leads to a deletion, which grants the pod's own grace period.
     return taker.mark, pod.grace if limit is None else limit, _announce(taker)
 
 
@@ -93,6 +94,7 @@ def _describe(scene: Scene, pod: Pod, taker: Taking | None) -> str:
 
 def _announce(taking: Taking) -> str:
     """Describe a disruption that is in progress, based on the past-tense sentence of its kind."""
+    # The sentences of these kinds are in the active voice, so "was" can't be replaced.
     if taking.kind in _OF_KARPENTER:
         return f"Karpenter is taking node {taking.node} away"
     return taking.kind.describe(taking.node, taking.what).replace(" was ", " is being ", 1)

@@ -54,9 +54,9 @@ class DrainHold(NamedTuple):
 def read_drain(marks: NodeMarks) -> NodeDrain | None:
     """Return the drain that a node's marks show, or None."""
     taints = {key for key, _ in marks.taints}
-    # Karpenter also drains a manually deleted node, and respects the annotations of its pods.
     if is_unexplained(marks):
         return NodeDrain("is being taken down by Karpenter", KARPENTER_WAIT)
+    # Karpenter also drains a manually deleted node, and respects the annotations of its pods.
     if marks.is_deleting:
         return NodeDrain("is being deleted", KARPENTER_WAIT)
     if _AUTOSCALER in taints:

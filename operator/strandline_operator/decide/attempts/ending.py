@@ -109,6 +109,8 @@ def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, .
             records.append(EvidenceRecord.of(item, scene.now))
         # The source of a disruption or the reason of a queue may become clear only later.
         elif is_vaguer(records[index].evidence, item):
+            # Only the description becomes more precise; the time is still that of the first
+            # observation.
             former = records[index].time
             records[index] = evolve(EvidenceRecord.of(item, scene.now), time=former)
     # Any number of workers may be lost, but the head explains an end at least as well.
@@ -196,6 +198,8 @@ def _pick_losses(scene: Scene) -> Iterator[Evidence]:
             item.cause is Cause.OOM_KILLED or is_of(record, Role.WORKER)
         )
         is_others = is_of(record, Role.SUBMITTER) and not _is_of_submitter(status, item)
+        # The disappearance of a head without a cause is weak evidence: `explain_by_head` handles
+        # it.
         if not (is_explained or is_others or is_nameless(record)) and may_explain(scene, record):
             yield item
 
@@ -259,6 +263,7 @@ def find_end(scene: Scene) -> Evidence | None:
     # While KubeRay is still working, its messages describe a temporary state.
     if rayjob is None or not is_at_end(scene):
         return None
+    # A newer KubeRay may end a RayJob for a reason that this operator does not recognize.
     return next(find_rayjob_evidence(rayjob), None) or Evidence(
         Cause.UNKNOWN, f"RayJob {rayjob.reason or rayjob.deployment}: {rayjob.message}", "rayjob"
     )

@@ -57,6 +57,7 @@ def _list_due(scene: Scene) -> dict[str, str]:
     """Return the head and groups that must leave spot nodes, each with its reason."""
     waits: dict[str, tuple[Pod, RoomFinding]] = {}
     for pod, finding in list_shortages(scene):
+        # A pod that never fits has another problem, such as a missing volume.
         if finding is not None and finding.kind is not RoomKind.NEVER_FITS:
             waits.setdefault(find_spot_group(pod), (pod, finding))
     groups = {group.name: group for group in scene.spot}
@@ -85,6 +86,7 @@ def _is_over(
     # Allow extra time for a node that is starting, so that the node still finds its pod.
     if finding.kind is RoomKind.ON_ITS_WAY:
         longest += ON_ITS_WAY_SECONDS
+    # The clock of the run includes earlier attempts, so a retry does not restart the wait.
     return scene.now - min(since, since if clock is None else clock) >= longest
 
 
@@ -99,6 +101,7 @@ def _describe_losses(count: int) -> str:
 def note_lost_heads(scene: Scene) -> Scene:
     """Count the heads that lost their nodes before the driver started; KubeRay replaces them."""
     status = scene.status
+    # Once the driver runs, a lost head ends the attempt, and `note_spot` counts the loss.
     if status.end_time is not None or status.running_time is not None:
         return scene
     # Count in order of disappearance. The status records the last counted head, so that every loss
@@ -160,6 +163,7 @@ def _is_at_work(scene: Scene, name: str) -> bool:
 
 def _has_lasted(scene: Scene, pod: Pod) -> bool:
     starts = [each.started for each in pod.containers if each.started is not None]
+    # A kubelet may omit the start time; the pod's phase is then sufficient.
     return not starts or scene.now - max(starts) >= WORKED_SECONDS
 
 
@@ -188,6 +192,7 @@ def note_spot(
             groups[name] = _leave(groups[name], reason, now)
     left = [record.details for record in status.evidence if record.source == NO_ROOM]
     for name, why in (each for details in left for each in details.items()):
+        # An edit may have removed the group or its spot setting since.
         if name in list_spot(ray):
             spot_group = groups.get(name) or SpotGroup(name=name)
             groups[name] = _leave(spot_group, str(why), now)

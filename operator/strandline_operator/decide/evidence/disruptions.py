@@ -56,7 +56,7 @@ _RESOURCES = {
 }
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 SHUTDOWN_REASONS = frozenset({"Terminated", "NodeShutdown", "Shutdown"})
-# Reasons of pods that a kubelet rejects; reasons of the first kind end with a resource's name.
+# Reasons of pods that a kubelet rejects, in addition to `OutOf` with the name of a resource.
 REJECTIONS = frozenset(
     {
         "NodeAffinity",
@@ -199,6 +199,7 @@ def is_reserved(words: str) -> bool:
 
 
 def _read_case(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice]) -> _Case:
+    # An empty uid would match every event without a uid.
     about = {pod.meta.uid} - {""}
     mine = tuple(
         notice
@@ -213,6 +214,7 @@ def _is_going(pod: Pod) -> bool:
     # The pod itself shows the loss, whatever the state of its node.
     if pod.is_gone or pod.meta.is_deleting or pod.phase == "Failed":
         return True
+    # Init containers and the autoscaler may end while the pod continues.
     return any(
         container.ends and not container.is_running
         for container in pod.containers
@@ -250,6 +252,7 @@ def _find_shutdown(case: _Case) -> Taking | None:
 
 def _find_rejection(case: _Case) -> Taking | None:
     reason = case.pod.reason
+    # The kubelet appends the name of the missing resource, as in `OutOfcpu`.
     if reason not in REJECTIONS and not (reason.startswith(_OUT_OF) and reason != _OUT_OF):
         return None
     return case.take(Disruption.POD_REJECTED, what=reason)
@@ -327,6 +330,7 @@ def _find_lost_containers(case: _Case) -> Taking | None:
         return None
     for container in pod.containers:
         for end in container.ends:
+            # containerd reports a container that was lost in a restart as `Unknown` with code 255.
             is_by_runtime = (end.reason, end.exit_code) == (_LOST_BY_RUNTIME, _LOST_CODE)
             if end.reason == LOST_CONTAINER or is_by_runtime:
                 return _name_taker(case) or Taking(
@@ -374,6 +378,7 @@ def _name_taker(case: _Case) -> Taking | None:
 def _find_death(case: _Case) -> Taking | None:
     """Return the loss of a silent node. A responding node that is just not ready has not died."""
     taints = {name for name, _ in case.marks.taints}
+    # A node that is merely unready counts as dead only once its taint has evicted the pod.
     is_tainted = case.pod.disruption == _BY_TAINT and (
         case.marks.is_unready or bool(taints & {_NOT_READY, _UNREACHABLE})
     )

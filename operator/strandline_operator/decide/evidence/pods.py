@@ -190,6 +190,8 @@ def _blame(
         details["finishedAt"] = _format_end(end)
     if reason:
         details["reason"] = reason
+    # However a submitter ends, the effect is a failed submission. A missing image needs another
+    # remedy.
     if is_submitter and cause is not Cause.IMAGE_PULL_FAILURE:
         cause = Cause.SUBMISSION_FAILED
     known = {name: detail for name, detail in details.items() if detail != ""}

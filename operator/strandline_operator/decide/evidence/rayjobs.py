@@ -52,6 +52,7 @@ def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:
     # Stopping the job in Ray gives the driver no time to report a reason, and its submitter fails.
     if rayjob.job == "STOPPED" and rayjob.reason in {"", _TRANSITION, _SUBMISSION_FAILED}:
         yield Evidence(Cause.INTERRUPTED, "the Ray job was stopped", "rayjob", {})
+    # KubeRay lost the job, and its reason names no more precise cause.
     elif is_lost(rayjob) and rayjob.reason not in _OWN_REASONS:
         yield _quote(rayjob, Cause.SUBMISSION_FAILED)
     elif rayjob.deployment == "ValidationFailed":
@@ -65,6 +66,7 @@ def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:
 
 def is_lost(rayjob: RayJob) -> bool:
     """Return whether KubeRay gave up on a job without seeing its end."""
+    # Ray itself reported the end of a job in these states, so the job was not lost.
     if rayjob.deployment not in TERMINAL or rayjob.job in {"SUCCEEDED", "STOPPED"}:
         return False
     # KubeRay uses one reason for lost and for ended jobs, and only the message distinguishes them.

@@ -50,6 +50,7 @@ def find_lost_code(scene: Scene) -> Evidence | None:
 
 def _read_end(pod: Pod, container: Container, end: Termination) -> Evidence | None:
     """Return the failure of the fetching container; None if a signal killed the container."""
+    # A kill by a signal proves nothing about the code, so a retry may help.
     evidence = None if find_signal(end.exit_code) else read_exit(end.exit_code)
     if evidence is None:
         return None

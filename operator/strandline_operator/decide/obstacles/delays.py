@@ -183,7 +183,7 @@ def find_next_look(scene: Scene) -> float | None:
     The intervals between checks grow over time. Return None if no check is necessary.
     """
     rayjob = scene.rayjob
-    # Schedulers write their reasons into objects that the operator does not watch.
+    # Check queued attempts too: schedulers write their reasons into objects without a watch.
     if rayjob is None or not (is_starting(scene) or scene.is_queued):
         return None
     now = scene.now
@@ -254,6 +254,7 @@ def _find_failed_start(scene: Scene) -> Block | None:
     failures = [
         (end.time or 0.0, pod, container, end)
         for pod in scene.all_pods
+        # A role with a ready pod has recovered, and a disrupted pod did not fail by itself.
         if role_of(pod) not in ready and not pod.disruption
         for container in pod.containers
         for end in container.ends
@@ -272,6 +273,7 @@ def _find_failed_start(scene: Scene) -> Block | None:
 def _has_failed(container: Container, end: Termination) -> bool:
     """Return whether an init container, or Ray during its start, ended because of an error."""
     if container.is_init:
+        # A deletion ends init containers with these two signals.
         return end.exit_code not in {0, SIGKILLED, _TERMINATED}
     # A stopped Ray also exits with 1, but prints no exception.
     return container.name in RAY_CONTAINERS and bool(_RAISED.match(find_last_line(end)))
@@ -283,6 +285,7 @@ def _find_unplaced(scene: Scene) -> Block | None:
         (pod for pod in scene.pods if pod.unschedulable),
         key=lambda pod: (not is_unbound(pod), not is_held(pod), not is_head(pod)),
     )
+    # While a storage class provides a volume, the scheduler reports nothing.
     if not waiting:
         return find_awaited_claim(scene)
     unplaced = waiting[0]
@@ -329,6 +332,7 @@ def _find_warned(scene: Scene, reasons: tuple[str, ...]) -> tuple[Pod, Notice] |
         if not is_unmade(pod):
             continue
         notice = find_newest(scene.notices, reasons, uid=pod.meta.uid)
+        # An older warning is outdated: the kubelet would have repeated the warning.
         if notice is not None and scene.now - notice.time < _FRESH:
             return pod, notice
     return None

@@ -92,6 +92,7 @@ def find_reserved_account(facts: Pass) -> Block | None:
     all namespaces.
     """
     namespace, _, name = facts.limits.account.partition("/")
+    # A service account can be used only by pods of its own namespace.
     if not name or facts.view.pipeline.meta.namespace != namespace:
         return None
     ray = facts.spec.ray
@@ -151,5 +152,6 @@ def _find_denial(refusal: Refusal) -> Reason:
         return Reason.QUOTA_USED_UP
     if "being terminated" in refusal.message:
         return Reason.NAMESPACE_TERMINATING
+    # Kubernetes uses this word for missing permissions; admission plugins deny in their own words.
     is_right = bool(refusal.verb) or "cannot " in refusal.message
     return Reason.PERMISSION_DENIED if is_right else Reason.OBJECT_REFUSED

@@ -121,6 +121,7 @@ def _is_lasting(record: Preflight, status: PipelineStatus, due: float) -> bool:
         return record.verdict is PreflightVerdict.PASSED
     # Keep a missing verdict: otherwise the check would repeat while an obstacle blocks the attempt.
     is_of_this = record.time is not None and record.time >= due
+    # Retries by the operator are no new request, so they reuse the verdict.
     return is_of_this or status.retry_trigger in {Trigger.RETRY, Trigger.RESUME}
 
 
@@ -190,6 +191,7 @@ def _find_end(case: _Check) -> PreflightFinding | None:
     own = [each for each in own if each.is_init or each.name == CONTAINER]
     failure = next((end for each in own for end in each.ends[:1] if end.exit_code), None)
     if failure is None:
+        # A sidecar may keep the pod running after the check has passed.
         is_over = any(each.ends and not each.is_running for each in own if each.name == CONTAINER)
         is_passed = is_over or pod.phase == "Succeeded"
         return PreflightFinding(PreflightVerdict.PASSED) if is_passed else None

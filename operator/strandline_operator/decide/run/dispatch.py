@@ -316,6 +316,7 @@ def _list_objects(manifests: Iterable[_Rendered]) -> tuple[Action, ...]:
             kind,
             manifest,
             is_strict=kind is Resource.RAYJOB and has_options(manifest),
+            # The copy of the code may differ: it keeps the code as of the attempt's first launch.
             is_exact=kind is Resource.CONFIG_MAP and MANIFEST in manifest["data"],
             # The content needs no check: the head accepts a token only from the right attempt.
             is_unread=kind is Resource.SECRET,

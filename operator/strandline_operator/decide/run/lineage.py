@@ -87,6 +87,7 @@ def _list_pending(
     statuses.update(plan.attempts)
     for past in pending:
         status = statuses.get(past.name)
+        # Without a final status, only the record in the pipeline's status is reliable.
         if status is None or not status.is_frozen:
             status = AttemptStatus(end_time=past.end_time, cause=past.cause, message=DELETED)
         yield _make_end(view, plan, past.name, past.run, past.number, status)

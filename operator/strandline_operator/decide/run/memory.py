@@ -1,7 +1,7 @@
 """Memory after kills for memory: the size for the next attempt's pods, and its limit.
 
-Raised memory is kept until the end of the run, or when a user edits the request: an explicit number
-is intentional. The module must not depend on the detection of kills.
+Raised memory is kept until the end of the run, or until a user edits the request: an explicit
+number is intentional. The module must not depend on the detection of kills.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def raise_memory(
         The verdict, and the reason why a group gets less than planned; empty if every group gets
             enough.
     """
-    # A replaced worker does not need more memory.
+    # KubeRay replaced a killed worker without ending the attempt, so its memory may be enough.
     if attempt_status.cause is not Cause.OOM_KILLED:
         return Verdict(), ""
     spec = facts.spec

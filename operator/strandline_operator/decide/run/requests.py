@@ -23,9 +23,9 @@ from strandline_operator.model.view import AttemptObject
 
 def note_first_requests(facts: Pass, standing: PassState) -> Verdict:
     """Treat the annotations of a new pipeline as handled."""
-    # A copied manifest carries the annotations of the original pipeline, which were handled there.
     if facts.view.pipeline.has_status:
         return Verdict()
+    # A copied manifest carries the annotations of the original pipeline, which were handled there.
     return Verdict(_handle(standing.status, _read_asked(facts)))
 
 

@@ -62,6 +62,7 @@ def begin_run(facts: Pass, standing: PassState, run: str) -> Verdict:
     status = evolve(
         standing.status,
         run=run,
+        # A scheduled run also answers the `runId` of the spec, which must not start another run.
         requested_run="" if run == facts.spec.run_id else facts.spec.run_id,
         run_start_time=facts.now,
         memory={},

@@ -65,6 +65,7 @@ class Kueue(Scheduler):
         for version in VERSIONS:
             selector = f"{JOB_LABEL}={rayjob.meta.uid}"
             workloads = await reader.list_all(version.workload, namespace, selector)
+            # Stop at the first version that the cluster serves: all versions show the same objects.
             if workloads is not None:
                 state = read_workloads(workloads, queue)
                 return state or await _read_queue(reader, version, rayjob.meta, queue)

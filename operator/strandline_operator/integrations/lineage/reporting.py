@@ -122,6 +122,7 @@ class EndReporter:
             self._note(SENT if state is LineageState.SENT else FAILED)
 
     def _keep(self, end: AttemptEnd, state: LineageState) -> None:
+        # Drop the oldest state, which a pass has recorded in a status by now.
         if len(self._states) >= _MOST_KNOWN:
             del self._states[next(iter(self._states))]
         self._states[_identify(end)] = state
@@ -136,6 +137,8 @@ class EndReporter:
                 is_last = is_refused or self._is_closing.is_set()
                 what = "not sent" if is_last else "not sent yet"
                 _log(end, f"{what}: {type(error).__name__}: {error}")
+                # The receiver may be available later, so the next operator process retries a
+                # pending end.
                 if is_last:
                     return LineageState.REFUSED if is_refused else LineageState.PENDING
             else:

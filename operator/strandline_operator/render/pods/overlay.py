@@ -37,6 +37,7 @@ def lay_over(base: Any, top: Any) -> Any:  # noqa: ANN401 - any part of a manife
     entries = {entry[key]: entry for entry in base}
     for entry in top:
         base_entry = entries.get(entry[key])
+        # A merged entry with both a value and a source would be invalid.
         if base_entry is not None and _EITHER & entry.keys():
             base_entry = {name: value for name, value in base_entry.items() if name not in _EITHER}
         entries[entry[key]] = entry if base_entry is None else lay_over(base_entry, entry)

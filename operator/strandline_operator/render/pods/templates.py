@@ -233,6 +233,7 @@ def _finish(
     for facts in (ray.pod_template, node.pod_template):
         template = lay_over(template, fit_template(facts, container["name"]))
     apply_choice(template["spec"], choose_nodes(ray, order.on_demand, labels.get(GROUP_LABEL)))
+    # After the overlays: a user's template may mount the same claim again.
     join_claims(template["spec"])
     _probe(template, node)
     fixed = {

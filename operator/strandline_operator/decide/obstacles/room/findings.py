@@ -210,6 +210,7 @@ def _read_karpenter(speaker: str, words: str) -> RoomFinding | None:
     # A pool at its limit has capacity again once one of its nodes is removed.
     if any(_is_full(pool) for pool in pools):
         return RoomFinding(RoomKind.NO_ROOM, speaker, words)
+    # Do not guess the meaning of an unknown sentence.
     if not any(_POOL_NEVER.search(pool) for pool in pools):
         return None
     # A pool near its limits offers only smaller types, and reports that with the same message.
@@ -243,6 +244,7 @@ def _weigh(
     growth: RoomFinding, words: str, pod: Pod, sizes: Sequence[NodeSize] | None
 ) -> RoomFinding:
     """Combine the finding that no new node would fit with the existing nodes."""
+    # A missing volume explains the wait, whatever the autoscaler reports.
     if CLAIMS.search(words):
         return RoomFinding(RoomKind.NEVER_FITS, SCHEDULER, words)
     # No existing node would fit either.
@@ -251,6 +253,7 @@ def _weigh(
     # Nodes outside the autoscaler's control may be larger than those it creates.
     if sizes and _has_fitting(sizes, pod, share=_SHARE_FOR_PODS):
         return RoomFinding(RoomKind.NO_ROOM, SCHEDULER, words)
+    # Without the sizes, an existing node may still turn out to be large enough.
     return growth if sizes else growth._replace(is_certain=False)
 
 

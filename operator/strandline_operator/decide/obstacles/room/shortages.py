@@ -118,6 +118,7 @@ def _judge(scene: Scene, pod: Pod) -> RoomFinding | None:
     # On-demand nodes may fit where no spot node does, but no node helps a pod without its volume.
     if may_fall_back(scene, pod) and not CLAIMS.search(finding.words):
         return finding if finding.kind is RoomKind.ON_ITS_WAY else _make_wait(finding)
+    # No program reports whether a node could ever fit, so limit the wait.
     if finding.is_guess and scene.now - find_wait_start(scene, pod) > _find_longest(scene, pod):
         return finding._replace(
             kind=RoomKind.NEVER_FITS, words=f"{finding.words.rstrip('.')}; {_UNKNOWN}"

@@ -85,6 +85,7 @@ def _read_events(scene: Scene, pod: Pod) -> str:
     if not telling:
         return _recall(scene, pod)
     newest = max(telling, key=lambda notice: (notice.time, _is_held(notice)))
+    # A warning that is normally repeated is outdated if no repetition follows.
     is_standing = bool(_ONCE.search(newest.message)) or scene.now - newest.time < FRESH
     return _describe(scene, pod, newest.message) if _is_held(newest) and is_standing else ""
 
@@ -108,6 +109,7 @@ def _recall(scene: Scene, pod: Pod) -> str:
     begin, _, end = Reason.VOLUME_STILL_ATTACHED.explain("{}").partition("{}")
     detail = summary.message.removeprefix(begin).removesuffix(end)
     is_of_pod = f"pod {pod.meta.name} " in detail
+    # Only a warning that is not repeated can still be true without an event.
     return detail if is_of_pod and _ONCE.search(detail) else ""
 
 

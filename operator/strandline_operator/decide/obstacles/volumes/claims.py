@@ -235,7 +235,7 @@ def describe_unbound(scene: Scene, pod: Pod) -> str:
 
 
 def find_awaited_claim(scene: Scene) -> Block | None:
-    """Return a claim that has a node but no volume; the scheduler reports nothing in that state."""
+    """Return a claim with a chosen node but no volume, which the scheduler does not report."""
     awaited = {
         claim.meta.name: claim.meta.annotations[_SELECTED_NODE]
         for claim in scene.claims

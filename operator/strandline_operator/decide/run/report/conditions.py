@@ -217,6 +217,7 @@ def report_edit(facts: Pass, standing: PassState) -> Verdict:
     waited = old is not None and old.reason == Reason.WAITS_FOR_NEXT_ATTEMPT
     # The next attempt uses this spec.
     is_next = standing.active is None and not is_over
+    # An edit that waited for the next attempt waits for the next run if the run ends first.
     if not is_next and (is_edited or (is_over and waited)):
         reason = Reason.WAITS_FOR_NEXT_RUN if is_over else Reason.WAITS_FOR_NEXT_ATTEMPT
         return Verdict(
@@ -257,6 +258,7 @@ def report_published(facts: Pass, standing: PassState) -> Verdict:
     summary = status.find_condition(ConditionType.SUCCEEDED)
     former = facts.view.pipeline.status.find_condition(ConditionType.SUCCEEDED)
     cause = status.retry_cause
+    # While a run is open, the condition still describes the last complete run.
     if summary is None or summary.status == "Unknown":
         return Verdict()
     if summary.status == "False" and cause is Cause.REQUIREMENTS_NOT_MET:

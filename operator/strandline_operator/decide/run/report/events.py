@@ -106,9 +106,9 @@ def _report_lasting(facts: Pass, standing: PassState, block: Block) -> Verdict:
 def _report_block(facts: Pass, standing: PassState) -> Verdict:
     """Report the obstacle that the pipeline waits for, once."""
     block = standing.decided.block
-    # An event for each start would hide events that need action.
     if block is None:
         return Verdict()
+    # An event for each start would hide events that need action.
     if block.reason in _USUAL:
         return _report_lasting(facts, standing, block)
     former, summary = (

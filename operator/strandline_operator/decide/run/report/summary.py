@@ -66,6 +66,7 @@ def report_progress(facts: Pass, standing: PassState) -> Verdict:
     attempt, before = newest.status, standing.status
     progress = read_progress(attempt, attempt.end_time) or attempt.progress
     is_new = progress is not None and not _is_behind(before.progress, progress)
+    # Do not show a lower count while a new attempt still lists its sources.
     if not is_new:
         progress = before.progress
     return Verdict(evolve(before, progress=progress, latest=attempt.latest or before.latest))

@@ -39,6 +39,7 @@ def begin_scheduled_run(facts: Pass, standing: PassState) -> Verdict:
     if starts.latest is None:
         return Verdict(wakes=(before.next_time,))
     why = _find_hindrance(facts, standing, schedule, starts.latest)
+    # If nothing prevents the start, only the earlier start times were missed.
     missed = starts.number - (not why)
     accounted = _account(schedule, starts.latest, before)
     if missed:
