@@ -1,4 +1,4 @@
-"""The root of everything that ends an attempt with a sentence of ours instead of a traceback."""
+"""The base of all errors that end an attempt with a written message instead of a traceback."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StrandlineError(Exception):
 class StageStoppedError(StrandlineError):
     """A stage cannot process any task, so no source is to blame.
 
-    A stage raises it from `process`. The attempt ends with its message.
+    A stage raises this error from `process`. The attempt ends with the error's message.
 
     Args:
         message: one sentence with a remedy.
@@ -90,7 +90,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 def code_of(error: BaseException) -> ExitCode:
-    """Return the exit code that an error means."""
+    """Return the exit code for an error."""
     if isinstance(error, SpecError):
         return ExitCode.BAD_SPEC
     if not isinstance(error, Exception):  # Ctrl-C and requests to exit are no errors

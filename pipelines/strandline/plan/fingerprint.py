@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # a process that opens ledgers and runs no stage stays small
     from strandline.plan.stages.stage import Stage
 
 MISSING = "(none)"
-_CODE = ".code"  # the end of a path, after the name of a stage
-_VERSION = "version "  # how the value for an installed package begins
+_CODE = ".code"  # suffix of a path, after the name of a stage
+_VERSION = "version "  # prefix of the value for an installed package
 _CONVERSATION = ".inputs.rollout"
 MODULE_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # `module:name`
 

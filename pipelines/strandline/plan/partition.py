@@ -1,6 +1,6 @@
 """Partitions: sources that must be processed together because they share storage.
 
-Pure: items, and the names of their shared storage. The module must not know stages or ledgers.
+Pure: items, and the names of their shared storage. The module must not depend on stages or ledgers.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Balance(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The largest load, in mean loads: 1 is the best there is."""
+        """Maximum load divided by the mean load; 1 is optimal."""
         return max(self.loads) * len(self.loads) / sum(self.loads)
 
 

@@ -1,6 +1,7 @@
 """A checked pipeline as data, for drivers and workers of every engine.
 
-Workers load this module with their stage, so it must not know how manifests are read and checked.
+Workers load this module with their stage, so the module must not depend on the reading and checking
+of manifests.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class StagePlan:
     def splits(self) -> bool:
         """Return whether rows that fail are found by working on parts of a task."""
         is_task = self.shape in {Shape.TASK, Shape.BATCH, Shape.GROUP}
-        # Tasks of a generator may have been passed on before it fails.
+        # A generator may have passed tasks on before it fails, so parts can't be retried.
         is_whole = not inspect.isgeneratorfunction(type(self.stage).process)
         return is_task and is_whole and not self.stage.mixes_rows
 
@@ -204,7 +205,7 @@ class PipelinePlan:
 
     @property
     def gathering(self) -> dict[str, StatefulFilter]:
-        """The stages that gather something, by name."""
+        """The stages that gather state, by name."""
         return {
             stage.name: stage.stage
             for stage in self.stages

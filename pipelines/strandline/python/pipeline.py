@@ -127,8 +127,9 @@ class Pipeline:
     ) -> Outcome:
         """Make one attempt in this process, and skip sources that earlier attempts finished.
 
-        An interrupt (Ctrl-C, or a notebook's stop button) lets work in flight finish and keeps it;
-        a second one ends the run at once. In both cases everything that the run started has ended.
+        After an interrupt (Ctrl-C, or a notebook's stop button), work in flight is finished and
+        kept; a second interrupt ends the run at once. In both cases everything that the run started
+        has ended.
 
         Args:
             checkpoint_path: folder (a volume) for the ledger and, if the sink has no path, the
@@ -312,5 +313,5 @@ def _wrap(stage: object) -> StagePlan:
 
 
 def _find_use(stage_class: type[Stage]) -> str:
-    """Return the registered name of a class, so that Python and YAML give one fingerprint."""
+    """Return the registered name of a class, so that Python and YAML give the same fingerprint."""
     return find_name(stage_class) or f"{stage_class.__module__}:{stage_class.__qualname__}"
