@@ -46,7 +46,7 @@ _ROOMS = {
 
 
 class Commands(Program):
-    """The commands of the table above, and those of packs."""
+    """The commands of the table above, and the commands of packs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of the commands, in the order of the overview."""

@@ -201,7 +201,7 @@ def describe(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool)
 
 
 def fill_in(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest as a document that leaves no default unsaid."""
+    """Return the manifest as a document with all defaults."""
     document = manifest.pipeline.model_dump(mode="json", by_alias=True, exclude={"status"})
     spec, plan = document["spec"], manifest.plan
     items = [spec["source"], *spec["stages"], spec["sink"]]
