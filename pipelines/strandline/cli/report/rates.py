@@ -20,7 +20,7 @@ def span_of(samples: Samples) -> Span:
 
 
 def measure_finished(_samples: Samples) -> Callable[[Sample], float]:
-    """Return counts finished sources."""
+    """Return a function that counts finished sources."""
     return lambda sample: sample.finished
 
 

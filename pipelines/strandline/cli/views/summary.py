@@ -117,7 +117,7 @@ def _describe_stages(outcome: AttemptResult, width: int | None) -> Iterator[str]
         cells = map(format_count, numbers + rows_seen)
         rows.append((name, *cells, f"{each.seconds:,.1f}"))  # type: ignore[arg-type]
     yield ""
-    if outcome.attempt > 1:  # attempts before worked on sources, too
+    if outcome.attempt > 1:  # earlier attempts worked on sources, too
         yield "in this attempt:"
     yield from align(rows, 1, width)
     yield ""

@@ -48,7 +48,7 @@ _COLUMNS = (
     "keep",
 )
 LONG_SOURCE = 60.0  # minimum seconds for a hint about smaller sources
-RANGES = "range_bytes"  # the parameter of a source that cuts files
+RANGES = "range_bytes"  # the parameter of a source that splits files
 _LOADS = 8  # number of workers with a displayed load
 
 

@@ -1,4 +1,4 @@
-"""A run at this moment, for a terminal: stages, sources by state, failures lately.
+"""The current state of a run, for a terminal: stages, sources by state, recent failures.
 
 Pure: facts in, text out.
 """
@@ -30,7 +30,7 @@ from strandline.cli.views.running.progress import (
 from strandline.cli.views.running.snapshot import Snapshot, StageView
 from strandline.ledger.records.entries import FailureRecord, Quarantined
 
-Failed = FailureRecord | Quarantined  # the last failure before a source is quarantined, too
+Failed = FailureRecord | Quarantined  # includes the last failure before a source is quarantined
 RECENT = 6
 _COLUMNS = (
     "tasks/s",
@@ -75,7 +75,7 @@ class RecentFailures:
         self._latest: deque[Failed] = deque(maxlen=RECENT)
 
     def take(self, failures: Iterable[Failed], attempt: int = 0) -> tuple[Failed, ...]:
-        """Take all there are now of an attempt; returns the latest, newest first."""
+        """Accept all current failures of an attempt; return the latest, newest first."""
         if attempt != self._attempt:
             self._attempt = attempt
             self._seen.clear()
