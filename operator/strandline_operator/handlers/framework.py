@@ -1,4 +1,4 @@
-"""Configuration of kopf: it streams events of two kinds, and does nothing else by itself."""
+"""Configuration of kopf, which streams events of two kinds, and does nothing else by itself."""
 
 from __future__ import annotations
 

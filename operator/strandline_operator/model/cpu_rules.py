@@ -16,7 +16,7 @@ from strandline_api.notation.quantities import parse_cpu
 from strandline_operator.model.objects import read_list, read_mapping
 
 Json = Mapping[str, Any]
-# Limit in cores for a mostly idle container, if it must set one.
+# Limit in cores for a mostly idle container that must set a limit.
 _USUAL = 1.0
 
 

@@ -142,7 +142,7 @@ class AttemptEnd:
     """An ended attempt, for a lineage system.
 
     Attributes:
-        namespace, name: of the attempt's object, which may be deleted.
+        namespace, name: namespace and name of the attempt's object, which may be deleted.
         pipeline, pipeline_uid: name and uid of its pipeline.
         run: the pipeline's `runId` during the attempt.
         status: status with the final cause.

@@ -1,8 +1,8 @@
 """Execution of a plan: statuses first, then actions in their order, then events.
 
 Execution may be interrupted between any two requests and repeated. Status writes require the
-version that was read, and names are deterministic. An existing object of ours counts as created,
-and a missing one as deleted. The module must not make any decisions.
+version that was read, and names are deterministic. An existing object of the operator counts as
+created, and a missing object as deleted. The module must not make any decisions.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Enacted:
         refusals: requests that the server will refuse until a user changes something.
         created: kinds of newly created objects.
         attempts: names of attempts with a written status.
-        answers: objects after our writes, with their kinds.
+        answers: objects after the operator's writes, with their kinds.
         error: temporary error that stopped the execution, or None.
     """
 

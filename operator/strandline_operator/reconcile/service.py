@@ -152,7 +152,7 @@ class Service:
             self._numbers.watch_age(resource.value, self._make_age(resource))
 
     async def stop(self) -> None:
-        """Start no more passes, wait for running ones, and stop watching."""
+        """Start no more passes, wait for running passes, and stop watching."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -295,7 +295,7 @@ class Service:
 
         Returns:
             Whether any namespace could be listed. A namespace that refuses must not block the
-                others.
+            others.
         """
         is_any_listed = False
         try:

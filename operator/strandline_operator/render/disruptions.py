@@ -42,7 +42,7 @@ def has_budget(ray: RayCluster) -> bool:
 
 
 def render_budget(order: Order, metadata: dict[str, Any]) -> Manifest | None:
-    """Render the PodDisruptionBudget of an attempt; None if none is requested."""
+    """Render the PodDisruptionBudget of an attempt; None if no budget is requested."""
     ray = order.spec.ray
     if not has_budget(ray):
         return None

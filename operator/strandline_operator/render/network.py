@@ -39,7 +39,7 @@ _LONGEST_CHOICE = 63  # maximum characters of a label value; an annotation may b
 
 
 def render_network(order: Order, metadata: dict[str, Any]) -> Manifest | None:
-    """Render the policy for all pods of an attempt; None if none is configured.
+    """Render the policy for all pods of an attempt; None if no policy is configured.
 
     All other traffic is denied, except probes from the node, which no policy blocks.
     """
@@ -62,7 +62,7 @@ def render_network_beside(order: Order) -> Manifest | None:
     """Render the policy for checks and commands of a pipeline; None if their egress is open.
 
     The policy belongs to the pipeline, because commands also run after all attempts are deleted.
-    Policies add up, and the operator may not change existing ones. So a policy with other rules
+    Policies add up, and the operator may not change existing policies. So a policy with other rules
     gets another name, and selects other pods.
     """
     labels, network = label_beside(order), order.limits.attempt_network
@@ -86,8 +86,8 @@ def render_metadata_beside(order: Order, head: Mapping[str, Any]) -> dict[str, A
     """Render labels and annotations of a check and of commands.
 
     Args:
-        order: the attempt to which they belong.
-        head: metadata of its head pod; its mesh settings are copied.
+        order: the attempt to which the check and the commands belong.
+        head: metadata of the attempt's head pod, whose mesh settings are copied.
     """
     metadata: dict[str, Any] = {"labels": label_beside(order), "annotations": {}}
     for part, values in metadata.items():

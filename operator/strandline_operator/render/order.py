@@ -108,7 +108,7 @@ class Order:
         return labels if group is None else {**labels, GROUP_LABEL: group}
 
     def find_memory(self, group: str, own: int) -> int:
-        """Return the memory of a group's pods in bytes: the raised value, or else its own."""
+        """Return the memory of a group's pods in bytes: the raised value, or else the spec's."""
         return max(own, self.memory.get(group, 0))
 
 
@@ -122,5 +122,5 @@ def label_pipeline(pipeline: str, uid: str) -> dict[str, str]:
 
 
 def label_attempt(pipeline: str, uid: str, number: int) -> dict[str, str]:
-    """Return the labels of all objects of one of its attempts."""
+    """Return the labels of all objects of one attempt of a pipeline."""
     return label_pipeline(pipeline, uid) | {ATTEMPT_LABEL: str(number)}

@@ -93,17 +93,17 @@ def render_code_map(order: Order) -> Manifest | None:
 
 
 def render_token_secret(order: Order) -> Manifest | None:
-    """Render the Secret with the workers' token; None if there is none."""
+    """Render the Secret with the workers' token; None without a token."""
     return render_secret(order, _metadata(order, order.name))
 
 
 def render_network_policy(order: Order) -> Manifest | None:
-    """Render the network policy for the attempt's pods; None if none is configured."""
+    """Render the network policy for the attempt's pods; None if no policy is configured."""
     return render_network(order, _metadata(order, order.name))
 
 
 def render_disruption_budget(order: Order) -> Manifest | None:
-    """Render the budget that blocks evictions of the attempt's pods; None if none is requested."""
+    """Render the budget that blocks evictions of the attempt's pods; None without a request."""
     return render_budget(order, _metadata(order, order.name))
 
 

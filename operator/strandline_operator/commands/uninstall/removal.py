@@ -172,7 +172,7 @@ async def _list_held(request: UninstallRequest, shell: Shell) -> list[HeldPipeli
             if namespace is None:
                 raise
             # One namespace must not block the chart's removal, nor the release of pipelines in
-            # others.
+            # other namespaces.
             if namespace not in shell.left:
                 shell.write(f"namespace {namespace} can't be read, and is skipped: {error.message}")
                 shell.left.add(namespace)

@@ -126,7 +126,7 @@ def _end_if_over(scene: Scene, stop: Evidence | None) -> Scene:
     reason = _find_reason(scene, stop)
     if reason is not None:
         return end(scene, [reason])
-    # Count incidents last: a loss that ends the attempt is its cause, not an incident.
+    # Count incidents last: a loss that ends the attempt is the cause of the end, not an incident.
     scene = _count_incidents(scene)
     return end(scene, []) if is_complete(scene) else scene
 

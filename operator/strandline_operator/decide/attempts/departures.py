@@ -56,7 +56,7 @@ def _is_running(scene: Scene) -> bool:
     rayjob, status = scene.rayjob, scene.status
     if status.running_time is None or status.end_time is not None or status.outcome is not None:
         return False
-    # A deleted RayJob deletes all its pods, and the driver receives a signal of its own.
+    # A deleted RayJob deletes all pods, and the driver receives a signal of its own.
     return rayjob is not None and not rayjob.meta.is_deleting and rayjob.deployment not in TERMINAL
 
 

@@ -198,8 +198,7 @@ def _pick_losses(scene: Scene) -> Iterator[Evidence]:
             item.cause is Cause.OOM_KILLED or is_of(record, Role.WORKER)
         )
         is_others = is_of(record, Role.SUBMITTER) and not _is_of_submitter(status, item)
-        # The disappearance of a head without a cause is weak evidence: `explain_by_head` handles
-        # it.
+        # A head that disappeared without a known cause is weak evidence for `explain_by_head` only.
         if not (is_explained or is_others or is_nameless(record)) and may_explain(scene, record):
             yield item
 

@@ -29,7 +29,7 @@ _NAMELESS = frozenset({BY_FORCE, DELETED, GONE})
 DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 # Losses of workers that are counted and reported.
 _COUNTED = DISRUPTIONS | {Cause.OOM_KILLED}
-# Precision with which a disruption names its origin; all others are the most precise.
+# Precision with which a disruption names its origin; all other reasons are the most precise.
 _RANKS: dict[str, int] = {
     Disruption.POD_EVICTED: 0,
     Disruption.NODE_TAINTED: 0,
@@ -45,7 +45,7 @@ def note_losses(scene: Scene) -> Scene:
         return scene
     stored = len(scene.status.losses)
     records = _merge(scene)
-    # New records are not settled yet: absorbing a loss requires progress after it.
+    # New records are not settled yet: absorbing a loss requires progress after the loss.
     settled = [_settle(scene, record) for record in records[:stored]]
     losses = _bound([*settled, *records[stored:]])
     return scene.with_status(evolve(scene.status, losses=losses))

@@ -161,7 +161,7 @@ def _find_late_start(scene: Scene) -> Evidence | None:
         return None
     waited, longest = scene.now - start_time, _find_longest_start(scene)
     image = next(filter(None, map(find_image_problem, scene.pods)), None)
-    # A missing image rarely appears by itself, so its limit is shorter than that of nodes.
+    # A missing image rarely appears by itself, so the limit is shorter than the limit for nodes.
     if image is not None and waited > scene.limits.image_pull:
         return image
     # A pod that fits no node would also wait forever.

@@ -149,7 +149,7 @@ class _Case:
 
     @property
     def is_spot(self) -> bool:
-        """Return whether the node is a spot node; if it is unknown, use the pod's request."""
+        """Return whether the node is a spot node; for an unknown node, use the pod's request."""
         return self.marks.is_spot or (not self.marks.is_known and self.pod.asks_spot)
 
     def take(self, kind: Disruption, mark: str = "", what: str = "") -> Taking:
@@ -160,7 +160,7 @@ class _Case:
 def find_taking(
     pod: Pod, marks: NodeMarks | None = None, notices: Iterable[Notice] = ()
 ) -> Taking | None:
-    """Return the disruption of a pod, read from the pod and its node; None if there is none.
+    """Return the disruption of a pod, read from the pod and its node; None without a disruption.
 
     A terminating pod without a message of its own lost its node if the node has a mark.
     """
@@ -168,8 +168,7 @@ def find_taking(
     taking = next(filter(None, (reader(case) for reader in _READERS)), None)
     if taking is None and _is_going(pod):
         taking = _name_taker(case) or _find_death(case)
-        # The kernel killed the pod for memory earlier, so the later loss of its node did not end
-        # it.
+        # The kernel had already killed the pod for memory when the node was lost.
         if taking is not None and taking.mark in _ABSENCES and _was_killed_for_memory(pod):
             taking = None
     return None if taking is None else replace(taking, is_spot=case.is_spot)
@@ -187,7 +186,7 @@ def find_mark(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice] = ())
 
 
 def is_unexplained(marks: NodeMarks | None) -> bool:
-    """Return whether Karpenter disrupts a node: it gives its reasons only in events."""
+    """Return whether Karpenter disrupts a node; Karpenter reports the reason only in events."""
     taints = () if marks is None else marks.taints
     karpenters = {mark.name for mark in TAINTS if mark.kind is Disruption.NODE_DISRUPTED}
     return any(name in karpenters for name, _ in taints)
@@ -307,7 +306,7 @@ def _find_kubelets_eviction(case: _Case) -> Taking | None:
 
 
 def _find_other(case: _Case) -> Taking | None:
-    """Return a disruption of an unknown kind, or one reported by an old server."""
+    """Return a disruption of an unknown kind, or a disruption reported by an old server."""
     # Servers without disruption conditions report a silent node as `NodeLost`.
     if case.pod.reason == "NodeLost":
         return _with_words(case, _name_taker(case) or _apply(case, DIED))
@@ -325,7 +324,7 @@ def _find_lost_containers(case: _Case) -> Taking | None:
         return _name_taker(case) or case.take(
             Disruption.NODE_RESTARTED, "Failed, then again Pending"
         )
-    # The kubelet writes the same for a deleted pod that it has not inspected yet.
+    # The kubelet writes the same status for a deleted pod that it has not inspected yet.
     if pod.meta.is_deleting or pod.is_gone:
         return None
     for container in pod.containers:

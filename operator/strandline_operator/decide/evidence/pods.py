@@ -54,9 +54,9 @@ def find_pod_evidence(
 
 
 def find_foreign_kills(pod: Pod) -> Iterator[Evidence]:
-    """Yield kills for memory of init containers and sidecars; they do not end a driver.
+    """Yield kills for memory of init containers and sidecars, which do not end a driver.
 
-    Ray runs without them, and more memory for Ray would not help.
+    Ray runs without these containers, and more memory for Ray would not help.
     """
     for container in pod.containers:
         killed = (end for end in container.ends if end.reason == OOM_KILLED)
@@ -126,7 +126,7 @@ def find_last_line(end: Termination) -> str:
 
 
 def find_outcome(pod: Pod) -> DriverOutcome | None:
-    """Return the driver's outcome if a container of the head left it as its last message."""
+    """Return the driver's outcome if a container of the head wrote it as the last message."""
     # A worker runs user code, which may print anything.
     if pod.meta.labels.get(ROLE_LABEL) != Role.HEAD:
         return None

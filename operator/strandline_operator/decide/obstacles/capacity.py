@@ -63,7 +63,7 @@ def _request(ray: RayCluster, group: RayNode, name: str, on_demand: Collection[s
     pod = read_mapping(template.get("spec"))
     apply_choice(pod, choose_nodes(ray, on_demand, None if name == HEAD else name))
     request, resources = PodRequest.read(pod), group.resources
-    # Clusters with GPUs add this toleration to the pods that request one.
+    # Clusters with GPUs add this toleration to pods that request a GPU.
     added = (_GPU_TOLERATION,) if resources.gpu else ()
     tolerations = (*request.tolerations, *added)
     return replace(request, cpu=resources.cpu, memory=0, gpu=resources.gpu, tolerations=tolerations)

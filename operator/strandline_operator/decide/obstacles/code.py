@@ -20,7 +20,7 @@ def find_missing_code(facts: Pass) -> Block | None:
     The code is unknown in the pass that freezes an attempt: that attempt started with its own copy.
     """
     view, name = facts.view, facts.spec.code.config_map
-    # Code is read only if an attempt may be created; otherwise a missing one means nothing.
+    # Code is read only if an attempt may be created; otherwise, missing code means nothing.
     if name is None or not may_launch(view.pipeline, facts.newest):
         return None
     # A pod that mounts a missing ConfigMap would never start.

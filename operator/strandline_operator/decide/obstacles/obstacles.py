@@ -20,7 +20,7 @@ FORBIDDEN, NOT_FOUND, TIMEOUT, TAKEN, TOO_MANY, SERVER_ERROR = 403, 404, 408, 40
 
 
 class Block(NamedTuple):
-    """An obstacle: its reason and details."""
+    """An obstacle: the reason and details."""
 
     reason: Reason
     detail: str = ""

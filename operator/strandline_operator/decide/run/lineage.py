@@ -96,7 +96,7 @@ def _list_pending(
 def _list_frozen(
     view: View, plan: PassPlan, uncounted: Iterable[AttemptObject]
 ) -> Iterator[AttemptEnd]:
-    """Yield attempts outside the current run as they freeze: no later pass counts them."""
+    """Yield attempts outside the current run as they freeze, because no later pass counts them."""
     for attempt in uncounted:
         status = plan.attempts.get(attempt.meta.name)
         if status is not None and status.is_frozen and not attempt.status.is_frozen:

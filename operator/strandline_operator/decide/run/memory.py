@@ -63,7 +63,7 @@ def raise_memory(
 
     Returns:
         The verdict, and the reason why a group gets less than planned; empty if every group gets
-            enough.
+        enough.
     """
     # KubeRay replaced a killed worker without ending the attempt, so its memory may be enough.
     if attempt_status.cause is not Cause.OOM_KILLED:

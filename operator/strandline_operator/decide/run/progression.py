@@ -1,4 +1,4 @@
-"""Progress of a run by one step: advance the newest attempt, and end older ones."""
+"""Progress of a run by one step: advance the newest attempt, and end older attempts."""
 
 from __future__ import annotations
 

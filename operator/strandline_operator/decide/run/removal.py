@@ -55,7 +55,7 @@ def remove(facts: Pass, standing: PassState) -> Verdict:
 
 
 def trim_history(facts: Pass, standing: PassState) -> Verdict:
-    """Delete old attempts, except the newest and uncounted ones."""
+    """Delete old attempts, except the newest attempt and uncounted attempts."""
     past_attempts = [
         attempt
         for attempt in standing.attempts[:-1]

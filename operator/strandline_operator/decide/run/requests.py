@@ -53,7 +53,7 @@ def find_requests(facts: Pass, status: PipelineStatus) -> HandledTokens:
 
 
 def settle_under_way(facts: Pass, standing: PassState) -> Verdict:
-    """Record requests that ended the current attempt, and retries that a running one satisfies."""
+    """Record requests that ended the current attempt, and retries that a running attempt meets."""
     attempt, requests = facts.newest, find_requests(facts, standing.status)
     # A later decider handles requests between attempts.
     if attempt is None or attempt.status.is_frozen:
@@ -134,7 +134,7 @@ def _was_ended_by(attempt: AttemptObject, token: str) -> bool:
 
 
 def _settle(status: PipelineStatus, requests: HandledTokens) -> PipelineStatus:
-    """Return the status with these requests added to the handled ones."""
+    """Return the status with these requests added to the handled requests."""
     before = status.handled or HandledTokens()
     handled = HandledTokens(
         retry=requests.retry or before.retry,

@@ -109,7 +109,7 @@ def can_hold(node: NodeSize, request: PodRequest, share: float = 1.0) -> bool:
 
 
 def may_run(request: PodRequest, node: NodeSize) -> bool:
-    """Return whether a pod's selector, node affinity, and tolerations permit it to run on a node.
+    """Return whether a pod's selector, node affinity, and tolerations allow a node.
 
     Invalid constraints are ignored.
     """

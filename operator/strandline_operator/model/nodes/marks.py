@@ -111,7 +111,7 @@ def _text(value: object) -> str:
 
 
 def read_node(body: Mapping[str, Any] | None) -> NodeView:
-    """Return the state of a node object; None means a missing node.
+    """Return the state of a node object; None stands for a missing node.
 
     Invalid fields count as missing.
     """

@@ -37,8 +37,7 @@ class ClaimMemory:
 
         Args:
             may_be_old: whether a cached claim is acceptable, because this pass creates nothing on
-                the
-                claim.
+                the claim.
 
         Raises:
             ApiError: reading failed for a reason other than a missing right.

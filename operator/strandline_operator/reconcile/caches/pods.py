@@ -34,7 +34,7 @@ class PodOwner(NamedTuple):
 
 @dataclass(slots=True)
 class PodMemory:
-    """Pods by pipeline: existing ones, and the most recently deleted ones."""
+    """Pods by pipeline: existing pods, and the most recently deleted pods."""
 
     most_of_one: int = MOST_OF_ONE
     most_of_all: int = MOST_OF_ALL

@@ -183,7 +183,7 @@ class DriverTalk:
         is_awaited: bool,
     ) -> LastAnswer:
         """Send a request if the address is known, and store the result."""
-        # Record the request first: otherwise another pass would send a second one.
+        # Record the request first: otherwise another pass would send a second request.
         last = self._last[pipeline] = replace(before, asked_at=now)
         answer = await ask(api, address) if address.ip else Answer()
         latest = self._find(pipeline, last.view.attempt).view

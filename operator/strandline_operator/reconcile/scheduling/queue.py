@@ -59,7 +59,7 @@ class Queue:
         self._slots = asyncio.Semaphore(concurrency)
         self._changed = asyncio.Event()
         self._tasks: dict[asyncio.Task[Any], Key] = {}
-        # Slow passes of one namespace must leave some slots for others.
+        # Slow passes of one namespace must leave some slots for other namespaces.
         self.schedule = Schedule(most_running=max(1, concurrency - concurrency // 4))
         self.last_sign = clock()
 

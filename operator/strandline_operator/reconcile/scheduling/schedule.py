@@ -266,7 +266,7 @@ class SeenPipelines:
     _namespaces: Counter[str] = field(default_factory=Counter)
 
     def note(self, key: Key, uid: str) -> str:
-        """Add a pipeline; return the uid of a former one of the same name, or an empty string."""
+        """Add a pipeline; return the uid of its former namesake, or an empty string."""
         former = self._uids.get(key, "")
         self._namespaces[key.namespace] += key not in self._uids
         self._uids[key] = uid

@@ -1,4 +1,4 @@
-"""Merging of a user's part of a manifest into a generated one.
+"""Merging of a user's part of a manifest into a generated manifest.
 
 The module must not depend on the pod to which a template belongs.
 """

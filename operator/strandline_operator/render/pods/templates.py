@@ -1,7 +1,7 @@
 """Pod templates of an attempt's Ray cluster, and of the pod that submits its driver.
 
-The user's settings override the generated ones, except the labels by which the operator finds its
-pods, and the settings that prevent restarts of pods.
+The user's settings override the generated settings, except the labels by which the operator finds
+its pods, and the settings that prevent restarts of pods.
 """
 
 from __future__ import annotations

@@ -109,10 +109,12 @@ _ASIDE = re.compile(r"\s*(no new claims to deallocate,? ?)?preemption:.*$", re.D
 def find_room(
     pod: Pod, notices: Iterable[Notice], sizes: Sequence[NodeSize] | None, now: float
 ) -> RoomFinding | None:
-    """Return the chances of a pod without a node; None if it has one, or no report explains it.
+    """Return the chances of a pod without a node.
+
+    Return None if the pod has a node, or if no report explains the wait.
 
     Args:
-        notices: events about any object; those about the pod are selected.
+        notices: events about any object; events about the pod are selected.
         sizes: sizes of all existing nodes; None or empty if unknown.
         now: seconds since the epoch.
     """
@@ -194,7 +196,7 @@ def _read_notice(notice: Notice, now: float) -> RoomFinding | None:
 
 
 def _read_refusal(speaker: str, words: str) -> RoomFinding | None:
-    """Return why the cluster autoscaler adds no node; None if it gives no reason."""
+    """Return why the cluster autoscaler adds no node; None if the event contains no reason."""
     if _GROUP_IS_FULL.search(words) or _STOCK_OUT.search(words):
         return RoomFinding(RoomKind.NO_ROOM, speaker, words)
     has_reason = "wouldn't fit" in words or _PASSES.search(words) or _LASTS.search(words)

@@ -251,7 +251,7 @@ def find_awaited_claim(scene: Scene) -> Block | None:
 
 
 def _list_lacking(scene: Scene, pod: Pod) -> list[str]:
-    """Return a pod's claims that may lack a volume: the pipeline's own, or else the others."""
+    """Return a pod's claims that may lack a volume: the pipeline's own, or else other claims."""
     own = [claim.meta.name for claim in scene.claims if claim.phase != "Bound"]
     known = {claim.meta.name for claim in scene.claims}
     names = dict.fromkeys([*pod.claims, *_list_template_claims(scene, pod)])

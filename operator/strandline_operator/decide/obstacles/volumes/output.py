@@ -25,7 +25,7 @@ SHARED, ALONE = "ReadWriteMany", "ReadWriteOncePod"
 
 
 def examine_storage(facts: Pass) -> ClaimVerdict:
-    """Return the joint state of both claims: the ledger's, and the one for outputs."""
+    """Return the joint state of the ledger's claim and the claim for outputs."""
     view, spec = facts.view, facts.spec
     return _join(examine_claim(view, spec), _examine_output(view, spec))
 

@@ -283,7 +283,7 @@ def _describe_published(facts: Pass, standing: PassState) -> str:
 
 
 def report_unknown(facts: Pass, standing: PassState) -> Verdict:
-    """Report ignored fields of the spec: its definition is newer than this operator."""
+    """Report ignored fields of the spec: the definition is newer than this operator."""
     unknown, reported = facts.view.pipeline.unknown, ConditionType.FIELDS_IGNORED
     if unknown:
         reason = Reason.OPERATOR_IS_OLDER

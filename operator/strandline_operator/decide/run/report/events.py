@@ -85,7 +85,7 @@ def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:
     """Report once that pods are kept for inspection."""
     former = before.find_condition(ConditionType.SUCCEEDED)
     was_held = former is not None and former.reason == Reason.HELD
-    # The first pass of the hold has reported it.
+    # The first pass of the hold has reported the hold.
     if summary is None or summary.reason != Reason.HELD or was_held:
         return Verdict()
     return Verdict(events=(warn(EventReason.PODS_HELD, summary.message),))

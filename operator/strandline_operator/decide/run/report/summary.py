@@ -88,7 +88,7 @@ def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
     # The end of an attempt is counted only when the namespace's defaults are readable.
     if standing.is_uncounted:
         return _sum_up_wait(facts, standing, facts.now)
-    # No attempt is due and the last one failed, so the retry policy has given up.
+    # No attempt is due and the last attempt failed, so the retry policy has given up.
     if status.retry_cause is not None:
         message = status.state or f"the last attempt ended with {status.retry_cause}"
         cause = status.retry_cause.value
@@ -232,7 +232,7 @@ def _word_wait(facts: Pass, status: PipelineStatus, due: float) -> str:
     before = facts.view.pipeline.status
     former = before.find_condition(ConditionType.SUCCEEDED)
     was_wait = former is not None and former.reason == Reason.WAITING_TO_RETRY
-    # Keep the retry policy's sentence: its cause and budget are not available here.
+    # Keep the retry policy's sentence: the cause and the budget are not available here.
     if status.state and (was_wait or status.state != before.state):
         return status.state
     after = f" after {status.retry_cause}" if status.retry_cause is not None else ""
