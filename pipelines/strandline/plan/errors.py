@@ -10,7 +10,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 class Advice(NamedTuple):
-    """A remedy as data. The shell and the Python API word it differently.
+    """A remedy as data, which the shell and the Python API express differently.
 
     Attributes:
         command: command of the command line.
@@ -59,7 +59,7 @@ class StageStoppedError(StrandlineError):
 
 
 class StageInterruptedError(StageStoppedError):
-    """A stage has left its task because the run stops. The next run repeats the task."""
+    """A stage has left a task because the run stops. The next run repeats the task."""
 
     exit_code = ExitCode.INTERRUPTED
 
@@ -68,7 +68,7 @@ class StageInterruptedError(StageStoppedError):
 
 
 class BudgetSpentError(StageStoppedError):
-    """A stage has spent its budget. With a larger budget, the next attempt continues.
+    """A stage has spent a budget. With a larger budget, the next attempt continues.
 
     Args:
         message: one sentence that names the budget and how to continue.

@@ -1,7 +1,8 @@
 """How to install a missing package.
 
-The module checks whether a package could be imported, but imports it only on request: some imports
-take a second. Packs name the packages of their stages; the core's are listed here.
+The module checks whether a package could be imported, and imports the package only on request,
+because some imports take a second. Packs name the packages of their stages; the core's are listed
+here.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ NOTHING = BroughtCode()
 
 
 def plan_spec(pipeline: CurationPipeline, brought: BroughtCode = NOTHING) -> PipelinePlan:
-    """Return the plan of a parsed `CurationPipeline`. Its brought code must be importable already.
+    """Return the plan of a parsed `CurationPipeline`, whose code must already be importable.
 
     Raises:
         SpecError: lists every problem with its path in the YAML.
@@ -133,7 +133,7 @@ def mark_streaming(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
     """Yield stages, marked if yielded tasks may be passed on before the call ends."""
     for index, plan in enumerate(stages):
         # A stage that joins groups needs the number of slots of a fan-out. A stage that gathers
-        # state needs exactly one event per task, because it yields one piece per task.
+        # state needs exactly one event per task, because such a stage yields one piece per task.
         joins = any(later.group is not None for later in stages[index + 1 :])
         is_single = plan.shape is Shape.TASK and not plan.gathers and not plan.cut_of
         streams = is_single and not joins

@@ -38,13 +38,13 @@ class Output(NamedTuple):
     """Durable output of a sink for one task: a file, or a part of a shared file.
 
     Attributes:
-        token: token of the written task; with the suffix it is the name of the task's file.
+        token: token of the written task; token and suffix together are the name of the task's file.
         suffix: such as ".parquet". For dead letters, `DEAD` and the name of the stage. For a cut,
             `CUT`, the name of the stage, "@", and the slot of the task in its fan-out.
         size: bytes; in a shared file the task's share. The shares add up to the size of the file.
         digest: blake2b-128 of the file's bytes.
         rows: rows of the task.
-        part: position in a shared file, or None for a file of its own.
+        part: position in a shared file, or None for a separate file.
     """
 
     token: bytes
@@ -77,7 +77,7 @@ class Output(NamedTuple):
 
     @property
     def is_companion(self) -> bool:
-        """Return whether the file accompanies a shared file, in which its rows are counted."""
+        """Return whether the file accompanies a shared file that already counts its rows."""
         return self.part is not None and not self.rows
 
 

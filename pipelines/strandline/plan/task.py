@@ -141,8 +141,7 @@ class FailedRow:
         row: position in the task's table, from 0.
         msg: one sentence for the person on call.
         detail: text to keep with the dead letter, such as an invalid answer of a model. Dead
-            letters
-            hold the first 4,000 characters.
+            letters hold the first 4,000 characters.
 
     Attributes:
         row, msg, detail: as given.

@@ -90,7 +90,7 @@ def list_loadable(data: DataCounts, names: Sequence[str] | None) -> list[str]:
 
 
 def list_patterns(data: DataCounts) -> list[str]:
-    """Return patterns for the files below the card; none if no single reader supports all files."""
+    """Return patterns for the files below the card; empty if no reader supports all files."""
     readers = {_READ_AS.get(suffix) for suffix in data.suffixes}
     if len(readers) != 1 or None in readers:
         return []

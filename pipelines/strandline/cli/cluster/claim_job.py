@@ -48,7 +48,7 @@ class NothingRunError(StrandlineError):
 
 
 class ForeignConfigError(StrandlineError):
-    """The ConfigMap with the attempt's volumes is missing, or not as the operator wrote it."""
+    """The ConfigMap with the attempt's volumes is missing, or the operator did not write it."""
 
     exit_code = ExitCode.BAD_SPEC
 

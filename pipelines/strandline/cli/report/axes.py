@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
 
 class TimeAxis:
-    """Time mapped to 0 to 1, linear unless attempts would be too narrow to see.
+    """Mapping of time to positions from 0 to 1, linear unless attempts would be too narrow to see.
 
     In that case, idle gaps are shortened, and the ticks mark the starts of attempts.
 

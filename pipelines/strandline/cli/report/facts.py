@@ -119,7 +119,7 @@ class SourceTotals(NamedTuple):
 
     @property
     def left(self) -> int:
-        """Sources that are not finished, including quarantined ones."""
+        """Sources that are not finished, including quarantined sources."""
         open_ones = self.inflight + self.interrupted + self.waiting
         return self.failed + self.quarantined + open_ones
 
@@ -307,7 +307,7 @@ class RunFacts:
         return shlex.join(["strandline", *words, *self.file, *self.volume])
 
     def _find_listed(self, ledger: RunLedger) -> tuple[int | None, int | None]:
-        """Return the listed sources, and the skipped ones if the last listing is complete."""
+        """Return the listed sources, and the skipped sources if the last listing is complete."""
         last, live = self.last, self.live
         if live is not None:
             return (live.listed, live.skipped) if live.is_listed else (ledger.listed, None)

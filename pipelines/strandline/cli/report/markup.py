@@ -41,8 +41,7 @@ def element(tag: str, *children: Child, **attributes: Attribute) -> Markup:
         tag: name of the element.
         children: children in order; None adds nothing.
         attributes: attributes by name; `class_` stands for `class`, and `aria_label` for
-            `aria-label`.
-            Attributes with the value None are omitted.
+            `aria-label`. Attributes with the value None are omitted.
     """
     words = [
         Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), escape(value))

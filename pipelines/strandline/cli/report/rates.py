@@ -25,7 +25,7 @@ def measure_finished(_samples: Samples) -> Callable[[Sample], float]:
 
 
 def measure_stage(name: str, unit: str = "tasks") -> Measure:
-    """Return a function that counts the tasks or `rows` of a stage, for attempts with it."""
+    """Return a function that counts the tasks or `rows` of a stage, for attempts that have it."""
 
     def measure(samples: Samples) -> Callable[[Sample], float] | None:
         if name not in samples.stages:

@@ -126,7 +126,7 @@ class JsonAnnouncer(Announcer):
         )
 
     def give_up(self, ended: EndedAttempt, decision: GiveUp) -> None:
-        # The last attempt's outcome is also the run's, so it must stay the last line.
+        # The last attempt's outcome is also the run's outcome, so it must stay the last line.
         pass
 
     def stopped(self) -> None:

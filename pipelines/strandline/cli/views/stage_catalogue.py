@@ -222,7 +222,7 @@ def _render_columns(columns: StageColumns | None) -> dict[str, Any] | None:
 
 
 def describe_catalogue(entries: list[StageEntry], width: int | None = None) -> list[str]:
-    """Describe all stages, a line each where the width allows that."""
+    """Describe all stages, with one line per stage if the width allows."""
     rows = [("stage", "shape", "what it does")]
     rows += [(entry.use, entry.shape, entry.summary) for entry in entries]
     return list(align(rows, 3, width))

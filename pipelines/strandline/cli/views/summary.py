@@ -192,7 +192,7 @@ def _describe_written(written: WrittenFiles | None) -> str:
 
 
 def _advise(details: Details) -> Iterator[str]:
-    """Yield a hint about fewer and larger files if there are very many tiny ones."""
+    """Yield a hint about fewer and larger files if there are very many tiny files."""
     written = details.written
     if not (details.is_packable and written is not None and written.files >= _MANY_FILES):
         return

@@ -44,9 +44,8 @@ class EndStage(Stage):
 
     Attributes:
         chunked_by: name of an integer parameter that sets how many consecutive sources share
-            storage.
-            If most sources form one group, `plan` tries other values. None without such a
-                parameter.
+            storage. If most sources form one group, `plan` tries other values. None without such a
+            parameter.
     """
 
     chunked_by: ClassVar[str | None] = None
@@ -63,8 +62,8 @@ class EndStage(Stage):
     def name_position(self, source: Source) -> str | None:  # noqa: ARG002 - for subclasses
         """Return a name that must be unique among all sources, such as `time 5`, or None.
 
-        If two sources have the same name, listing ends with an error that names their keys: only
-        one of them could be written at that position.
+        If two sources have the same name, listing ends with an error that names the keys of both,
+        because only a single source can be written at that position.
         """
         return None
 
@@ -81,8 +80,7 @@ class SourceStage(EndStage):
         adding: Python names of list parameters. A new item at the end of such a list only adds
             sources, so an existing ledger accepts the change.
         part_suffix: regular expression for the end of a key, if the source is a part of a file.
-            Files
-            are listed whole: parts that no longer exist in a listed file are removed.
+            Files are listed whole: parts that no longer exist in a listed file are removed.
     """
 
     class Params(Stage.Params):
@@ -115,7 +113,7 @@ class SourceStage(EndStage):
 
     @property
     def gap(self) -> str | None:
-        """Return why the listing is incomplete, or None if it is complete.
+        """Return why the listing is incomplete, or None for a complete listing.
 
         Sources that an incomplete listing omits do not count as removed, so their outputs are kept.
         """
@@ -135,8 +133,7 @@ class SourceStage(EndStage):
         Args:
             why: reason for the run's summary, which shows the first reason.
             within: common prefix of the keys of the file or folder. If empty, no missing source
-                counts
-                as removed.
+                counts as removed.
         """
         self._gaps = (*self._gaps, (why, within))
 
@@ -188,7 +185,7 @@ class SinkStage(EndStage):
 
 
 class SharingSink(SinkStage):
-    """A sink whose files may each contain tasks of several sources.
+    """A sink whose files may contain tasks of several sources.
 
     Only tables with the same schema share a file. Functions for companions receive a single task
     with all rows.

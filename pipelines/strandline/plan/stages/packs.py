@@ -45,8 +45,7 @@ class Pack:
         stages: `module:Class` of each stage, by the name for `use:`.
         adapters: `module:function` by the package name before the colon, such as `datatrove` in
             `use: datatrove:URLFilter`. The function receives the name after the colon, and returns
-                a
-            stage class.
+            a stage class.
         commands: `module:command` by the name of a command of the `strandline` program.
         packages: packages that some of the stages need.
         page: URL of the documentation.

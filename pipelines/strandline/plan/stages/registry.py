@@ -82,7 +82,7 @@ def list_registered() -> dict[str, type[Stage]]:
 
 
 def find_name(stage_class: type[Stage]) -> str | None:
-    """Return the name of a class for `use:`, or None if it has no name."""
+    """Return the name of a class for `use:`, or None for a class without a name."""
     named = (name for name, known in _registered.items() if known is stage_class)
     if (name := next(named, None)) is not None:
         return name
@@ -194,7 +194,7 @@ def _import_stage(use: str) -> type[Stage]:
         module = importlib.import_module(module_name)
     except Exception as error:  # a user's module may raise anything on import
         msg = f"{use!r}: the module {module_name!r} can't be imported ({_word(error)})"
-        # The module itself may exist, but import a missing one.
+        # The module itself may exist, but import a missing module.
         is_missing = isinstance(error, ModuleNotFoundError) and _is_part(error.name, module_name)
         raise (MissingModuleError if is_missing else UnknownStageError)(msg) from error
     found: object = module

@@ -52,8 +52,7 @@ class Params(BaseModel):
 
         Returns:
             Options as for `strandline.storage`, by prefix of URLs. All stages of the pipeline use
-                the
-            options for files below the prefix.
+            the options for files below the prefix.
         """
         return {}
 
@@ -77,8 +76,7 @@ class Stage:
 
     Raises:
         SpecError: (a ValueError) parameters are unknown, missing, or of a wrong type; the message
-            lists
-            all of them.
+            lists all of them.
 
     Attributes:
         version: part of the fingerprint; increase it when the same input gives different output.
@@ -87,15 +85,13 @@ class Stage:
         mixes_rows: whether a row's result depends on other rows of its task, so no row can fail
             alone.
         scope: `list` or `partition` if results depend on how an earlier pipeline made a file or
-            grouped
-            rows into tasks; empty otherwise.
+            grouped rows into tasks; empty otherwise.
         not_fingerprinted: Python names of parameters that do not affect the output.
         added_params: names of parameters from later releases; default values are not part of the
             fingerprint.
         packages: modules that the stage loads during setup; a check before the run looks for them.
         keeps_columns: whether the output has all columns of the input table or none of them; None
-            if
-            undeclared.
+            if undeclared.
         adds_columns: names of columns that the stage adds or replaces.
         only_adds: whether rows stay unchanged, and rows that already have an added column fail.
         params: the parameters, an instance of the class's `Params`.
@@ -182,8 +178,7 @@ class Stage:
         Returns:
             One task, which is passed on; None, which filters the task; or a fan-out: a list or a
             generator of tasks, `NoneTask`, `FailedTask`, and None, in slots that are numbered in
-                order.
-            A generator's tasks are passed on while it yields, so few of them are in memory.
+            order. A generator's tasks are passed on while it yields, so few of them are in memory.
         """
         raise NotImplementedError
 
@@ -232,7 +227,7 @@ class StatefulFilter(Stage):
 
     @abstractmethod
     def flush(self) -> bytes | None:
-        """Return the state gathered since the last flush, and reset it.
+        """Return the state gathered since the last flush, and reset that state.
 
         The runtime calls this method after each task. An error after a failed task ends the attempt
         (`FlushError`).

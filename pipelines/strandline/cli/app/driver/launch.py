@@ -45,7 +45,7 @@ def launching(
     """Provide a driver for attempts; requests to stop reach the driver while the block runs.
 
     Args:
-        others: keeps a driver between this pipeline and others.
+        others: keeps a driver for further pipelines.
         stop: receives requests to stop; by default a new one.
 
     Raises:

@@ -158,10 +158,10 @@ def plan(
 
 
 def _mark_outdated(facts: PlanFacts, pipeline: CurationPipeline, changing: set[str]) -> PlanFacts:
-    """Add the changing pipelines that this one depends on, and record if this one changes.
+    """Add the changing pipelines that this pipeline depends on, and record whether it changes.
 
     Args:
-        changing: pipelines that change, or depend on one that changes.
+        changing: pipelines that change, or depend on a changing pipeline.
     """
     before = tuple(name for name in pipeline.spec.predecessors if name in changing)
     has_finished = facts.ledger is not None and facts.ledger.counts["finished"] > 0

@@ -116,7 +116,7 @@ def drive(**options: Any) -> int:  # noqa: ANN401 - the options
     """Make one attempt in this process, and further ones if the parent requests them."""
     orders, ahead = find_orders(os.environ), os.environ.pop(AHEAD, None)
     forks = os.environ.pop(FORKS, None) is not None
-    # Sharing a Ray needs its library, which is slow to load.
+    # Sharing a Ray cluster needs Ray's library, which is slow to load.
     is_on_ray = ahead is not None or (orders is not None and not forks)
     with ending_orphans() as end_orphans:
         with keeping_started(SHARED if is_on_ray else FORKED):
@@ -247,7 +247,7 @@ def _plan_delivery(manifest: Manifest, volume: Path) -> Callable[[LedgerSession]
 
 def _prepare_end(engine: str) -> None:
     """Skip Python's final garbage collection, which takes 0.3 s with Ray loaded."""
-    # Stages in the driver need that collection, which flushes files that they left open.
+    # Stages in the driver need the collection, which flushes files that they left open.
     if not works_in_driver(engine):
         gc.freeze()
 

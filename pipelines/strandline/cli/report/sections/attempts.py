@@ -1,4 +1,4 @@
-"""The attempts: a timeline, their times, and their ends. Pure."""
+"""The attempts: a timeline, times, and ends. Pure."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def name_state(facts: RunFacts) -> tuple[str, str]:
 
 
 def describe_end(facts: RunFacts) -> str | None:
-    """Describe the pace of a running attempt, or the end of the last one."""
+    """Describe the pace of a running attempt, or the end of the last attempt."""
     last, live = facts.last, facts.live
     if live is not None:
         left = live.seconds_left

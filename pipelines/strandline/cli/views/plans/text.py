@@ -53,7 +53,7 @@ _LOADS = 8  # number of workers with a displayed load
 
 
 def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
-    """Describe the plan as lines, with at most `width` characters each."""
+    """Describe the plan as lines of at most `width` characters."""
     plan = facts.plan
     heads = [
         ("pipeline", f"{plan.namespace}/{plan.name}, run {plan.run_id}"),

@@ -23,7 +23,7 @@ from strandline.cli.views.format import (
 from strandline.cli.views.running.snapshot import Snapshot
 from strandline.engine.core.pools import PoolState
 
-# With more sources, the number of finished ones changes often enough, so rows are not shown.
+# With more sources, the number of finished sources changes often enough, so rows are not shown.
 MANY_SOURCES = 500
 _COLUMNS = ("stage", "in", "out", "waiting", "running", "oldest", "tasks/s", "busy", "workers")
 _EXPENDABLE = ("in", "tasks/s", "busy", "running", "workers", "oldest")

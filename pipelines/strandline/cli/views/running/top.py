@@ -53,7 +53,7 @@ class TopFacts(NamedTuple):
 
     Attributes:
         name: name of the pipeline, or address of its driver.
-        attempt: newest attempt; None if there is none or it is not visible from here.
+        attempt: newest attempt; None if no attempt is visible from here.
         live: snapshot from the driver, a moment old; None without one.
         counts: sources by state from the ledger; empty if the ledger is not visible.
         failures: failures of this attempt, the latest first.
