@@ -48,7 +48,7 @@ from strandline_operator.render.pods.token_secret import render_secret
 KEEP_SECONDS = 60
 # In characters, most of which take one byte: the API server rejects a ConfigMap over 1 MiB.
 MOST_CONFIG = 500_000
-# KubeRay's own deadlines are only a fallback for ours.
+# KubeRay's own deadlines are only a fallback for the operator's deadlines.
 SLACK_SECONDS = 120
 # Very long on purpose: KubeRay can't distinguish a wait for capacity, which is unlimited by
 # default, from a start that hangs.

@@ -65,7 +65,8 @@ def _note_rayjob(scene: Scene) -> Scene:
 def _date_rayjob(rayjob: RayJob, now: float) -> float:
     """Return the creation time of a newly observed RayJob, by the operator's clock.
 
-    The RayJob itself is dated by the API server's clock, which may differ; all timers use ours.
+    The RayJob itself is dated by the API server's clock, which may differ. All timers
+    use the operator's clock.
     """
     created = rayjob.meta.created
     return now if abs(now - created) > LEAST_STEP else created

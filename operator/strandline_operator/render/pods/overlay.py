@@ -55,7 +55,7 @@ def _has_key(value: object, key: str) -> bool:
 def add_to_container(container: Mapping[str, Any], ray: RayCluster) -> dict[str, Any]:
     """Return a Ray container with the variables and mounts that the pipeline requests.
 
-    The pipeline's variables replace ours, because KubeRay's definition rejects duplicates.
+    The pipeline's variables replace the operator's, because KubeRay rejects duplicates.
     """
     added = {
         "env": _dump(ray.env),
