@@ -1,1 +1,1 @@
-"""The cluster side of Strandline: it turns pipelines into attempts, and attempts into RayJobs."""
+"""Kubernetes operator of Strandline: turns pipelines into attempts, and attempts into RayJobs."""

@@ -1,6 +1,6 @@
 """Settings of this installation: flags, then environment variables, then defaults.
 
-Each invalid value is reported in one sentence. The module must not know the purpose of values.
+Each invalid value is reported in one sentence. The module must not depend on the purpose of values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.network import AttemptNetwork
 
 PREFIX = "STRANDLINE_"
-# Kubernetes sets variables for each service; STRANDLINE_METRICS_PORT could be one of these.
+# Kubernetes sets variables for each service; `STRANDLINE_METRICS_PORT` could be such a variable.
 _SERVICE_LINKS = ("tcp://", "udp://", "sctp://")
 _LIMITS = Limits()
 
@@ -191,7 +191,7 @@ class Settings(BaseModel):
 
     @property
     def watched_namespaces(self) -> tuple[str | None, ...]:
-        """Namespaces to watch; one None for all."""
+        """Namespaces to watch; a single None stands for all."""
         return self.namespaces or (None,)
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """Reads that tolerate missing permissions and record them.
 
 Refused objects are never treated as missing: decisions receive the refusals together with the
-objects. The module must not know what follows from a refusal.
+objects. The module must not depend on the effects of a refusal.
 """
 
 from __future__ import annotations

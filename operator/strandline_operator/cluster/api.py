@@ -1,6 +1,6 @@
 """Interface for the API server, independent of the transport.
 
-Objects are plain JSON. The module must not know the transport, nor the meaning of objects.
+Objects are plain JSON. The module must not depend on the transport, nor on the meaning of objects.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Objects of a kind with given labels, in one namespace or in all.
+    """Objects of a kind with given labels, in one namespace or in all namespaces.
 
     Attributes:
         is_optional: whether a missing permission is tolerated.
@@ -50,7 +50,7 @@ class Api(Protocol):
     async def list_all(
         self, resource: ObjectKind, namespace: str | None, selector: str = ""
     ) -> list[Body]:
-        """Return objects by labels, in one namespace or in all.
+        """Return objects by labels, in one namespace or in all namespaces.
 
         Raises:
             NotFound: the kind is not served.

@@ -1,7 +1,7 @@
 """Implementation of `Api` and `WatchApi` with the official client.
 
 Requests and responses stay plain JSON: the same code handles all kinds, and unknown values of newer
-versions are no errors. The module must not know the meaning of objects.
+versions cause no errors. The module must not depend on the meaning of objects.
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ class KubernetesApi:
         path = build_path(Resource.POD, namespace, pod, "log")
         options = [("container", container)] if container else []
         while True:
-            # The byte limit counts from the first of the lines, but the last ones are needed.
+            # The API server counts the byte limit from the first of the lines, but the last lines
+            # are needed.
             query = [("tailLines", str(lines)), ("limitBytes", str(_LOG_BYTES)), *options]
             async with self._send("GET", Resource.POD, path, None, query) as response:
                 text = await response.read()
@@ -276,7 +277,8 @@ class KubernetesApi:
             sent_at = 0.0 if self._clock is None else self._clock.elapse()
             response = await self._request(verb, path, body, query, limit)
             status = response.status
-            # A proxy in front of an unavailable server reports its own clock.
+            # Ignore the date of server errors: a proxy in front of an unavailable server reports
+            # its own clock.
             if self._clock is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 date = response.headers.get("Date", "")
                 self._has_dates = bool(date)

@@ -1,6 +1,6 @@
 """Configuration of the API server connection, from inside a pod or from a kubeconfig.
 
-The module must not know requests to the server.
+The module must not depend on requests to the server.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def find_proxy(server: str) -> str | None:
 
 
 def _find_file() -> str:
-    """Return the path of the kubeconfig, or several joined by colons; at least one must exist."""
+    """Return the path of the kubeconfig, or several paths joined by colons; at least one exists."""
     paths = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     if not any(Path(path).is_file() for path in paths.split(os.pathsep)):
         raise FileNotFoundError(f"no file {paths}")

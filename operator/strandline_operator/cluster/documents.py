@@ -1,8 +1,9 @@
 """Parsing of JSON from a server, and of YAML in it, regardless of the contents.
 
 Python's JSON parser fails on a whole list or stream if one value is nested too deeply, and the API
-server permits ten thousand levels. This module truncates too deep values and keeps the rest. YAML
-that expands to huge values is rejected. The module must not know the kinds of objects.
+server permits ten thousand levels. This module cuts values that are nested too deeply and keeps the
+rest. YAML that expands to huge values is rejected. The module must not depend on the kinds of
+objects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reports of an attempt's driver about its progress and its end.
 
 User code runs in the same place, so every response is untrusted and never causes an error. The
-module must not know when to request reports.
+module must not depend on the time at which reports are requested.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def pick_drivers_lines(log: str) -> list[str]:
     stripped = (line.rstrip() for line in _COLOUR.sub("", log).splitlines())
     lines = [line for line in stripped if line and MARK not in line]
     again = max((at for at, line in enumerate(lines) if _ONCE_MORE.search(line)), default=-1)
-    # Only the end of the log was read, so the repeated lines may be the only ones of the driver.
+    # Only the end of the log was read, so the repeated lines may be the driver's only lines.
     own_lines = lines[again + 1 :] or lines
     return [line for line in own_lines if not _OF_SUBMITTER.match(line)] or lines
 

@@ -1,6 +1,6 @@
 """Failures of API requests, as exceptions that the rest of the operator can distinguish.
 
-The module must not know the library that sends requests, nor what follows from a failure.
+The module must not depend on the library that sends requests, nor on the effects of a failure.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Objects carry server times, so with another clock a start would seem to last for hours. Each
 response contains the server's time, and so does each created object. In between, a monotonic clock
-is used. The module must not know the purpose of times.
+is used. The module must not depend on the purpose of times.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 
 from strandline_api.notation.times import parse_time
 
-# Synchronized clocks differ by less than this, and the Date header is truncated to seconds.
+# Synchronized clocks differ by less than this. The Date header has a resolution of one second.
 TOLERANCE = 5.0
 _SECOND = 1.0
 
@@ -41,7 +41,7 @@ class ServerClock:
         return self._elapsed()
 
     def compare(self, date: str, sent_at: float) -> None:
-        """Adjust to the server's time in a response if the clock is out of its possible range.
+        """Adjust to the server's time in a response if the clock is out of the possible range.
 
         Args:
             date: value of the `Date` header; invalid values are ignored.

@@ -2,7 +2,7 @@
 
 Run as `strandline-operator render FILE`, or by `strandline render` in a separate process. Neither
 kopf nor a client is imported, so the command runs wherever the distribution is installed. The
-module must not know how an attempt is rendered.
+module must not depend on the way an attempt is rendered.
 """
 
 from __future__ import annotations

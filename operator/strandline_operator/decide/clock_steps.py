@@ -1,7 +1,7 @@
-"""Repair of timestamps in the future: they were written by a wrong clock that has since been set.
+"""Repair of timestamps in the future, which were written by a wrong clock that has since been set.
 
-No wait may last until the clock reaches a future timestamp. Timers restart now, and due times
-move by the same amount. The module must not know the purpose of a wait.
+No wait may last until the clock reaches a future timestamp. Timers restart now, and due times move
+by the same amount. The module must not depend on the purpose of a wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LEAST_STEP = 60.0
 
 
 def settle_attempt(status: AttemptStatus, now: float) -> AttemptStatus:
-    """Return an attempt's status without future timestamps; the same object if it has none."""
+    """Return an attempt's status without future timestamps; unchanged if there are none."""
     settled = evolve(
         status,
         start_time=_bound(status.start_time, now),

@@ -8,7 +8,8 @@ from typing import Literal
 from strandline_api.status.pipeline_status import Condition
 
 Truth = Literal["True", "False", "Unknown"]
-# An event's name is derived from its text, so the API server stores repeated events only once.
+# Stop reporting after this time. Within it, repeated reports are harmless: an event's name is
+# derived from the text, so the API server stores repeated events only once.
 _WINDOW_SECONDS = 600.0
 
 

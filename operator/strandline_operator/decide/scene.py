@@ -55,10 +55,11 @@ def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
     if node is None or not pod.meta.is_deleting:
         return None
     kind = _LOSSES.get(node.state)
-    # A responding node has not lost its pods.
+    # A node that responds has not lost any pods.
     if kind is None:
         return None
     node_marks = marks.get(pod.meta.uid, NodeMarks(pod.node, is_known=False))
+    # The state was read from the server, and may be newer than the marks.
     is_gone = node.state is NodeState.GONE
     taker = find_mark(pod, replace(node_marks, is_gone=True) if is_gone else node_marks)
     kind = kind if taker is None else taker.kind
@@ -75,7 +76,7 @@ def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
 def describe_wait(pods: Iterable[Pod], nodes: Nodes) -> str:
     """Describe the wait for a node that does not report the fate of its pods.
 
-    Return an empty string if there is no wait.
+    Return an empty string if no pod waits.
     """
     withheld = [pod for pod in pods if pod.meta.is_deleting and _is_withheld(pod, nodes)]
     # Pods of a responding node terminate without help.
@@ -117,12 +118,12 @@ class Pass:
 
     @property
     def newest(self) -> AttemptObject | None:
-        """The attempt with the highest number, as it was read."""
+        """The attempt with the highest number, as read from the cluster."""
         return self.view.attempts[-1] if self.view.attempts else None
 
     @cached_property
     def scene(self) -> Scene | None:
-        """The scene of the newest attempt; None if there is none, or it is frozen."""
+        """The scene of the newest attempt; None if no attempt exists, or the newest is frozen."""
         newest = self.newest
         return None if newest is None or newest.status.is_frozen else Scene.of(self, newest)
 
@@ -228,7 +229,7 @@ class Scene:
 
     @property
     def wait(self) -> str:
-        """Description of a wait for a silent node's pods; empty if there is none."""
+        """Description of a wait for a silent node's pods; empty if no pod waits."""
         return describe_wait(self.pods, self.nodes)
 
     @property

@@ -1,7 +1,7 @@
 """Verdicts of deciders, and their combination to the plan of a pass.
 
-All values are immutable: combining two verdicts creates a new one. The module must not know the
-contents of decisions.
+All values are immutable: combining two verdicts creates a new verdict. The module must not depend
+on the contents of decisions.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Verdict:
     is_at_rest: bool = False
 
     def then(self, later: Verdict) -> Verdict:
-        """Return this verdict combined with a later one, whose statuses take precedence."""
+        """Return this verdict combined with a later verdict, whose statuses take precedence."""
         return Verdict(
             status=self.status if later.status is None else later.status,
             attempts={**self.attempts, **later.attempts},

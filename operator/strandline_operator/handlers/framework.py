@@ -1,4 +1,4 @@
-"""Configuration of kopf: it streams events of two kinds, and does nothing else by itself."""
+"""Configuration of kopf, which streams events of two kinds, and does nothing else by itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNUSED_FINALIZER = f"{GROUP}/unused"
 FieldSpec = str | tuple[str, ...] | list[str] | None
 _CONNECT_SECONDS = 5.0
 _REQUEST_SECONDS = 30.0
-_STREAM_SECONDS = 300  # an integer, because kopf passes it on unchanged
+_STREAM_SECONDS = 300  # An integer, because kopf passes the value on unchanged.
 # Bookmarks arrive every minute.
 _SILENCE_SECONDS = 90.0
 _PAGE_SIZE = 500

@@ -56,7 +56,7 @@ class Session(kopf.AiohttpSession):
     """Connections for kopf that truncate deeply nested values; equal for equal credentials.
 
     Attributes:
-        info: the credentials, by which kopf recognizes refused ones.
+        info: the credentials, by which kopf recognizes refused credentials.
     """
 
     info: kopf.ConnectionInfo

@@ -1,1 +1,1 @@
-"""Optional products in a cluster besides Kubernetes and KubeRay, each behind an interface."""
+"""Optional products of a cluster besides Kubernetes and KubeRay, each behind an interface."""

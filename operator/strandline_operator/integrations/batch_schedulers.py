@@ -26,7 +26,7 @@ class BatchSchedulers(Scheduler):
             for name, value in pipeline.items()
             if name in KUBERAY_LABELS or name.startswith(PREFIXES)
         }
-        # For YuniKorn, each attempt must be a separate application, or it would wait for the
-        # previous one.
+        # Make each attempt a separate application for YuniKorn: otherwise the attempt would wait
+        # for the previous attempt.
         is_yunikorn = any(name.startswith(YUNIKORN_PREFIX) for name in labels)
         return labels | ({YUNIKORN_APPLICATION: rayjob} if is_yunikorn else {})

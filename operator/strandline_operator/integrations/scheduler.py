@@ -1,7 +1,7 @@
 """Interface of schedulers, which decide when and where a RayJob may run.
 
 KubeRay suspends a RayJob that waits for its turn. Everything else differs between schedulers:
-labels, records of a wait, and messages. The module must not know what follows from a wait.
+labels, records of a wait, and messages. The module must not depend on the effects of a wait.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Scheduler:
 
     Attributes:
         name: name of the product, capitalized as at the start of a sentence.
-        records: kinds of objects that explain a wait; empty if there are none.
-        queue_label, priority_label: labels for queue and priority; empty if there are none.
+        records: kinds of objects that explain a wait; empty if no objects do.
+        queue_label, priority_label: labels for queue and priority; empty if unsupported.
         resize_annotation: annotation of a pipeline and its RayJobs; "true" enables resizing.
         stop_reasons: reasons of events whose message explains the suspension of a running RayJob.
     """
@@ -59,9 +59,9 @@ class Scheduler:
         return self.name
 
     def explain_misfit(self, rayjob: RayJob, *, is_queued: bool) -> str:
-        """Explain why the RayJob can never run here. Empty if it can."""
+        """Explain why the RayJob can never run here. Return an empty string if it can."""
         return ""
 
     async def read_wait(self, reader: ClusterReader, rayjob: RayJob) -> QueueState | None:
-        """Return the state of a suspended RayJob's wait; None if the cluster has no records."""
+        """Return the state of a suspended RayJob's wait; None if the cluster has no record."""
         return QueueState()

@@ -1,7 +1,7 @@
 """Health page of the operator.
 
 Its figures are read on the event loop that does the work. A stuck loop thus gives no response, even
-if this page's own threads run. The module must not know the meaning of the figures.
+if this page's own threads run. The module must not depend on the meaning of the figures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """HTTP pages on all addresses of the pod, IPv4 and IPv6.
 
-A cluster may have only IPv6, or both families in any order. The module must not know the contents
-of pages.
+A cluster may have only IPv6, or both families in any order. The module must not depend on the
+contents of pages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Log lines, one JSON object each, so that lines of a pipeline can be filtered.
 
 The subject of a line is passed as `extra={"pipeline": …, "attempt": …, "rayjob": …}`. The module
-must not know which events are logged.
+must not depend on the choice of logged events.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Counters, histograms, and gauges, and the page that serves them.
 
 Label values are bounded: never names of pipelines or pods. Namespaces with pipelines are values of
-one label, because an alert must name the namespace of a failed run. The module must not know why a
-value is counted.
+one label, because an alert must name the namespace of a failed run. The module must not depend on
+the reason for which a value is counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strandline_operator.metrics.listening import Page
 from strandline_operator.model.plan import Count, CounterName, HistogramName, MetricName
 
 PREFIX = "strandline_"
-# In seconds, from a minute to two weeks; waits start at a second.
+# In seconds, from a minute to two weeks. The buckets for waits start at a second.
 _DURATIONS = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 86400, 259200, 604800, 1209600)
 _WAITS = (1, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 14400, 86400)
 _DELAYS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
@@ -135,7 +135,7 @@ class Numbers:
     def note_lineage(self, outcome: str) -> None:
         """Count an attempt's end that was `sent`, has `failed`, or was `dropped` unsent.
 
-        It may be called from any thread.
+        Any thread may call this function.
         """
         self._ends.labels(outcome).inc()
 
@@ -165,11 +165,11 @@ class Numbers:
                 self._over.remove(*labels)
 
     def note_refused(self, namespace: str, is_refused: bool) -> None:  # noqa: FBT001 - one of two values
-        """Set whether a watched namespace is refused."""
+        """Record whether a watched namespace refuses access to the operator."""
         self._refused.labels(namespace).set(is_refused)
 
     def watch_queue(self, depth: Callable[[], float], lag: Callable[[], float]) -> None:
-        """Use these functions for the queue's gauges whenever the page is read."""
+        """Read the queue's gauges from these functions whenever the page is read."""
         self._queue.set_function(depth)
         self._lag.set_function(lag)
         for state in _SOURCE_STATES:
@@ -178,7 +178,7 @@ class Numbers:
             self._waiting.labels(reason).set_function(partial(self._number, reason))
 
     def watch_age(self, resource: str, age: Callable[[], float]) -> None:
-        """Use this function for the age of a watch's last event."""
+        """Read the age of a watch's last event from this function."""
         self._ages.labels(resource).set_function(age)
 
     @property

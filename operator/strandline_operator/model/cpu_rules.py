@@ -1,8 +1,8 @@
 """CPU rules of a namespace for containers, from its quotas and limit ranges.
 
 A container without a CPU limit may use idle CPU, so light containers of Strandline set none. Some
-namespaces reject pods without limits. The module must not know when rules are read, nor to which
-containers they apply.
+namespaces reject pods without limits. The module must not depend on the time at which rules are
+read, nor on the containers that they restrict.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strandline_api.notation.quantities import parse_cpu
 from strandline_operator.model.objects import read_list, read_mapping
 
 Json = Mapping[str, Any]
-# Limit in cores for a mostly idle container, if it must set one.
+# Limit in cores for a mostly idle container that must set a limit.
 _USUAL = 1.0
 
 
@@ -48,7 +48,8 @@ class CpuRules:
         fitting = dict(resources)
         if request != cores:
             fitting["requests"] = {**resources["requests"], "cpu": _format(request)}
-        # The namespace's default limit is enough, unless this request must not have it.
+        # The namespace's default limit is enough, unless it is below this request or a ratio
+        # applies.
         is_given = request <= self.default < math.inf and self.ratio == math.inf
         if is_given or not (self.is_limit_asked or self.default < math.inf):
             return fitting

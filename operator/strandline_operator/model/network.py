@@ -1,7 +1,7 @@
 """Peers that may reach the pods of an attempt, as configured in the operator's installation.
 
 Peers and rules have the format of a NetworkPolicy and are passed on unchanged: the API server
-validates them. The module must not know the pods or ports of an attempt.
+validates them. The module must not depend on the pods or ports of an attempt.
 """
 
 from __future__ import annotations

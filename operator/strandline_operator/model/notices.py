@@ -1,7 +1,7 @@
 """Reports of the cluster's controllers about objects: events, and waits in a queue.
 
 Some information is only available as events, for example failed mounts, rejected pods, failed
-probes, and messages of autoscalers. The module must not know the relevance of an event.
+probes, and messages of autoscalers. The module must not depend on the relevance of an event.
 """
 
 from __future__ import annotations

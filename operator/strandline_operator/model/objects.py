@@ -1,7 +1,7 @@
 """Kubernetes objects as far as decisions need them, from the API server or a watch.
 
 Reading never fails: missing or invalid fields are empty, and unknown words are kept. The module
-must not know the origin of an object, nor how it is used.
+must not depend on the origin of an object, nor on its use.
 """
 
 from __future__ import annotations
@@ -376,12 +376,12 @@ def _read_ends(states: tuple[Json, ...]) -> Iterator[Termination]:
 
 
 def read_mapping(value: object) -> dict[str, Any]:
-    """Return a copy of a mapping; an empty one for other values."""
+    """Return a copy of a mapping, or an empty mapping for other values."""
     return dict(value) if isinstance(value, Mapping) else {}
 
 
 def read_list(value: object) -> list[Any]:
-    """Return a list unchanged; an empty one for other values."""
+    """Return a list unchanged, or an empty list for other values."""
     return value if isinstance(value, list) else []
 
 

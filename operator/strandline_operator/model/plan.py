@@ -50,12 +50,13 @@ class Resource(ObjectKind):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object; an existing object of ours counts as success.
+    """Create an object; an existing object of the operator counts as success.
 
     Attributes:
         is_strict: whether the server rejects unknown fields instead of dropping them.
         is_exact: whether an existing object with other data counts as a conflict.
-        is_unread: whether an existing object counts as ours, because the operator may not read it.
+        is_unread: whether an existing object counts as the operator's own, because the operator may
+            not read it.
     """
 
     resource: Resource
@@ -141,7 +142,7 @@ class AttemptEnd:
     """An ended attempt, for a lineage system.
 
     Attributes:
-        namespace, name: of the attempt's object, which may be deleted.
+        namespace, name: namespace and name of the attempt's object, which may be deleted.
         pipeline, pipeline_uid: name and uid of its pipeline.
         run: the pipeline's `runId` during the attempt.
         status: status with the final cause.

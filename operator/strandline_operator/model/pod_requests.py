@@ -1,7 +1,7 @@
 """Requirements of a pod for its node: cores, memory, GPUs, and node constraints.
 
 Sums follow the scheduler's rules and use the pod's own object, which includes changes by cluster
-policies. The module must not know the existing nodes.
+policies. The module must not depend on the existing nodes.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class PreflightJob:
 
     @classmethod
     def read(cls, body: Json, pods: Sequence[Json]) -> PreflightJob:
-        """Return a Job from its object and those of its pods."""
+        """Return a Job from its object and the objects of its pods."""
         conditions = read_list(read_mapping(body.get("status")).get("conditions"))
         failures = (each for each in map(read_mapping, conditions) if each.get("type") == "Failed")
         condition = next((each for each in failures if each.get("status") == "True"), {})

@@ -32,8 +32,9 @@ class PipelineView:
 
     Attributes:
         spec: parsed spec; None if it is invalid.
-        problems: problems of the spec, a sentence each.
-        has_status: whether it was processed before; a new or restored one has no status.
+        problems: problems of the spec, one sentence for each.
+        has_status: whether the pipeline was processed before; a new or restored pipeline has no
+            status.
         manifest: the stored pipeline: apiVersion, kind, metadata, spec.
         unknown: paths of fields that this operator does not support and ignores.
     """
@@ -102,7 +103,7 @@ class DriverView:
         log_tail: last lines of that log.
         latest: publication to which `latest` points; empty if there is none.
         log_file: file with its log on the volume; empty if there is none.
-        redo_reason: why it processes finished sources again; empty if it does not.
+        redo_reason: why it processes finished sources again; empty if it does not do so.
         silence: current silence; empty if the driver answered.
     """
 
@@ -145,7 +146,8 @@ class Turn:
     """Whether the cluster-wide rate limit permits another attempt.
 
     Attributes:
-        opens_at: time when it permits the next one, in seconds since the epoch; None if never.
+        opens_at: time when the limit permits the next attempt, in seconds since the epoch; None if
+            never.
         spread: seconds until the limit has admitted all waiting pipelines.
     """
 

@@ -1,1 +1,1 @@
-"""A pass over one pipeline (read, decide, write), and the scheduling of passes."""
+"""One pass over a pipeline (read, decide, write), and the scheduling of passes."""

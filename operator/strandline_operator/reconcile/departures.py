@@ -2,8 +2,8 @@
 
 A notified driver can move its data off a node in time. Without a notice the data is lost, so the
 operator does not wait long and a failure is not an error. Sent notices are only recorded in memory:
-after a restart they are sent again, which drivers accept. The module must not know why nodes are
-removed.
+after a restart they are sent again, which drivers accept. The module must not depend on the reasons
+for which nodes are removed.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ async def _report(api: Api, report: _Report, departure: Departure, limits: Limit
     body = {"node": departure.node, "seconds": departure.seconds, "why": departure.why}
     try:
         status = await send_notice(api, address, body)
-        if status == _REFUSED:  # an attempt that the operator's previous release created
+        if status == _REFUSED:  # the operator's previous release created the attempt
             former = derive_former_notice_token(departure.attempt)
             status = await send_notice(api, address._replace(token=former), body)
     except ApiError as error:

@@ -1,8 +1,8 @@
 """Execution of a plan: statuses first, then actions in their order, then events.
 
 Execution may be interrupted between any two requests and repeated. Status writes require the
-version that was read, and names are deterministic. An existing object of ours counts as created,
-and a missing one as deleted. The module must not make any decisions.
+version that was read, and names are deterministic. An existing object of the operator counts as
+created, and a missing object as deleted. The module must not make any decisions.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Enacted:
         refusals: requests that the server will refuse until a user changes something.
         created: kinds of newly created objects.
         attempts: names of attempts with a written status.
-        answers: objects after our writes, with their kinds.
+        answers: objects after the operator's writes, with their kinds.
         error: temporary error that stopped the execution, or None.
     """
 
@@ -140,7 +140,7 @@ async def enact(api: Api, view: View, plan: PassPlan, now: float) -> Enacted:
         for action in plan.actions:
             await hand.act(action)
     except Conflict as conflict:
-        # A concurrent writer won: that is not a failure, and the next pass reads its result.
+        # A concurrent writer won. That is not a failure: the next pass reads the writer's result.
         hand.done.is_stale = True
         _LOGGER.info("%s", conflict, extra={"pipeline": hand.key})
     except _PASSING as error:
@@ -262,7 +262,8 @@ class _Hand:
             message = f"{name} exists and belongs to another owner"
             self._refuse(action.resource, name, _CONFLICT, message)
         elif action.is_exact and action.manifest.get("data") != existing.get("data"):
-            # The driver would run someone else's content.
+            # Otherwise the driver would run content that neither the user nor the operator has
+            # chosen.
             message = f"{name} exists with different content; delete it"
             self._refuse(action.resource, name, _CONFLICT, message)
         else:

@@ -2,8 +2,8 @@
 
 A pipeline's objects come from the watch caches, or from the server if a pass requests that or the
 caches are not current. A failed list aborts the pass, because an empty list would mean that all
-objects are gone. A list without permission is recorded in the view. The module must not know what
-follows from the view.
+objects are gone. A list without permission is recorded in the view. The module must not depend on
+the decisions made from the view.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class PassInputs:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A view, and the time at which a pass must poll the driver again, or None."""
+    """A view, and the time by which a pass must poll the driver again, or None."""
 
     view: View
     ask_at: float | None
@@ -297,7 +297,10 @@ async def _look_around(
 def _find_rayjob(
     pipeline: PipelineView, current: AttemptObject | None, children: _Children
 ) -> RayJob | None:
-    """Return the RayJob of the newest attempt; None if it has none, or is frozen."""
+    """Return the RayJob of the newest attempt.
+
+    Return None if the RayJob is missing, or if the attempt is frozen.
+    """
     if current is None or current.status.is_frozen:
         return None
     name = name_rayjob(pipeline.meta.name, current.spec.number)
@@ -334,7 +337,7 @@ async def _find_namesakes(
 async def _read_others(reader: Reader, pipeline: PipelineView) -> dict[str, PipelineView | None]:
     """Return the pipeline's predecessors; before a new run, indirect ones as well.
 
-    Indirect predecessors are necessary to detect cycles.
+    Cycles can be detected only with indirect predecessors.
     """
     is_far = is_beginning(pipeline)
     ahead = list(pipeline.spec.predecessors) if pipeline.spec else []
@@ -385,8 +388,8 @@ async def _read_code(
 async def _read_preflight(api: Api, pipeline: Meta) -> PreflightJob | None:
     """Return the Job of a pipeline's preflight check, with its pod; None if it does not exist.
 
-    No watch covers these objects because nothing else needs them. If they may not be read, the
-    result reports that.
+    No watch covers these objects because nothing else needs them. If the Job may not be read, the
+    result contains the refusal.
 
     Raises:
         ApiError: reading failed for a reason other than a missing right.

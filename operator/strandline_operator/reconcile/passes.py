@@ -1,7 +1,7 @@
 """One pass over one pipeline: observe → decide → enact → count.
 
 A pass reads from the watch caches, which may lag behind. Before an irreversible action it reads
-from the server, and decides again. The module must not make any decisions: it calls the other
+from the server, and decides again. The module must not make any decisions. It calls the other
 modules in order, and remembers the API server's refusals from pass to pass.
 """
 
@@ -135,7 +135,7 @@ class _Rest:
     until: float
 
     def lasts(self, version: str, now: float) -> bool:
-        """Return whether no pass is needed; after the clock was set back, one is."""
+        """Return whether no pass is needed. If the clock was set back, a pass is needed."""
         return self.version == version and self.since <= now < self.until
 
 
@@ -147,7 +147,7 @@ class Passes:
         clock: seconds since the epoch.
         draw: a random number from [0, 1).
         report_end: receives an ended attempt, and must return at once and keep the order. Pending
-            ends are passed in each pass, and known ones must be ignored.
+            ends are passed in each pass, and known ends must be ignored.
     """
 
     api: Api

@@ -1,7 +1,7 @@
 """Interface for reading a pipeline's objects, with implementations for caches and the server.
 
 Objects are read in order of creation, so that no reader shows an object without its creator. The
-module must not know how the objects are used.
+module must not depend on the use of the objects.
 """
 
 from __future__ import annotations

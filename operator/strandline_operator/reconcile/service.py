@@ -1,6 +1,7 @@
 """The operator's main service: watches, a queue of passes, and a periodic sweep.
 
-Every observation only requests a pass. The module must not know kopf, nor the contents of a pass.
+Every observation only requests a pass. The module must not depend on kopf, nor on the contents of a
+pass.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ class Service:
             self._numbers.watch_age(resource.value, self._make_age(resource))
 
     async def stop(self) -> None:
-        """Start no more passes, wait for running ones, and stop watching."""
+        """Start no more passes, wait for running passes, and stop watching."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -293,7 +294,8 @@ class Service:
         """Request a pass for each pipeline that no stream has reported.
 
         Returns:
-            Whether any namespace could be listed: one that refuses must not block the others.
+            Whether any namespace could be listed. A namespace that refuses must not block the
+            others.
         """
         is_any_listed = False
         try:

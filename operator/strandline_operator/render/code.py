@@ -2,7 +2,7 @@
 
 Code in a ConfigMap is copied for the attempt and mounted, so that later pods get the same code as
 the first ones. Other code is fetched by an init container before Ray starts. The runtime implements
-the fetch: see `strandline fetch-code`.
+the fetch as `strandline fetch-code`.
 """
 
 from __future__ import annotations
@@ -106,9 +106,11 @@ def _add_path(ray: dict[str, Any], code: Code) -> list[dict[str, Any]]:
     for variable in _list(ray, "env"):
         if variable["name"] != PYTHONPATH:
             variables.append(variable)
+        # Keep the user's own path, after the code's folders.
         elif "value" in variable:
             path.append(variable["value"])
         else:
+            # The value is unknown here, so rename the variable and refer to it.
             variables.append(variable | {"name": OWN_PATH})
             path.append(f"$({OWN_PATH})")
     return [

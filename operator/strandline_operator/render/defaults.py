@@ -2,7 +2,7 @@
 
 Pure, and repeated in each pass: the stored pipeline stays as its user wrote it. Only the output
 location is recorded with the first attempt, because later defaults must not move outputs. The
-module must not know where defaults are stored.
+module must not depend on the place where defaults are stored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def fill_in(pipeline: PipelineView, defaults: SpecDefaults) -> PipelineSpec | No
 
 
 def find_default_output(pipeline: PipelineView, defaults: SpecDefaults) -> DefaultOutput | None:
-    """Return the default location of outputs: the recorded one, or else the current one.
+    """Return the default location of outputs: the recorded location, or else the current location.
 
     Return None if the pipeline names its own location, or is invalid.
     """
@@ -64,7 +64,7 @@ def _fill_ray(ray: RayCluster, defaults: RayDefaults, labels: Mapping[str, str])
     return evolve(
         ray,
         # Version and pull secrets belong to a specific image, so don't combine them with another
-        # one.
+        # image.
         image=ray.image or defaults.image,
         version=ray.version or (None if ray.image else defaults.version),
         image_pull_secrets=ray.image_pull_secrets
@@ -85,6 +85,7 @@ def _fill_ray(ray: RayCluster, defaults: RayDefaults, labels: Mapping[str, str])
 def _fill_storage(
     pipeline: PipelineView, storage: Storage, output: DefaultOutput | None
 ) -> Storage:
+    # Without a default location, outputs stay on the ledger's claim.
     if output is None or output == DefaultOutput():
         return storage
     meta = pipeline.meta

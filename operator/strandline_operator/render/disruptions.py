@@ -1,7 +1,7 @@
 """Settings that make drains and autoscalers wait for pods: annotations, and an optional budget.
 
 Karpenter and the cluster autoscaler read annotations of a pod. A drain through the eviction API,
-such as `kubectl drain`, respects only budgets. The module must not know which nodes are drained.
+such as `kubectl drain`, respects only budgets. The module must not depend on the state of nodes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def has_budget(ray: RayCluster) -> bool:
 
 
 def render_budget(order: Order, metadata: dict[str, Any]) -> Manifest | None:
-    """Render the PodDisruptionBudget of an attempt; None if none is requested."""
+    """Render the PodDisruptionBudget of an attempt; None if no budget is requested."""
     ray = order.spec.ray
     if not has_budget(ray):
         return None

@@ -1,6 +1,6 @@
 """Locations of another pipeline's outputs in pods, and a record of that pipeline's state.
 
-The module must not know dependencies between pipelines, nor when pipelines are read.
+The module must not depend on the order of pipelines, nor on the time at which they are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from strandline_operator.render.order import Input
 
 
 def record_input(other: PipelineView, defaults: SpecDefaults) -> InputRecord:
-    """Record the state of another pipeline, and its output location; empty if it is invalid."""
+    """Record another pipeline's state and output location (empty if the spec is invalid)."""
     spec, meta, status = fill_in(other, defaults), other.meta, other.status
     locations = {} if spec is None else _list_locations(spec, meta.namespace, meta.name)
     return InputRecord(
@@ -44,7 +44,7 @@ def _list_locations(spec: PipelineSpec, namespace: str, name: str) -> dict[str, 
 
 
 def is_shared(location: str) -> bool:
-    """Return whether a location means the same in all pods, judging by its form."""
+    """Return whether a location has the same meaning in all pods, judging by its form."""
     return "://" in location or location.startswith("/")
 
 

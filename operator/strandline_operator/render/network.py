@@ -1,8 +1,8 @@
 """Network access to pods: an attempt's NetworkPolicy, and settings to stay out of meshes.
 
-Ray runs arbitrary code on request, so a peer with access to its ports or dashboard gains all rights
-of the attempt. If egress is restricted, a second policy covers checks and commands, which also run
-a pipeline's code. See docs/design/attempts.md.
+Ray runs arbitrary code on request, so a peer with access to Ray's ports or dashboard gains all
+rights of the attempt. If egress is restricted, a second policy covers checks and commands, which
+also run a pipeline's code. See docs/design/attempts.md.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LONGEST_CHOICE = 63  # maximum characters of a label value; an annotation may b
 
 
 def render_network(order: Order, metadata: dict[str, Any]) -> Manifest | None:
-    """Render the policy for all pods of an attempt; None if none is configured.
+    """Render the policy for all pods of an attempt; None if no policy is configured.
 
     All other traffic is denied, except probes from the node, which no policy blocks.
     """
@@ -61,9 +61,9 @@ def render_network(order: Order, metadata: dict[str, Any]) -> Manifest | None:
 def render_network_beside(order: Order) -> Manifest | None:
     """Render the policy for checks and commands of a pipeline; None if their egress is open.
 
-    It belongs to the pipeline, because commands also run after all attempts are deleted. Policies
-    add up, and the operator may not change existing ones. So a policy with other rules gets another
-    name, and selects other pods.
+    The policy belongs to the pipeline, because commands also run after all attempts are deleted.
+    Policies add up, and the operator may not change existing policies. So a policy with other rules
+    gets another name, and selects other pods.
     """
     labels, network = label_beside(order), order.limits.attempt_network
     if not labels or network is None:
@@ -86,12 +86,13 @@ def render_metadata_beside(order: Order, head: Mapping[str, Any]) -> dict[str, A
     """Render labels and annotations of a check and of commands.
 
     Args:
-        order: the attempt to which they belong.
-        head: metadata of its head pod; its mesh settings are copied.
+        order: the attempt to which the check and the commands belong.
+        head: metadata of the attempt's head pod, whose mesh settings are copied.
     """
     metadata: dict[str, Any] = {"labels": label_beside(order), "annotations": {}}
     for part, values in metadata.items():
         for key, value in _read_map(head, part).items():
+            # Skip a value that is too long for a label: it would make the whole Job invalid.
             if key in MESH_KEYS and len(str(value)) <= _LONGEST_CHOICE:
                 values[key] = value
     return {part: values for part, values in metadata.items() if values}
@@ -136,7 +137,8 @@ def _render_ingress(order: Order, network: AttemptNetwork) -> list[Rule]:
     dashboard = RAY_PORTS["dashboard"]
     own = _label_own(order)
     roles = {"key": ROLE_LABEL, "operator": "In", "values": [Role.HEAD.value, Role.WORKER.value]}
-    # Ray chooses most of its ports at startup, so all ports are open between its nodes.
+    # Ray chooses most of the ports at startup, so all ports are open between the nodes of an
+    # attempt.
     nodes = {"podSelector": {"matchLabels": own, "matchExpressions": [roles]}}
     submitter = {"podSelector": {"matchLabels": own | {ROLE_LABEL: Role.SUBMITTER.value}}}
     driver = order.limits.driver_port

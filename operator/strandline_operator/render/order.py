@@ -37,7 +37,7 @@ class Input(NamedTuple):
 
     Attributes:
         root: folder or URL of its output, or folder of its artifacts.
-        claim: claim that has to be mounted for it; empty if none is needed.
+        claim: claim that pods must mount to read the input; empty if no mount is needed.
     """
 
     root: str
@@ -58,7 +58,7 @@ class Order:
         memory: bytes by group, if different from the spec.
         after: cause of the previous attempt's end; empty for the first attempt.
         repairs: whether it processes missing or damaged results again.
-        code: contents of the pipeline's code ConfigMap; None if it names none.
+        code: contents of the pipeline's code ConfigMap; None if the spec names no ConfigMap.
         inputs: inputs from other pipelines.
         run: name of its run; empty for the spec's.
         on_demand: head and groups that use on-demand nodes instead of spot nodes.
@@ -108,7 +108,7 @@ class Order:
         return labels if group is None else {**labels, GROUP_LABEL: group}
 
     def find_memory(self, group: str, own: int) -> int:
-        """Return the memory of a group's pods in bytes: the raised value, or else its own."""
+        """Return the memory of a group's pods in bytes: the raised value, or else the spec's."""
         return max(own, self.memory.get(group, 0))
 
 
@@ -122,5 +122,5 @@ def label_pipeline(pipeline: str, uid: str) -> dict[str, str]:
 
 
 def label_attempt(pipeline: str, uid: str, number: int) -> dict[str, str]:
-    """Return the labels of all objects of one of its attempts."""
+    """Return the labels of all objects of one attempt of a pipeline."""
     return label_pipeline(pipeline, uid) | {ATTEMPT_LABEL: str(number)}

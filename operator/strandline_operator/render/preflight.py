@@ -45,11 +45,11 @@ class PreflightOrder(NamedTuple):
     """A check to be created.
 
     Attributes:
-        pod: spec of its pod.
+        pod: spec of the pod.
         key: digest of the checked contents.
         is_short: whether the pipeline fits into an argument.
-        metadata: labels and annotations of its pod.
-        network: the policy that selects it; None if there is none.
+        metadata: labels and annotations of the pod.
+        network: the policy that selects the pod; None without a policy.
     """
 
     pod: Part
@@ -101,8 +101,8 @@ def render_preflight(
     Args:
         pipeline: owner of the Job.
         check: contents of the check.
-        token: distinguishes it from an earlier Job of the same name.
-        longest: seconds after which no attempt waits for it.
+        token: distinguishes the Job from an earlier Job of the same name.
+        longest: seconds after which no attempt waits for the check.
     """
     meta, labels = pipeline.meta, {PREFLIGHT_LABEL: token}
     template = {"metadata": lay_over(check.metadata, {"labels": labels}), "spec": check.pod}

@@ -1,8 +1,8 @@
 """Manifests of an attempt's RayJob and of the objects created before it.
 
-In every recording of a real KubeRay, this form ran a driver exactly once, whatever failed: without
-KubeRay's own retries, without restarts of the head, and with a limit on startup. The pipeline sets
-the maximum duration of a driver; by default there is no limit.
+The manifests use no retries of KubeRay and no restarts of the head, and they limit the startup.
+With this form, every recorded session of a real KubeRay ran a driver exactly once, whatever failed.
+The pipeline sets the maximum duration of a driver; by default there is no limit.
 """
 
 from __future__ import annotations
@@ -46,16 +46,17 @@ from strandline_operator.render.pods.templates import (
 from strandline_operator.render.pods.token_secret import render_secret
 
 KEEP_SECONDS = 60
-# In characters, most of which take one byte; the API server rejects a ConfigMap of more than 1 MiB.
+# In characters, most of which take one byte: the API server rejects a ConfigMap over 1 MiB.
 MOST_CONFIG = 500_000
-# KubeRay's own deadlines are only a fallback for ours.
+# KubeRay's own deadlines are only a fallback for the operator's deadlines.
 SLACK_SECONDS = 120
-# KubeRay can't distinguish a wait for capacity, unlimited by default, from a start that hangs.
+# Very long on purpose: KubeRay can't distinguish a wait for capacity, which is unlimited by
+# default, from a start that hangs.
 LONGEST_DROUGHT_SECONDS = 30 * 86_400
 NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
-# KubeRay's own options; some versions support none of these.
+# KubeRay's own options; some KubeRay versions do not support these.
 OPTIONS = ("authOptions", "tlsOptions", "gcsFaultToleranceOptions")
-# From this version on, tokens are Ray's default for all clusters, according to its release notes.
+# From this Ray version on, tokens are the default for all clusters, according to the release notes.
 WANTS_TOKEN = (2, 61)
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
@@ -92,17 +93,17 @@ def render_code_map(order: Order) -> Manifest | None:
 
 
 def render_token_secret(order: Order) -> Manifest | None:
-    """Render the Secret with the workers' token; None if there is none."""
+    """Render the Secret with the workers' token; None without a token."""
     return render_secret(order, _metadata(order, order.name))
 
 
 def render_network_policy(order: Order) -> Manifest | None:
-    """Render the network policy for the attempt's pods; None if none is configured."""
+    """Render the network policy for the attempt's pods; None if no policy is configured."""
     return render_network(order, _metadata(order, order.name))
 
 
 def render_disruption_budget(order: Order) -> Manifest | None:
-    """Render the budget that blocks evictions of the attempt's pods; None if none is requested."""
+    """Render the budget that blocks evictions of the attempt's pods; None without a request."""
     return render_budget(order, _metadata(order, order.name))
 
 
@@ -129,6 +130,7 @@ def render_rayjob(order: Order) -> Manifest:
         ),
     }
     if order.spec.ray.submission_mode == "K8sJobMode":
+        # A driver must run exactly once, so KubeRay must not replace a failed submitter.
         spec["submitterConfig"] = {"backoffLimit": 0}
         spec["submitterPodTemplate"] = render_submitter(order)
     return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
@@ -204,7 +206,7 @@ def _render_cluster(order: Order, *, has_one_size: bool) -> dict[str, Any]:
 def _ask_for_token(version: str, head: dict[str, Any]) -> dict[str, Any]:
     """Return the option that makes KubeRay provide a token, if this Ray version requires one.
 
-    Return nothing if the pipeline's own variables configure authentication.
+    Return an empty result if the pipeline's own variables configure authentication.
     """
     match = _VERSION.match(version)
     wants = match is not None and tuple(map(int, match.groups())) >= WANTS_TOKEN

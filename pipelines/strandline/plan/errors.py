@@ -1,4 +1,4 @@
-"""The root of everything that ends an attempt with a sentence of ours instead of a traceback."""
+"""The base of all errors that end an attempt with a written message instead of a traceback."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 class Advice(NamedTuple):
-    """A remedy as data. The shell and the Python API word it differently.
+    """A remedy as data, which the shell and the Python API express differently.
 
     Attributes:
         command: command of the command line.
@@ -42,7 +42,7 @@ class StrandlineError(Exception):
 class StageStoppedError(StrandlineError):
     """A stage cannot process any task, so no source is to blame.
 
-    A stage raises it from `process`. The attempt ends with its message.
+    A stage raises this error from `process`. The attempt ends with the error's message.
 
     Args:
         message: one sentence with a remedy.
@@ -59,7 +59,7 @@ class StageStoppedError(StrandlineError):
 
 
 class StageInterruptedError(StageStoppedError):
-    """A stage has left its task because the run stops. The next run repeats the task."""
+    """A stage has left a task because the run stops. The next run repeats the task."""
 
     exit_code = ExitCode.INTERRUPTED
 
@@ -68,7 +68,7 @@ class StageInterruptedError(StageStoppedError):
 
 
 class BudgetSpentError(StageStoppedError):
-    """A stage has spent its budget. With a larger budget, the next attempt continues.
+    """A stage has spent a budget. With a larger budget, the next attempt continues.
 
     Args:
         message: one sentence that names the budget and how to continue.
@@ -90,7 +90,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 def code_of(error: BaseException) -> ExitCode:
-    """Return the exit code that an error means."""
+    """Return the exit code for an error."""
     if isinstance(error, SpecError):
         return ExitCode.BAD_SPEC
     if not isinstance(error, Exception):  # Ctrl-C and requests to exit are no errors

@@ -1,7 +1,7 @@
 """Fingerprint of a pipeline: everything that determines its output, as a digest and as parts.
 
-The parts explain a difference. Resources, worker counts, and batch sizes are not included: they
-change speed, not output.
+The parts explain a difference. Resources, worker counts, and batch sizes are not included, because
+they change speed, not output.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # a process that opens ledgers and runs no stage stays small
     from strandline.plan.stages.stage import Stage
 
 MISSING = "(none)"
-_CODE = ".code"  # the end of a path, after the name of a stage
-_VERSION = "version "  # how the value for an installed package begins
+_CODE = ".code"  # suffix of a path, after the name of a stage
+_VERSION = "version "  # prefix of the value for an installed package
 _CONVERSATION = ".inputs.rollout"
 MODULE_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # `module:name`
 
@@ -86,7 +86,7 @@ def split_code(parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def adopt_code(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return old parts with the code of new ones, for stages without recorded code.
+    """Return old parts with the code of new parts, for stages without recorded code.
 
     Args:
         old, new: parts of fingerprints.
@@ -146,7 +146,7 @@ def _digest(parts: Mapping[str, Any]) -> str:
 
 
 def _find_unused(stage: Stage) -> frozenset[str]:
-    """Return the parameters of later releases that have their default values."""
+    """Return the parameters of later releases that have default values."""
     fields = type(stage.params).model_fields
     return frozenset(
         name
@@ -242,7 +242,7 @@ def find_first_change(
             return str(name)
         if is_code_changed and _names_module(own, new):
             return str(name)
-    # A module that no stage names may still be loaded by one.
+    # A module that no stage names may still be loaded by a stage.
     return str(order[0]) if order and is_code_changed else None
 
 

@@ -1,4 +1,4 @@
-"""Public names of a module that lie in other modules and are imported on first use.
+"""Public names of a module that are defined in other modules and imported on first use.
 
 Only the standard library's `importlib` is imported here, not even `typing`: the command imports
 this module before it handles Ctrl-C.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def load_lazily(
     module: dict[str, Any], rooms: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` for a module whose public names lie in other modules.
+    """Return `__getattr__` and `__dir__` for a module whose public names are defined elsewhere.
 
     Args:
         module: the module's `globals()`; names are stored there once they are imported.

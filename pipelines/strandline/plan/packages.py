@@ -1,7 +1,8 @@
 """How to install a missing package.
 
-The module checks whether a package could be imported, but imports it only on request: some imports
-take a second. Packs name the packages of their stages; the core's are listed here.
+The module checks whether a package could be imported, and imports the package only on request,
+because some imports take a second. Packs name the packages of their stages; the core's are listed
+here.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def name_package(module: str) -> str:
 
 
 def advise(module: str) -> str:
-    """Return how to get a module that is not here."""
+    """Return how to install a missing module."""
     if (package := find_package(module)) is None:
         return f"install the package that has the module {module!r} wherever the pipeline runs"
     needs = f", which needs {package.needs}" if package.needs else ""

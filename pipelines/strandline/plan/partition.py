@@ -1,6 +1,6 @@
 """Partitions: sources that must be processed together because they share storage.
 
-Pure: items, and the names of their shared storage. The module must not know stages or ledgers.
+Pure: items, and the names of their shared storage. The module must not depend on stages or ledgers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-_NEAR = 64  # distance of the chunk sizes to try around the given one
+_NEAR = 64  # distance of the chunk sizes to try around the given size
 
 
 class Joining:
@@ -80,9 +80,9 @@ class LargestGroup(NamedTuple):
     """The largest group of some sources.
 
     Attributes:
-        size: number of its sources.
+        size: number of sources in the group.
         total: number of all sources.
-        is_chain: its sources share no common name; pairwise links connect them.
+        is_chain: whether the group has no common name, and only pairwise links connect the sources.
     """
 
     size: int
@@ -160,7 +160,7 @@ class Chaining(NamedTuple):
 
     Attributes:
         largest: the group with the chain.
-        is_whole: all sources were examined, not only the first ones.
+        is_whole: whether all sources were examined, not only the first sources.
         field: parameter with the chunk size, or None without a better value.
         chunk: a better value.
         size: number of sources in the largest group with that value.
@@ -174,7 +174,7 @@ class Chaining(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """How groups spread over workers.
+    """Distribution of groups over workers.
 
     Attributes:
         sizes: sources of each group, the largest first.
@@ -186,7 +186,7 @@ class Balance(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The largest load, in mean loads: 1 is the best there is."""
+        """Maximum load divided by the mean load; 1 is optimal."""
         return max(self.loads) * len(self.loads) / sum(self.loads)
 
 

@@ -1,6 +1,7 @@
 """A checked pipeline as data, for drivers and workers of every engine.
 
-Workers load this module with their stage, so it must not know how manifests are read and checked.
+Workers load this module with their stage, so the module must not depend on the reading and checking
+of manifests.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class StagePlan:
     """One stage of a checked pipeline.
 
     Attributes:
-        name: unique in the pipeline.
+        name: name of the stage, unique in the pipeline.
         use: the stage's name in a pack, or `module:Class`.
         stage: the parsed stage before its setup; workers get a copy.
         cpu, gpu, memory, custom: resources of one worker (cores, GPUs, bytes, units).
@@ -50,20 +51,19 @@ class StagePlan:
         runtime_env: Ray's runtime environment of the workers.
         max_age, max_memory: seconds and bytes after which a worker is replaced, or None.
         timeout: time limit of one task in seconds, or None.
-        is_metered: work is measured for each source. Otherwise only changes of the number of rows
-            are reported.
-        is_first: the stage gets the root tasks of sources.
-        streams: yielded tasks are passed on before the call ends.
-        isolate: no other stage shares its workers.
+        is_metered: whether work is measured for each source. Otherwise only changes of the number
+            of rows are reported.
+        is_first: whether the stage gets the root tasks of sources.
+        streams: whether yielded tasks are passed on before the call ends.
+        isolate: whether the stage has separate workers.
         on_error: treatment of rows that raise an error.
         tolerates: limit of dead letters with which a source still finishes: a number, a percentage
             of the stage's input rows, or None for no limit.
         stores: store options of the pipeline's source; see `Params.list_stores`.
-        has_cut: a cut stores the stage's output, so that a later run can start there.
-        is_lenient: a task that cannot be stored in the cut is passed on instead of failing its
-            source.
-        cut_of: for a stage that only writes a cut, the name of the stage before it; empty
-            otherwise.
+        has_cut: whether a cut stores the stage's output, so that a later run can start there.
+        is_lenient: whether a task that cannot be stored in the cut is passed on instead of failing
+            the source.
+        cut_of: for a stage that only writes a cut, the name of the previous stage; empty otherwise.
     """
 
     name: str
@@ -99,7 +99,7 @@ class StagePlan:
 
     @property
     def writes(self) -> bool:
-        """Return whether the stage writes outputs, or writes next to them."""
+        """Return whether the stage writes outputs, or files next to outputs."""
         return self.shape is Shape.SINK or bool(self.cut_of)
 
     @property
@@ -141,7 +141,7 @@ class StagePlan:
     def splits(self) -> bool:
         """Return whether rows that fail are found by working on parts of a task."""
         is_task = self.shape in {Shape.TASK, Shape.BATCH, Shape.GROUP}
-        # Tasks of a generator may have been passed on before it fails.
+        # A generator may have passed tasks on before it fails, so parts can't be retried.
         is_whole = not inspect.isgeneratorfunction(type(self.stage).process)
         return is_task and is_whole and not self.stage.mixes_rows
 
@@ -197,14 +197,14 @@ class PipelinePlan:
 
     @property
     def tolerances(self) -> tuple[tuple[str, int | str], ...]:
-        """The stages with a limit of dead letters for each source, with that limit."""
+        """The stages with a limit of dead letters per source, with that limit."""
         return tuple(
             (stage.name, stage.tolerates) for stage in self.stages if stage.tolerates is not None
         )
 
     @property
     def gathering(self) -> dict[str, StatefulFilter]:
-        """The stages that gather something, by name."""
+        """The stages that gather state, by name."""
         return {
             stage.name: stage.stage
             for stage in self.stages

@@ -30,7 +30,7 @@ NOTHING = BroughtCode()
 
 
 def plan_spec(pipeline: CurationPipeline, brought: BroughtCode = NOTHING) -> PipelinePlan:
-    """Return the plan of a parsed `CurationPipeline`. Its brought code must be importable already.
+    """Return the plan of a parsed `CurationPipeline`, whose code must already be importable.
 
     Raises:
         SpecError: lists every problem with its path in the YAML.
@@ -77,7 +77,7 @@ def plan_stage(item: SourceWork, stage: Stage, use: str) -> StagePlan:
         on_error=item.on_error if isinstance(item, StageWork) else "fail",
         tolerates=item.tolerate_rows if isinstance(item, StageWork) else None,
         has_cut=isinstance(item, StageWork) and item.keep,
-        # A percentage needs the rows of each source that came to the stage.
+        # A percentage limit needs the number of each source's rows that reached the stage.
         is_metered=isinstance(item, StageWork) and isinstance(item.tolerate_rows, str),
     )
 
@@ -125,15 +125,15 @@ def check_plan(
 
 
 def _list_stores(source: StagePlan) -> Mapping[str, Any]:
-    params = source.stage.params  # a stage's own may be any model
+    params = source.stage.params  # a stage may define any model as its parameters
     return params.list_stores() if isinstance(params, Params) else {}
 
 
 def mark_streaming(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
     """Yield stages, marked if yielded tasks may be passed on before the call ends."""
     for index, plan in enumerate(stages):
-        # A stage that joins groups needs the number of slots of a fan-out, and a stage that gathers
-        # needs one event for its one piece per task.
+        # A stage that joins groups needs the number of slots of a fan-out. A stage that gathers
+        # state needs exactly one event per task, because such a stage yields one piece per task.
         joins = any(later.group is not None for later in stages[index + 1 :])
         is_single = plan.shape is Shape.TASK and not plan.gathers and not plan.cut_of
         streams = is_single and not joins
@@ -218,7 +218,7 @@ def _find_cut_faults(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem
 
 
 def list_uncuttable(stages: Sequence[StagePlan]) -> Iterator[tuple[int, StagePlan]]:
-    """Yield the positions of stages that can't be kept, each with the stage that joins below."""
+    """Yield positions of stages that can't have a cut, with the later stage that joins groups."""
     fans = 0
     for index, plan in enumerate(stages):
         fans += plan.may_fan_out or plan.group is not None
@@ -231,7 +231,8 @@ def _find_missing_columns(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Pr
     found = find_missing(trace_columns((plan.name, plan.stage) for _, plan in named), {})
     if found is None:
         return
-    # Loading all stages takes a while, and only a message names one that makes the column.
+    # Load all stages only here: loading takes a while, and only this message names the makers of a
+    # column.
     makers: dict[str, list[str]] = {}
     for use, stage_class in list_registered().items():
         if not issubclass(stage_class, SourceStage):

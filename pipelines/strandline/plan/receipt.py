@@ -1,7 +1,7 @@
 """Receipts of stage calls, in the terms of the counting law.
 
-A receipt travels with its data: either both reach the driver, or neither does. It is plain data and
-must not know the tally or the store.
+A receipt travels with its data: either both reach the driver, or neither does. A receipt is plain
+data and must not depend on the tally or the store.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # readers of ledgers need not load tasks
     from strandline.plan.task import Origin
 
 
-# No suffix of a sink begins with one of these.
+# Suffixes of sinks never begin with one of these characters.
 DEAD, CUT = "!", "+"
 NO_SLOT = -1
 
@@ -38,13 +38,13 @@ class Output(NamedTuple):
     """Durable output of a sink for one task: a file, or a part of a shared file.
 
     Attributes:
-        token: token of the written task; with the suffix it is the name of the task's file.
+        token: token of the written task; token and suffix together are the name of the task's file.
         suffix: such as ".parquet". For dead letters, `DEAD` and the name of the stage. For a cut,
             `CUT`, the name of the stage, "@", and the slot of the task in its fan-out.
         size: bytes; in a shared file the task's share. The shares add up to the size of the file.
         digest: blake2b-128 of the file's bytes.
         rows: rows of the task.
-        part: position in a shared file, or None for a file of its own.
+        part: position in a shared file, or None for a separate file.
     """
 
     token: bytes
@@ -77,7 +77,7 @@ class Output(NamedTuple):
 
     @property
     def is_companion(self) -> bool:
-        """Return whether the file accompanies a shared file, in which its rows are counted."""
+        """Return whether the file accompanies a shared file that already counts its rows."""
         return self.part is not None and not self.rows
 
 
@@ -111,7 +111,7 @@ Left = Output | Piece
 Reasons = tuple[tuple[str, int], ...]
 """Rows by the reason for which a stage dropped them."""
 
-# How stages begin the names of counters that count dropped rows by reason.
+# Prefix of the names of counters that count dropped rows by reason.
 DROPPED = "dropped: "
 # Represents the source stage if the root task of a source is a table: its rows enter the pipeline.
 # Any other root task counts as one row, and is not reported.
@@ -140,7 +140,7 @@ class Effort(NamedTuple):
     reasons: Reasons = ()
 
     def add(self, other: Effort) -> Effort:
-        """Return both, of the stage of this one."""
+        """Return the sum of both efforts, with the stage of this effort."""
         return Effort(
             self.stage,
             self.rows_in + other.rows_in,
@@ -168,18 +168,18 @@ Work = tuple[tuple[Effort, ...], tuple[RowChange, ...]]
 NO_EFFORTS: Work = (), ()
 
 
-# Stages that a redo or a retry adds to a pipeline. Users see these names beside their own; the
-# space makes them distinct.
+# Names of stages that a redo or a retry adds to a pipeline. Users see these names next to the names
+# of their own stages; the space makes them distinct.
 READ_BACK, READ_DEAD_LETTERS = "read kept output", "read dead letters"
 
 
 def name_cut_stage(stage: str) -> str:
-    """Return the name of the stage that keeps the output of another one."""
+    """Return the name of the stage that keeps the output of another stage."""
     return f"keep output of {stage}"
 
 
 def is_added(stage: str) -> bool:
-    """Return whether a stage was added, and is not in the user's pipeline."""
+    """Return whether a stage was added, and is missing in the user's pipeline."""
     return " " in stage
 
 
@@ -206,7 +206,7 @@ def add_changes(first: Iterable[RowChange], second: Iterable[RowChange]) -> tupl
 
 
 def add_reasons(first: Reasons, second: Reasons) -> Reasons:
-    """Return the sum of two counts by reason, in the order of the reasons."""
+    """Return the sum of two counts by reason, in order of the reasons."""
     if not (first and second):
         return first or second
     total = dict(first)
@@ -229,7 +229,7 @@ def add_efforts(known: dict[str, Effort], efforts: Iterable[Effort]) -> None:
 
 
 class Event(NamedTuple):
-    """A change of the count: `settled` tokens became `children` (none if filtered or written).
+    """A change of the count: `settled` tokens became `children` (empty if filtered or written).
 
     A source's first event settles nothing and announces the root as its only child. An event in
     which the root becomes itself revokes all earlier events of the source, which starts again.

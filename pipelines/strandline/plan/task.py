@@ -1,6 +1,6 @@
-"""The unit of work that moves between stages, and the two marks a stage may answer with instead.
+"""Tasks, the unit of work that moves between stages, and the two marks that replace a result.
 
-A task carries a table of rows or any payload of the user's. Its lineage is set by the runtime;
+A task carries a table of rows or any payload of the user's. The runtime sets the lineage of a task;
 stages neither read nor write it.
 """
 
@@ -15,10 +15,10 @@ import pyarrow as pa
 
 
 class Origin(NamedTuple):
-    """Where in a fan-out a task stands: what fanned out, its slot, and of how many.
+    """Position of a task in a fan-out: the fan-out's parent, the slot, and the number of slots.
 
-    What fanned out is called by its token; a group by that of the first of it that was left. Of a
-    generator it is not known how many slots there will be: 0.
+    The parent is a token; for a group, the token of its first remaining task. For a generator, the
+    number of slots is unknown, and `of` is 0.
     """
 
     parent: bytes
@@ -27,13 +27,13 @@ class Origin(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """The source of a task, and its place in the source's tree.
+    """The source of a task, and the position in the source's tree.
 
     Attributes:
         source: 16-byte digest of the source's key.
         token: 16-byte token of this node of the source's tree.
         key: the source's key, for messages.
-        origin: the nearest fan-out, None above the first one.
+        origin: the nearest fan-out; None above the first fan-out.
     """
 
     source: bytes
@@ -43,7 +43,7 @@ class Lineage(NamedTuple):
 
 
 class Task:
-    """Carry a piece of work that comes of one source.
+    """A piece of work that belongs to one source.
 
     Args:
         data: a `pyarrow.Table` of rows, or any payload that can be pickled.
@@ -74,7 +74,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        """The key of the source this task comes from; empty before the runtime has set it."""
+        """Key of the task's source; empty before the runtime has set the lineage."""
         return self.lineage.key if self.lineage else ""
 
     @property
@@ -92,22 +92,22 @@ class Task:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the table; 1 for any other payload."""
+        """Number of rows of the table; 1 for any other payload."""
         return self.data.num_rows if isinstance(self.data, pa.Table) else 1
 
     def replace(self, data: Any) -> Task:  # noqa: ANN401 - the payload belongs to the user
-        """Make the same task with other data; `meta` and the lineage come along."""
+        """Return a task with other data, and with the same `meta` and lineage."""
         return Task(data, self.meta, self.lineage)
 
 
 def lineage_of(task: Task) -> Lineage:
-    """Return the lineage of a task that the runtime has handed out or taken."""
+    """Return the lineage of a task that the runtime has created or processed."""
     assert task.lineage is not None  # the runtime sets it
     return task.lineage
 
 
 class NoneTask:
-    """Answer for a task that is filtered out on purpose: nothing follows it."""
+    """Result for a task that is filtered out on purpose, so that no task follows."""
 
     __slots__ = ()
 
@@ -116,10 +116,10 @@ class NoneTask:
 
 
 class FailedTask:
-    """Answer for a task that can't be worked on: its source fails and is tried again on resume.
+    """Result for a task that can't be processed: the source fails, and a resumed run retries it.
 
     Args:
-        msg: one sentence for the person on call, as the ledger keeps it.
+        msg: one sentence for the person on call; the ledger stores it.
 
     Attributes:
         msg: as given.
@@ -135,13 +135,13 @@ class FailedTask:
 
 
 class FailedRow:
-    """One row of a task that can't be worked on; beside the answer for its other rows, in a list.
+    """A row of a task that can't be processed, in a list with the results of the other rows.
 
     Args:
-        row: its position in the task's table, from 0.
+        row: position in the task's table, from 0.
         msg: one sentence for the person on call.
-        detail: text to keep with the dead letter, such as the bad answer of a model. Dead letters
-            hold its first 4,000 characters.
+        detail: text to keep with the dead letter, such as an invalid answer of a model. Dead
+            letters hold the first 4,000 characters.
 
     Attributes:
         row, msg, detail: as given.
@@ -159,11 +159,11 @@ class FailedRow:
 
 
 class DeadLetters(NamedTuple):
-    """The payload of a task that no stage works on any more: rows that failed, for the sink.
+    """Payload of a task with failed rows for the sink; no other stage processes the task.
 
     Attributes:
-        stage: the name of the stage in which they failed.
-        table: their columns as they came in, and what went wrong with each.
+        stage: name of the stage in which the rows failed.
+        table: the rows' columns as received by the stage, and an error for each row.
     """
 
     stage: str
@@ -178,13 +178,13 @@ Answer = Task | list[Slot] | list[Task] | list[Task | FailedRow] | Iterator[Slot
 
 
 def returns_many(function: Callable[..., object]) -> bool:
-    """Return whether a function says that it may answer a task with several."""
+    """Return whether a function's annotations allow several results for a task."""
     kinds = (typing.get_origin(each) or each for each in _list_options(_find_answer(function)))
     return any(kind in {list, Iterator, Iterable, Generator} for kind in kinds)
 
 
 def returns_lists(function: Callable[..., object]) -> bool:
-    """Return whether a function says that it may answer each of a batch's tasks with several."""
+    """Return whether a function's annotations allow several results for each task of a batch."""
     answer = _find_answer(function)
     slots = typing.get_args(answer) if _is_list(answer) else ()
     return any(_is_list(option) for slot in slots for option in _list_options(slot))
@@ -193,7 +193,7 @@ def returns_lists(function: Callable[..., object]) -> bool:
 def _find_answer(function: Callable[..., object]) -> Any:  # noqa: ANN401 - a type of any kind
     try:
         return typing.get_type_hints(function).get("return")
-    except NameError:  # a name imported for type checkers only: nothing can be told from it
+    except NameError:  # a name imported only for type checkers, so the annotation can't be resolved
         return None
 
 

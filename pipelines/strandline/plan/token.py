@@ -1,7 +1,7 @@
-"""Names for the nodes of a source's task tree, the things the ledger counts.
+"""Names for the nodes of a source's task tree, which the ledger counts.
 
-A token depends on the source, its version, the path of stages and the slot alone: never on
-content, process ids or clocks. So a replay names every node as the first try did.
+A token depends only on the source, its version, the path of stages, and the slot: never on content,
+process ids, or clocks. So a replay gives every node the same name as the first try.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 TOKEN_BYTES = 16
 VERSION_BYTES = 8
-# Begun once: a copy takes less than half as long as a beginning with a name.
+# Initialize once: copying a state takes less than half the time of creating one with a name.
 _KEY = blake2b(digest_size=TOKEN_BYTES)
 _VERSION = blake2b(digest_size=VERSION_BYTES)
 _ROOT = blake2b(digest_size=TOKEN_BYTES, person=b"root")
@@ -26,7 +26,7 @@ def digest_key(key: str) -> bytes:
 
 
 def digest_version(version: str) -> bytes:
-    """64 bits of a source's version; enough to tell a source's versions apart."""
+    """Return 64 bits that distinguish the versions of a source."""
     state = _VERSION.copy()
     state.update(_encode(version))
     return state.digest()
@@ -43,9 +43,9 @@ def derive_root(source: bytes, version: bytes) -> bytes:
 
 
 def derive_child(parents: Sequence[bytes], stage: str, slot: int) -> bytes:
-    """Return the token of slot `slot` of what `stage` made of `parents` (each 16 bytes).
+    """Return the token of a slot in the result of `stage` for `parents` (each 16 bytes).
 
-    Slots are positions in the stage's result; filtered and failed ones are counted too.
+    Slots are positions in the stage's result, including filtered and failed tasks.
     """
     state = _CHILD.copy()
     state.update(b"".join((*parents, stage.encode(), slot.to_bytes(8, "big"))))
@@ -53,9 +53,10 @@ def derive_child(parents: Sequence[bytes], stage: str, slot: int) -> bytes:
 
 
 def derive_dead(parents: Sequence[bytes], stage: str, rows: Iterable[int]) -> bytes:
-    """Return the token of the dead letters that `stage` made of rows of `parents`.
+    """Return the token of the dead letters of `stage` for rows of `parents`.
 
-    Other rows give another token: two tries that disagree on them are told apart.
+    Different rows give different tokens, so two tries with different failed rows are
+    distinguishable.
     """
     state = _DEAD.copy()
     state.update(b"".join((*parents, stage.encode())))
@@ -65,7 +66,7 @@ def derive_dead(parents: Sequence[bytes], stage: str, rows: Iterable[int]) -> by
 
 
 def derive_shared(tokens: Iterable[bytes]) -> bytes:
-    """Return the name of a file that tasks share; the same ones in the same order give the same."""
+    """Return the name of a file that tasks share; equal tasks in equal order give the same name."""
     state = _SHARED.copy()
     for token in tokens:
         state.update(token)
@@ -74,6 +75,6 @@ def derive_shared(tokens: Iterable[bytes]) -> bytes:
 
 def _encode(text: str) -> bytes:
     try:
-        return text.encode()  # takes a third as long as with a name for errors
-    except UnicodeEncodeError:  # half a surrogate, as names of files may have
+        return text.encode()  # takes a third of the time of a call with an error handler
+    except UnicodeEncodeError:  # an unpaired surrogate, which names of files may contain
         return text.encode("utf-8", "surrogatepass")

@@ -1,7 +1,8 @@
 """Handling of Ctrl-C, or of a notebook's stop button, for a run in the caller's own process.
 
-The first interrupt lets work in flight finish and keeps it; the second ends the run at once. In
-both cases the caller gets a KeyboardInterrupt after everything that the run started has ended.
+After the first interrupt, work in flight is finished and kept; the second interrupt ends the run at
+once. In both cases the caller gets a KeyboardInterrupt after everything that the run started has
+ended.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ class RunInterruption:
         self._is_asked = False
 
     def is_asked(self) -> bool:
-        """Return whether an interrupt has come."""
+        """Return whether an interrupt was received."""
         return self._is_asked
 
     def receive(self, _number: int, _frame: FrameType | None) -> None:
-        """Take an interrupt."""
+        """Process an interrupt."""
         if self._is_asked:
             # Restore the default handler: a stage must not treat the interrupt as its own error,
             # and clean-up must not count as a third request.
@@ -63,6 +64,6 @@ def interruptible(announce: Callable[[str], None]) -> Iterator[Callable[[], bool
 
 
 def _is_ours() -> bool:
-    """Return False where another handler listens, or Python would not let this thread do so."""
+    """Return whether the default handler is active and this thread may replace it."""
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler

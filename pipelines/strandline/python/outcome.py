@@ -1,7 +1,7 @@
 """Outcome of a run, for code and notebooks.
 
-The module reads the ledger for facts that a run does not return; it must not change anything. The
-views of the command line format the outcome, and are loaded when it is shown.
+The module reads the ledger for facts that a run does not return, and must not change anything. The
+views of the command line format the outcome, and are loaded when an outcome is shown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Outcome(AttemptResult):
         """Return paths or URLs of all output files, in the order of their sources' keys.
 
         The files are those of finished sources of all attempts, according to the current ledger.
-        For a run without a ledger, they are all files at the location.
+        For a run without a ledger, the files are all files at the location.
         """
         names = self._list_untracked() if self._folder is None else _list_tracked(self._folder)
         return [f"{self.output.rstrip('/')}/{name}" for name in names]

@@ -42,7 +42,7 @@ class Pipeline:
     """A source, stages and a sink, combined under a name.
 
     Args:
-        name: lowercase letters, digits, '-' and '.'; with the namespace it names the pipeline's
+        name: lowercase letters, digits, '-' and '.'. Namespace and name determine the pipeline's
             folder below a checkpoint path.
         source: a `SourceStage`; source, stages and sink may each be a result of `work`.
         stages: processing of each source, in this order.
@@ -62,7 +62,7 @@ class Pipeline:
             docs/api.md. None: only stages with `keep` keep outputs.
 
     Raises:
-        SpecError: (a ValueError) the pipeline can't be run or can't be resumed; its message has a
+        SpecError: (a ValueError) the pipeline can't be run or can't be resumed; the message has a
             line for each reason.
     """
 
@@ -100,7 +100,7 @@ class Pipeline:
             path: a YAML file with one `CurationPipeline`.
 
         Raises:
-            SpecError: the file is missing or invalid; its message has a line for each reason.
+            SpecError: the file is missing or invalid; the message has a line for each reason.
         """
         manifest = read_manifest(Path(path))
         pipeline = cls.__new__(cls)
@@ -127,8 +127,9 @@ class Pipeline:
     ) -> Outcome:
         """Make one attempt in this process, and skip sources that earlier attempts finished.
 
-        An interrupt (Ctrl-C, or a notebook's stop button) lets work in flight finish and keeps it;
-        a second one ends the run at once. In both cases everything that the run started has ended.
+        After an interrupt (Ctrl-C, or a notebook's stop button), work in flight is finished and
+        kept; a second interrupt ends the run at once. In both cases everything that the run started
+        has ended.
 
         Args:
             checkpoint_path: folder (a volume) for the ledger and, if the sink has no path, the
@@ -139,7 +140,7 @@ class Pipeline:
             workers: CPUs of the local Ray; None for all.
             on_change: `Fail`, `Restart`, `Continue` or `Redo`, used if a different pipeline wrote
                 the ledger; None for the attribute of that name.
-            progress: whether to show progress. By default it is shown in a notebook, and in a
+            progress: whether to show progress. The default shows progress in a notebook, and in a
                 terminal unless the engine is `inline`, which may run in a debugger.
 
         Returns:
@@ -154,8 +155,8 @@ class Pipeline:
         engine = _check_engine(self.engine if engine is None else engine)
         volume = None if checkpoint_path is None else Path(checkpoint_path)
         change = self.on_change if on_change is None else OnChange(on_change)
-        # Compute it as late as here: a notebook may redefine a function after the pipeline that
-        # uses it.
+        # Compute the fingerprint as late as possible: a notebook may redefine a function after
+        # creating the pipeline that uses the function.
         self.plan = fingerprint_code(self.plan)
         config = AttemptConfig(
             self.plan,
@@ -234,9 +235,9 @@ def work(  # noqa: PLR0913 - one argument for each setting
     """Return a stage with settings, like the fields of an item in a file.
 
     Args:
-        stage: an instance; workers get copies of it.
-        name: unique in the pipeline; by default the class's registered name, or its name in
-            kebab-case.
+        stage: an instance; workers get copies.
+        name: name of the stage, unique in the pipeline; by default the registered name of the
+            class, or the class name in kebab-case.
         batch_size: maximum number of tasks in one call of `process_batch`.
         workers: minimum and maximum number; None leaves the maximum to the engine.
         cpu: cores of one worker; workers can share a core by fractions.
@@ -290,7 +291,7 @@ def _check_engine(name: str) -> str:
 
 
 def _run_shown(config: AttemptConfig, *, is_wanted: bool | None) -> AttemptResult:
-    """Run an attempt with a display, and stop it on an interrupt."""
+    """Run an attempt with a display, and stop the attempt on an interrupt."""
     is_debugged = works_in_driver(config.engine)
     with (
         displaying(config.plan.name, is_wanted=is_wanted, is_debugged=is_debugged) as display,
@@ -312,5 +313,5 @@ def _wrap(stage: object) -> StagePlan:
 
 
 def _find_use(stage_class: type[Stage]) -> str:
-    """Return the registered name of a class, so that Python and YAML give one fingerprint."""
+    """Return the registered name of a class, so that Python and YAML give the same fingerprint."""
     return find_name(stage_class) or f"{stage_class.__module__}:{stage_class.__qualname__}"

@@ -1,7 +1,7 @@
 """Display of a run started from Python: in a notebook, in a terminal, in a log.
 
 The module chooses the display. The views of the command line format progress, and are loaded when
-there is progress to show. IPython is used only if the caller has loaded it.
+there is progress to show. IPython is used only if already loaded by the caller.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def displaying(name: str, *, is_wanted: bool | None, is_debugged: bool) -> Itera
 
     Args:
         name: name of the pipeline.
-        is_wanted: whether to show progress; None to show it in a notebook or a terminal.
+        is_wanted: whether to show progress; None shows progress in a notebook or a terminal.
         is_debugged: whether a debugger may use the same terminal, which a redrawn table would
             disturb.
     """

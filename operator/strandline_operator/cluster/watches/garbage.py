@@ -1,13 +1,13 @@
 """Garbage collection that skips long-lived objects of the cluster.
 
-The module must not know those objects.
+The module must not depend on the kinds of these objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-# A collection stops the process: no stream is read, no pass continues, and no probe is answered.
+# A collection stops the process: meanwhile streams, passes, and probes wait.
 LONG = 0.05
 # Frozen reference cycles stay in memory until then; each deleted pipeline leaves some.
 WHOLE_AFTER = 3600.0
@@ -43,6 +43,6 @@ class GarbageWatch:
             if self._begun - self._whole > WHOLE_AFTER:
                 self._whole = self._begun
                 self._thaw()
-        # Repeating a short collection is cheap, and frees cycles early.
+        # Below this duration a collection is cheap enough to repeat, and frees cycles early.
         elif self._clock() - self._begun > LONG:
             self._freeze()

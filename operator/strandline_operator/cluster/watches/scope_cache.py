@@ -4,7 +4,7 @@ Own writes are visible at once, and are not reverted by older events or lists. W
 stream, changes are missed: the cache is then not current and must not be read. Versions of a kind
 are increasing numbers, as in Kubernetes; if they are not, only own writes count as newer.
 
-The module must not know the meaning or the origin of an object.
+The module must not depend on the meaning or the origin of an object.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ScopeCache(Generic[T]):
     def replace(self, entries: Iterable[Entry[T]], version: str) -> list[Observation[T]]:
         """Store a list of all objects; return the changes, deletions first."""
         by_uid, number = {entry.uid: entry for entry in entries}, _parse_version(version)
-        # An object that was written after the list is not missing.
+        # An object that was written after the list is absent from the list but not deleted.
         missing = [
             entry
             for entry in self._entries.values()

@@ -1,8 +1,8 @@
 """Watches of objects with Strandline's labels, in one namespace or in all.
 
 kopf's streams end the operator if a kind is not served, or a permission is missing. KubeRay may be
-installed or removed at any time, so these streams wait and retry. The module must not know how
-observations are used.
+installed or removed at any time, so these streams wait and retry. The module must not depend on the
+use of observations.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pipelines with the operator's finalizer, and messages about them.
 
 Without an operator the finalizer stays forever, and its namespace can't be deleted. This module
-must not know how pipelines are read or written.
+must not depend on the way pipelines are read or written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from strandline_api.names import FINALIZER
 
-# A list of hundreds is not helpful; the command in docs/install.md lists all of them.
+# A list of hundreds is not helpful. The command in docs/install.md lists all held pipelines.
 MOST_NAMED = 10
 
 Json = Mapping[str, Any]

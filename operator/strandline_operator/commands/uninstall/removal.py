@@ -1,8 +1,8 @@
 """Execution of an uninstallation: stop the operator, then release, await, or count pipelines.
 
 The operator restores its finalizer while an attempt is running. The operator is therefore stopped
-before finalizers are removed, and restarted after a failure. This module must not know the contents
-of pipelines.
+before finalizers are removed, and restarted after a failure. This module must not depend on the
+contents of pipelines.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ async def _list_held(request: UninstallRequest, shell: Shell) -> list[HeldPipeli
             if namespace is None:
                 raise
             # One namespace must not block the chart's removal, nor the release of pipelines in
-            # others.
+            # other namespaces.
             if namespace not in shell.left:
                 shell.write(f"namespace {namespace} can't be read, and is skipped: {error.message}")
                 shell.left.add(namespace)

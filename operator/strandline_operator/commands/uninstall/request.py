@@ -49,7 +49,7 @@ class UninstallRequest:
 
 
 def read_request(arguments: Sequence[str]) -> UninstallRequest:
-    """Read the flags; invalid ones end the process with exit code 64 and one sentence."""
+    """Read the flags; invalid flags end the process with exit code 64 and one sentence."""
     parser = FlagParser(
         prog=PROGRAM,
         description="Prepares the operator's removal: nobody else removes its finalizer.",

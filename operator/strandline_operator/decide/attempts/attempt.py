@@ -41,7 +41,7 @@ from strandline_operator.decide.obstacles.room.shortages import find_worker_shor
 from strandline_operator.decide.scene import Scene, find_first, is_head
 from strandline_operator.model.plan import Action, Delete, Resource
 
-# KubeRay and garbage collection usually delete a cluster's pods within seconds of its RayJob. If
+# KubeRay and garbage collection usually delete a cluster's pods within seconds of the RayJob. If
 # neither is running, the remaining pods would block the next attempt.
 _SWEEP = 60.0
 _SUCCEEDED, _FROZEN = "Succeeded", "Frozen"
@@ -68,7 +68,7 @@ def follow(
     stop: Evidence | None,
     find_hold: Callable[[AttemptStatus], float | None] = _hold_nothing,
 ) -> AttemptStep:
-    """Decide the next step of an attempt whose RayJob was created or could not be created.
+    """Decide the next step of an attempt, after its RayJob was created or refused.
 
     Args:
         stop: reason of the pipeline to end the attempt; None if it may continue.
@@ -126,13 +126,13 @@ def _end_if_over(scene: Scene, stop: Evidence | None) -> Scene:
     reason = _find_reason(scene, stop)
     if reason is not None:
         return end(scene, [reason])
-    # Count incidents last: a loss that ends the attempt is its cause, not an incident.
+    # Count incidents last: a loss that ends the attempt is the cause of the end, not an incident.
     scene = _count_incidents(scene)
     return end(scene, []) if is_complete(scene) else scene
 
 
 def _find_reason(scene: Scene, stop: Evidence | None) -> Evidence | None:
-    """Return the reason for ending the attempt; None if it completed or continues."""
+    """Return the reason for ending the attempt; None if the attempt completed or continues."""
     # The driver completed before a stop took effect. Only a deadline that passed earlier counts.
     if is_complete(scene):
         limit = stop or find_overrun(scene)
@@ -213,6 +213,7 @@ def _remove(scene: Scene, end_time: float) -> Iterator[Action]:
     # KubeRay deletes the cluster and pods in the order that lets a driver save its work.
     if rayjob is not None and not rayjob.meta.is_deleting:
         yield Delete(Resource.RAYJOB, rayjob.meta.name, rayjob.meta.uid)
+    # Forcing is optional: on a silent node, a force-deleted pod may still be running.
     is_forced = limits.force_teardown and scene.now > end_time + limits.teardown
     is_let_down = (rayjob is None or rayjob.meta.is_deleting) and scene.now > end_time + _SWEEP
     if not (is_forced or is_let_down):
@@ -250,6 +251,7 @@ def _describe(scene: Scene, delay: Block | None = None) -> AttemptStatus:
     # A delay explains more than the phase.
     if delay is not None:
         reason, message = delay.reason, delay.message
+    # Name the silent node: otherwise the teardown would seem to hang without a reason.
     if not status.is_frozen and status.end_time is not None and scene.wait:
         message = f"{message}; {scene.wait}"
     conditions = set_condition(

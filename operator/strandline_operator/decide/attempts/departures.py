@@ -1,7 +1,7 @@
-"""Nodes of a running attempt that are about to be removed. Warned drivers can move their data.
+"""Nodes of a running attempt that are about to be removed. A warned driver can move its data.
 
 A pod's own termination signal may come late or never, but its node is marked earlier. The module
-must not know how a driver is reached, nor how it reacts.
+must not depend on the way a driver is notified, nor on the driver's reaction.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _is_running(scene: Scene) -> bool:
     rayjob, status = scene.rayjob, scene.status
     if status.running_time is None or status.end_time is not None or status.outcome is not None:
         return False
-    # A deleted RayJob deletes all its pods, and the driver receives a signal of its own.
+    # A deleted RayJob deletes all pods, and the driver receives a signal of its own.
     return rayjob is not None and not rayjob.meta.is_deleting and rayjob.deployment not in TERMINAL
 
 
@@ -67,8 +67,8 @@ def _is_at_work(pod: Pod) -> bool:
 def _find_departure(scene: Scene, pod: Pod) -> tuple[str, float, str] | None:
     """Return the mark that announces a pod's end, the seconds left, and the reason.
 
-    A node that is only cordoned may keep its pods for days, and a driver would leave it idle. A
-    drain marks each pod for deletion within a second.
+    A cordon alone is no mark: the node may keep its pods for days, and a driver would leave the
+    node idle. A drain marks each pod for deletion within a second.
     """
     # A held drain waits for the work to finish, so the driver must not stop the work for the drain.
     taker = None if find_hold(scene, pod) is not None else find_firm_taker(scene, pod)
@@ -83,6 +83,7 @@ def _find_departure(scene: Scene, pod: Pod) -> tuple[str, float, str] | None:
         return mark, seconds, _describe(scene, pod, taker)
     if taker is None:
         return None
+    # A mark without a deadline leads to a deletion, which grants the pod's own grace period.
     return taker.mark, pod.grace if limit is None else limit, _announce(taker)
 
 
@@ -93,6 +94,7 @@ def _describe(scene: Scene, pod: Pod, taker: Taking | None) -> str:
 
 def _announce(taking: Taking) -> str:
     """Describe a disruption that is in progress, based on the past-tense sentence of its kind."""
+    # The sentences of these kinds are in the active voice, so "was" can't be replaced.
     if taking.kind in _OF_KARPENTER:
         return f"Karpenter is taking node {taking.node} away"
     return taking.kind.describe(taking.node, taking.what).replace(" was ", " is being ", 1)

@@ -1,6 +1,6 @@
 """Node drains that an attempt blocks; events report why a drain waits.
 
-The module must not know how an attempt blocks a drain.
+The module must not depend on the means by which an attempt blocks a drain.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class DrainHold(NamedTuple):
 def read_drain(marks: NodeMarks) -> NodeDrain | None:
     """Return the drain that a node's marks show, or None."""
     taints = {key for key, _ in marks.taints}
-    # Karpenter also drains a manually deleted node, and respects the annotations of its pods.
     if is_unexplained(marks):
         return NodeDrain("is being taken down by Karpenter", KARPENTER_WAIT)
+    # Karpenter also drains a manually deleted node, and respects the annotations of its pods.
     if marks.is_deleting:
         return NodeDrain("is being deleted", KARPENTER_WAIT)
     if _AUTOSCALER in taints:
@@ -85,7 +85,7 @@ def find_hold(scene: Scene, pod: Pod) -> DrainHold | None:
     if drain is None or not _is_at_work(pod):
         return None
     taker = find_firm_taker(scene, pod)
-    # A cloud removes its node at the end of the notice period, even if a drain is blocked.
+    # A cloud removes the node at the end of the notice period, even if a drain is blocked.
     if taker is not None and taker.seconds is not None:
         return None
     # `kubectl drain` respects only disruption budgets.

@@ -1,7 +1,7 @@
 """End of an attempt: whether it has ended, the evidence, and the resulting cause.
 
 Every pass judges the end again until no pod can run, because the best evidence may arrive late. The
-module must not know what follows an end.
+module must not depend on the effects of an end.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from strandline_operator.render.order import Role
 _BY_TEARDOWN = frozenset({Cause.INTERRUPTED, Cause.KILLED})
 _DELETED = "Deleted"
 _OWN_LOSSES = DISRUPTIONS | {Cause.OOM_KILLED}
-# Source of evidence that the operator ended an attempt for lack of capacity, to use other nodes
-# next.
+# Source of evidence that the operator ended an attempt for lack of capacity, to use other nodes for
+# the next attempt.
 NO_ROOM = "no-room"
 # Sources of deliberate ends that do not count as failures of the attempt.
 _ON_PURPOSE = frozenset({"suspend", NO_ROOM})
@@ -69,9 +69,10 @@ def end(scene: Scene, evidence: Iterable[Evidence]) -> Scene:
 
 
 def name_obstacle(scene: Scene, stop: Evidence | None) -> Evidence | None:
-    """Return a stop that also names the obstacle to the driver's start, if there was one."""
+    """Return a stop that also names the obstacle to the driver's start, if one existed."""
     obstacle = scene.attempt.status.message
-    # Keep the obstacle: afterwards no other record shows which quota or webhook blocked the start.
+    # Keep the obstacle in the record of the stop: afterwards no other record shows which quota or
+    # webhook blocked the start.
     if stop is None or not obstacle or scene.status.running_time is not None:
         return stop
     return replace(stop, message=f"{stop.message}; the driver had not started: {obstacle}")
@@ -108,6 +109,8 @@ def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, .
             records.append(EvidenceRecord.of(item, scene.now))
         # The source of a disruption or the reason of a queue may become clear only later.
         elif is_vaguer(records[index].evidence, item):
+            # Only the description becomes more precise; the time is still that of the first
+            # observation.
             former = records[index].time
             records[index] = evolve(EvidenceRecord.of(item, scene.now), time=former)
     # Any number of workers may be lost, but the head explains an end at least as well.
@@ -124,7 +127,7 @@ def _identify(item: Evidence) -> tuple[object, ...]:
 def judge(scene: Scene) -> Scene:
     """Collect the evidence of pods and RayJob, and update the cause."""
     if _has_completed(scene):
-        # The stop came too late, and must not count as one.
+        # The driver ended before the stop, so the stop must not count as the reason.
         evidence = tuple(each for each in scene.status.evidence if not _is_stop(each))
         status = evolve(scene.status, cause=None, message="completed", evidence=evidence)
         return scene.with_status(status)
@@ -195,6 +198,7 @@ def _pick_losses(scene: Scene) -> Iterator[Evidence]:
             item.cause is Cause.OOM_KILLED or is_of(record, Role.WORKER)
         )
         is_others = is_of(record, Role.SUBMITTER) and not _is_of_submitter(status, item)
+        # A head that disappeared without a known cause is weak evidence for `explain_by_head` only.
         if not (is_explained or is_others or is_nameless(record)) and may_explain(scene, record):
             yield item
 
@@ -258,13 +262,14 @@ def find_end(scene: Scene) -> Evidence | None:
     # While KubeRay is still working, its messages describe a temporary state.
     if rayjob is None or not is_at_end(scene):
         return None
+    # A newer KubeRay may end a RayJob for a reason that this operator does not recognize.
     return next(find_rayjob_evidence(rayjob), None) or Evidence(
         Cause.UNKNOWN, f"RayJob {rayjob.reason or rayjob.deployment}: {rayjob.message}", "rayjob"
     )
 
 
 def is_complete(scene: Scene) -> bool:
-    """Return whether the driver completed, by its own report or by KubeRay's."""
+    """Return whether the driver completed, as reported by the driver or by KubeRay."""
     outcome = scene.status.outcome
     # The driver's own report comes first: KubeRay may lose track of a job that ended well.
     if outcome is not None and outcome.exit_code is not None:
@@ -325,13 +330,13 @@ def is_by_teardown(scene: Scene, cause: Cause) -> bool:
 
 
 def read_progress(status: AttemptStatus, time: float | None) -> Progress | None:
-    """Return the progress in the driver's final report, or None if the report has none."""
+    """Return the progress in the driver's final report, or None if the report has no progress."""
     outcome = status.outcome
     # A killed driver does not report, so keep its earlier progress.
     if outcome is None or outcome.sources is None:
         return None
     if outcome.sources.total is None and status.progress is not None:
-        return None  # the driver was interrupted, and its earlier progress has more details
+        return None  # keep the interrupted driver's earlier progress, which has more details
     return evolve(Progress.parse({**outcome.sources.to_json()}), time=time)
 
 

@@ -1,7 +1,7 @@
 """Fallback of the head and of groups from spot to on-demand nodes, for the rest of a run.
 
 The counters are in the pipeline's status, so a restarted operator decides the same way. The module
-must not know how to distinguish the two kinds of nodes.
+must not depend on the labels that distinguish the two kinds of nodes.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def _list_due(scene: Scene) -> dict[str, str]:
     """Return the head and groups that must leave spot nodes, each with its reason."""
     waits: dict[str, tuple[Pod, RoomFinding]] = {}
     for pod, finding in list_shortages(scene):
+        # A pod that never fits has another problem, such as a missing volume.
         if finding is not None and finding.kind is not RoomKind.NEVER_FITS:
             waits.setdefault(find_spot_group(pod), (pod, finding))
     groups = {group.name: group for group in scene.spot}
@@ -85,6 +86,7 @@ def _is_over(
     # Allow extra time for a node that is starting, so that the node still finds its pod.
     if finding.kind is RoomKind.ON_ITS_WAY:
         longest += ON_ITS_WAY_SECONDS
+    # The clock of the run includes earlier attempts, so a retry does not restart the wait.
     return scene.now - min(since, since if clock is None else clock) >= longest
 
 
@@ -99,6 +101,7 @@ def _describe_losses(count: int) -> str:
 def note_lost_heads(scene: Scene) -> Scene:
     """Count the heads that lost their nodes before the driver started; KubeRay replaces them."""
     status = scene.status
+    # Once the driver runs, a lost head ends the attempt, and `note_spot` counts the loss.
     if status.end_time is not None or status.running_time is not None:
         return scene
     # Count in order of disappearance. The status records the last counted head, so that every loss
@@ -113,7 +116,7 @@ def note_lost_heads(scene: Scene) -> Scene:
 
 
 def describe_lost_start(scene: Scene, longest: float) -> Evidence | None:
-    """Describe a late start that was caused by heads losing their nodes; None if no head did."""
+    """Describe a late start that was caused by lost nodes of heads; None if no node was lost."""
     if not scene.status.start_losses:
         return None
     losses = _describe_losses(scene.status.start_losses)
@@ -160,6 +163,7 @@ def _is_at_work(scene: Scene, name: str) -> bool:
 
 def _has_lasted(scene: Scene, pod: Pod) -> bool:
     starts = [each.started for each in pod.containers if each.started is not None]
+    # A kubelet may omit the start time; the pod's phase is then sufficient.
     return not starts or scene.now - max(starts) >= WORKED_SECONDS
 
 
@@ -188,6 +192,7 @@ def note_spot(
             groups[name] = _leave(groups[name], reason, now)
     left = [record.details for record in status.evidence if record.source == NO_ROOM]
     for name, why in (each for details in left for each in details.items()):
+        # An edit may have removed the group or its spot setting since.
         if name in list_spot(ray):
             spot_group = groups.get(name) or SpotGroup(name=name)
             groups[name] = _leave(spot_group, str(why), now)
@@ -195,7 +200,7 @@ def note_spot(
 
 
 def describe_fallback(before: Iterable[SpotGroup], after: Iterable[SpotGroup]) -> list[str]:
-    """Describe each group that newly uses on-demand nodes."""
+    """Describe each group that has moved to on-demand nodes since `before`."""
     former = list_on_demand(before)
     return [
         f"{group.name} uses on-demand nodes for the rest of the run: {group.reason}"
@@ -205,7 +210,7 @@ def describe_fallback(before: Iterable[SpotGroup], after: Iterable[SpotGroup]) -
 
 
 def _leave(group: SpotGroup, reason: str, now: float) -> SpotGroup:
-    # Keep the first time and reason, so that the change is reported once.
+    # Keep the first time and reason, so that the change is reported only once.
     if group.on_demand_since is not None:
         return group
     return evolve(group, on_demand_since=now, reason=reason)
@@ -222,7 +227,7 @@ def _count_taken(ray: RayCluster, attempt: AttemptSpec, status: AttemptStatus) -
 
 
 def _find_taken(attempt: AttemptSpec, status: AttemptStatus) -> str:
-    """Return the group whose lost spot node ended the attempt; empty if none did."""
+    """Return the group whose lost spot node ended the attempt; empty if no such loss did."""
     records = [record for record in status.evidence if record.cause in _TAKEN]
     # An interrupted driver reports only the signal, so look for a lost node in the evidence.
     if status.cause not in _TAKEN and not (status.cause is Cause.INTERRUPTED and records):

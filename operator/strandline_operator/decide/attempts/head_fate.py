@@ -33,6 +33,7 @@ def explain_by_head(scene: Scene) -> Evidence | None:
     if not all(map(_is_echo, explained)):
         return None
     evidence = _find_silent_node(scene, status.end_time) or _find_vanished_node(scene)
+    # A lost node explains even an exit code, but a missing head alone does not.
     return evidence or (None if explained else _find_taken_head(scene) or _find_unseen_head(scene))
 
 
@@ -71,7 +72,7 @@ def _find_silent_node(scene: Scene, end_time: float) -> Evidence | None:
 
 
 def _find_taken_head(scene: Scene) -> Evidence | None:
-    """Return a head that disappeared before its containers ended: no kubelet deleted it.
+    """Return a head that disappeared before its containers ended, so no kubelet deleted the head.
 
     A teardown by the operator or KubeRay would have respected the grace period.
     """

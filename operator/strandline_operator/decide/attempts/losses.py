@@ -1,7 +1,7 @@
 """Pod losses, recorded while an attempt runs: a restarted operator reaches the same verdict.
 
 Each record has the time of the event, the pod's uid, and whether the run continued afterwards. The
-module must not know the final cause.
+module must not depend on the final cause.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAMELESS = frozenset({BY_FORCE, DELETED, GONE})
 DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 # Losses of workers that are counted and reported.
 _COUNTED = DISRUPTIONS | {Cause.OOM_KILLED}
-# Precision with which a disruption names its origin; all others are the most precise.
+# Precision with which a disruption names its origin; all other reasons are the most precise.
 _RANKS: dict[str, int] = {
     Disruption.POD_EVICTED: 0,
     Disruption.NODE_TAINTED: 0,
@@ -45,7 +45,7 @@ def note_losses(scene: Scene) -> Scene:
         return scene
     stored = len(scene.status.losses)
     records = _merge(scene)
-    # New records are not settled yet: absorbing a loss requires progress after it.
+    # New records are not settled yet: absorbing a loss requires progress after the loss.
     settled = [_settle(scene, record) for record in records[:stored]]
     losses = _bound([*settled, *records[stored:]])
     return scene.with_status(evolve(scene.status, losses=losses))
@@ -104,12 +104,14 @@ def may_explain(scene: Scene, record: EvidenceRecord) -> bool:
     # A driver runs without its submitter until KubeRay detects the loss and fails the RayJob.
     if is_of(record, Role.SUBMITTER) and any(map(_blames_submitter, status.evidence)):
         return time <= stopped + settle
+    # The run continued after this loss, so the loss did not end the run.
     if record.absorbed_time is not None:
         return False
     # containerd reports a kill for memory late, even during the teardown.
     is_late = record.cause is Cause.OOM_KILLED
     is_close = time >= stopped - _WINDOW
     if is_of(record, Role.HEAD):
+        # A head that disappears later was removed by the teardown.
         is_before = time <= min(status.end_time + settle, stopped + _HEAD_SLACK)
         # A driver ends with its head, even if the loss of the head is noticed late.
         is_close = is_close or status.running_time is not None
@@ -209,6 +211,7 @@ def _is_same(record: EvidenceRecord, item: Evidence) -> bool:
 
 def _is_forgotten(losses: tuple[EvidenceRecord, ...], item: Evidence) -> bool:
     """Return whether a loss may have been recorded earlier and then displaced by newer records."""
+    # Nothing was displaced from a short list, and workers never displace a head.
     if len(losses) < MAX_EVIDENCE or item.details.get("role") == Role.HEAD:
         return False
     newest = max(record.time or 0.0 for record in losses)
@@ -220,7 +223,7 @@ def _name_pod(item: Evidence) -> str:
 
 
 def _settle(scene: Scene, record: EvidenceRecord) -> EvidenceRecord:
-    """Return a record that states whether the run continued after the loss."""
+    """Return a record, marked as absorbed if the run continued after the loss."""
     is_absorbed = _is_absorbed(scene, record)
     if is_absorbed == (record.absorbed_time is not None):
         return record
@@ -246,9 +249,10 @@ def _is_head_well(scene: Scene, record: EvidenceRecord) -> bool:
         # A refused eviction leaves a mark on a pod that keeps running.
         return was_absorbed or _has_progressed(scene) or _is_spared(scene, same, record)
     begun = scene.status.running_time
+    # The present head existed when the driver started, so no work was lost with its predecessor.
     if any(begun is None or pod.meta.created <= begun for pod in heads):
         return True
-    # A terminating head did not survive after all; a replaced one stays replaced.
+    # A terminating head did not survive after all, but a replaced head stays replaced.
     newest = find_newest_head(scene)
     return was_absorbed and (newest is None or newest.meta.uid != uid)
 
@@ -282,6 +286,7 @@ def _replaces(pod: Pod, record: EvidenceRecord) -> bool:
     if not _is_up(pod) or not pod.is_ready:
         return False
     details, group = record.details, pod.meta.labels.get(GROUP_LABEL, role_of(pod))
+    # The pod itself survived, so check whether the lost container was restarted.
     if pod.meta.uid == details.get("podUid"):
         name = details.get("container")
         return any(each.name == name and each.is_running for each in pod.containers)

@@ -1,6 +1,6 @@
 """Observations of an attempt in a pass: start, driver, capacity, and outcome, kept in its status.
 
-The module must not know whether an observation ends the attempt, nor what follows.
+The module must not depend on the effects of an observation, such as the end of the attempt.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def _note_rayjob(scene: Scene) -> Scene:
 def _date_rayjob(rayjob: RayJob, now: float) -> float:
     """Return the creation time of a newly observed RayJob, by the operator's clock.
 
-    The RayJob itself is dated by the API server's clock, which may differ; all timers use ours.
+    The RayJob itself is dated by the API server's clock, which may differ. All timers
+    use the operator's clock.
     """
     created = rayjob.meta.created
     return now if abs(now - created) > LEAST_STEP else created

@@ -18,7 +18,10 @@ _BARE = "was suspended while its driver ran"
 
 
 def find_suspension(scene: Scene) -> Evidence | None:
-    """Return the suspension of a running driver: it has ended, and KubeRay would start it again."""
+    """Return the suspension of a running driver, which ends the attempt.
+
+    The suspension has ended the driver, and KubeRay would start the driver again.
+    """
     rayjob = scene.rayjob
     # A queue may suspend a job that has not started as often as necessary.
     if rayjob is None or scene.status.running_time is None:
@@ -30,7 +33,10 @@ def find_suspension(scene: Scene) -> Evidence | None:
 
 
 def explain_suspension(scene: Scene) -> Iterator[Evidence]:
-    """Yield the suspension that ended an attempt once more, because its event may arrive late."""
+    """Yield the suspension of an ended attempt again.
+
+    The event with the reason of the suspension may arrive late.
+    """
     evidence, rayjob = _recall_suspension(scene.status), scene.status.ray_job
     if evidence is not None and rayjob is not None:
         message = _describe(scene, rayjob.name, rayjob.uid or "")

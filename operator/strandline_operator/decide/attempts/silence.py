@@ -1,8 +1,8 @@
 """Silent drivers: when to report an unreachable driver, and when to end its attempt.
 
-Only silence observed by this operator process counts: a driver heard before the operator's outage
-was not silent during the outage. A driver that answers is alive; whether the driver makes progress
-is for its parent process to judge.
+Only silence observed by this operator process counts: a driver that answered before an outage of
+the operator was not silent during the outage. A driver that answers is alive; the parent process of
+the driver judges whether the driver makes progress.
 """
 
 from __future__ import annotations

@@ -84,6 +84,7 @@ def _find_second_run(scene: Scene) -> Evidence | None:
         replaced = _describe_replaced(lost_head.meta.name, is_deleted=lost_head.meta.is_deleting)
         return next(scene.read_pod(lost_head), replaced)
     record = next(iter(unseen), None)
+    # The lost pod is no longer visible, but its recorded disruption still explains the loss.
     if record is not None and not is_nameless(record):
         return record.evidence
     name = str(record.details.get("pod")) if record is not None else ""
@@ -160,7 +161,7 @@ def _find_late_start(scene: Scene) -> Evidence | None:
         return None
     waited, longest = scene.now - start_time, _find_longest_start(scene)
     image = next(filter(None, map(find_image_problem, scene.pods)), None)
-    # A missing image rarely appears by itself, so its limit is shorter than that of nodes.
+    # A missing image rarely appears by itself, so the limit is shorter than the limit for nodes.
     if image is not None and waited > scene.limits.image_pull:
         return image
     # A pod that fits no node would also wait forever.
@@ -202,7 +203,7 @@ def _find_worker_loss(scene: Scene) -> Evidence | None:
     policy = scene.spec.on_worker_loss
     for loss in list_unabsorbed(scene.status):
         action = policy.oom if loss.cause is Cause.OOM_KILLED else policy.disruption
-        # A head killed for memory would be killed again; other lost heads are replaced.
+        # By this policy, the loss ends the attempt, and the next attempt gets a new cluster.
         if action == "Recreate":
             return loss.evidence
     return None

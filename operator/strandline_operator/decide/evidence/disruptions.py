@@ -2,7 +2,7 @@
 
 A pod reports how it was removed: eviction, shutdown, a taint, or garbage collection. Only the node
 records who removed the pod. Both together determine a kind in the contract's list. The module must
-not know what follows from a disruption, nor when nodes are read.
+not depend on the effects of a disruption, nor on the time at which nodes are read.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _RESOURCES = {
 }
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 SHUTDOWN_REASONS = frozenset({"Terminated", "NodeShutdown", "Shutdown"})
-# Reasons of pods that a kubelet rejects; reasons of the first kind end with a resource's name.
+# Reasons of pods that a kubelet rejects, in addition to `OutOf` with the name of a resource.
 REJECTIONS = frozenset(
     {
         "NodeAffinity",
@@ -86,7 +86,7 @@ _BY_TAINT, _BY_GC, _BY_KUBELET = (
 LOST_CONTAINER = "ContainerStatusUnknown"
 _LOST_BY_RUNTIME, _LOST_CODE = "Unknown", 255
 _AGAIN = "Failed, then again Pending"
-# Marks of a missing or silent node; they don't prove that somebody took the node.
+# Marks of a missing or silent node, which don't prove that a program or person took the node.
 _ABSENCES = frozenset({GONE.name, DELETION.name, DIED.name})
 # Reasons in Karpenter's events about a pod that it evicts or a node that it terminates.
 _KARPENTER_WHY = (
@@ -149,7 +149,7 @@ class _Case:
 
     @property
     def is_spot(self) -> bool:
-        """Return whether the node is a spot node; if it is unknown, use the pod's request."""
+        """Return whether the node is a spot node; for an unknown node, use the pod's request."""
         return self.marks.is_spot or (not self.marks.is_known and self.pod.asks_spot)
 
     def take(self, kind: Disruption, mark: str = "", what: str = "") -> Taking:
@@ -160,7 +160,7 @@ class _Case:
 def find_taking(
     pod: Pod, marks: NodeMarks | None = None, notices: Iterable[Notice] = ()
 ) -> Taking | None:
-    """Return the disruption of a pod, read from the pod and its node; None if there is none.
+    """Return the disruption of a pod, read from the pod and its node; None without a disruption.
 
     A terminating pod without a message of its own lost its node if the node has a mark.
     """
@@ -168,8 +168,7 @@ def find_taking(
     taking = next(filter(None, (reader(case) for reader in _READERS)), None)
     if taking is None and _is_going(pod):
         taking = _name_taker(case) or _find_death(case)
-        # The kernel killed the pod for memory earlier, so the later loss of its node did not end
-        # it.
+        # The kernel had already killed the pod for memory when the node was lost.
         if taking is not None and taking.mark in _ABSENCES and _was_killed_for_memory(pod):
             taking = None
     return None if taking is None else replace(taking, is_spot=case.is_spot)
@@ -187,7 +186,7 @@ def find_mark(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice] = ())
 
 
 def is_unexplained(marks: NodeMarks | None) -> bool:
-    """Return whether Karpenter disrupts a node: it gives its reasons only in events."""
+    """Return whether Karpenter disrupts a node; Karpenter reports the reason only in events."""
     taints = () if marks is None else marks.taints
     karpenters = {mark.name for mark in TAINTS if mark.kind is Disruption.NODE_DISRUPTED}
     return any(name in karpenters for name, _ in taints)
@@ -199,6 +198,7 @@ def is_reserved(words: str) -> bool:
 
 
 def _read_case(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice]) -> _Case:
+    # An empty uid would match every event without a uid.
     about = {pod.meta.uid} - {""}
     mine = tuple(
         notice
@@ -213,6 +213,7 @@ def _is_going(pod: Pod) -> bool:
     # The pod itself shows the loss, whatever the state of its node.
     if pod.is_gone or pod.meta.is_deleting or pod.phase == "Failed":
         return True
+    # Init containers and the autoscaler may end while the pod continues.
     return any(
         container.ends and not container.is_running
         for container in pod.containers
@@ -250,6 +251,7 @@ def _find_shutdown(case: _Case) -> Taking | None:
 
 def _find_rejection(case: _Case) -> Taking | None:
     reason = case.pod.reason
+    # The kubelet appends the name of the missing resource, as in `OutOfcpu`.
     if reason not in REJECTIONS and not (reason.startswith(_OUT_OF) and reason != _OUT_OF):
         return None
     return case.take(Disruption.POD_REJECTED, what=reason)
@@ -280,7 +282,7 @@ def _find_taint(case: _Case) -> Taking | None:
 
 
 def _find_collection(case: _Case) -> Taking | None:
-    """Return why garbage collection removed a pod: its node is gone or out of service."""
+    """Return the reason for garbage collection of a pod: its node is gone or out of service."""
     if case.pod.disruption != _BY_GC:
         return None
     # A person declared the node out of service; it may still exist.
@@ -304,7 +306,7 @@ def _find_kubelets_eviction(case: _Case) -> Taking | None:
 
 
 def _find_other(case: _Case) -> Taking | None:
-    """Return a disruption of an unknown kind, or one reported by an old server."""
+    """Return a disruption of an unknown kind, or a disruption reported by an old server."""
     # Servers without disruption conditions report a silent node as `NodeLost`.
     if case.pod.reason == "NodeLost":
         return _with_words(case, _name_taker(case) or _apply(case, DIED))
@@ -322,11 +324,12 @@ def _find_lost_containers(case: _Case) -> Taking | None:
         return _name_taker(case) or case.take(
             Disruption.NODE_RESTARTED, "Failed, then again Pending"
         )
-    # The kubelet writes the same for a deleted pod that it has not inspected yet.
+    # The kubelet writes the same status for a deleted pod that it has not inspected yet.
     if pod.meta.is_deleting or pod.is_gone:
         return None
     for container in pod.containers:
         for end in container.ends:
+            # containerd reports a container that was lost in a restart as `Unknown` with code 255.
             is_by_runtime = (end.reason, end.exit_code) == (_LOST_BY_RUNTIME, _LOST_CODE)
             if end.reason == LOST_CONTAINER or is_by_runtime:
                 return _name_taker(case) or Taking(
@@ -335,7 +338,7 @@ def _find_lost_containers(case: _Case) -> Taking | None:
     return None
 
 
-# The pod's own precise reasons come first, then removals that several programs can cause.
+# Precise reasons of the pod itself come first, then removals that several programs can cause.
 _READERS: tuple[Callable[[_Case], Taking | None], ...] = (
     _find_over_limit,
     _find_shortage,
@@ -374,6 +377,7 @@ def _name_taker(case: _Case) -> Taking | None:
 def _find_death(case: _Case) -> Taking | None:
     """Return the loss of a silent node. A responding node that is just not ready has not died."""
     taints = {name for name, _ in case.marks.taints}
+    # A node that is merely unready counts as dead only once its taint has evicted the pod.
     is_tainted = case.pod.disruption == _BY_TAINT and (
         case.marks.is_unready or bool(taints & {_NOT_READY, _UNREACHABLE})
     )
@@ -394,7 +398,7 @@ def _apply(case: _Case, mark: TakerMark) -> Taking:
 
 
 def _find_karpenters_reason(case: _Case) -> Disruption | None:
-    """Return Karpenter's reason from its newest event, because its taint gives none."""
+    """Return Karpenter's reason from its newest event, because the taint contains no reason."""
     events = [
         notice
         for notice in case.notices

@@ -54,9 +54,9 @@ def find_pod_evidence(
 
 
 def find_foreign_kills(pod: Pod) -> Iterator[Evidence]:
-    """Yield kills for memory of init containers and sidecars; they do not end a driver.
+    """Yield kills for memory of init containers and sidecars, which do not end a driver.
 
-    Ray runs without them, and more memory for Ray would not help.
+    Ray runs without these containers, and more memory for Ray would not help.
     """
     for container in pod.containers:
         killed = (end for end in container.ends if end.reason == OOM_KILLED)
@@ -126,7 +126,7 @@ def find_last_line(end: Termination) -> str:
 
 
 def find_outcome(pod: Pod) -> DriverOutcome | None:
-    """Return the driver's outcome if a container of the head left it as its last message."""
+    """Return the driver's outcome if a container of the head wrote it as the last message."""
     # A worker runs user code, which may print anything.
     if pod.meta.labels.get(ROLE_LABEL) != Role.HEAD:
         return None
@@ -154,8 +154,8 @@ def _read_end(
     if end.reason == OOM_KILLED:
         message = f"container {container.name} of pod {pod.meta.name} was killed for memory"
         yield _blame(pod, Cause.OOM_KILLED, message, container.name, end)
-    # A deletion kills a pod after its grace period, and the loss of a node its pods: no end of
-    # their own.
+    # A deletion kills a pod after its grace period, and the loss of a node kills the pods there.
+    # Neither is an end of the container's own.
     elif end.exit_code == SIGKILLED and not (is_explained or pod.meta.is_deleting or pod.is_gone):
         message = f"container {container.name} of pod {pod.meta.name} was killed by signal 9"
         yield _blame(pod, Cause.KILLED, message, container.name, end)
@@ -190,6 +190,8 @@ def _blame(
         details["finishedAt"] = _format_end(end)
     if reason:
         details["reason"] = reason
+    # However a submitter ends, the effect is a failed submission. A missing image needs another
+    # remedy.
     if is_submitter and cause is not Cause.IMAGE_PULL_FAILURE:
         cause = Cause.SUBMISSION_FAILED
     known = {name: detail for name, detail in details.items() if detail != ""}

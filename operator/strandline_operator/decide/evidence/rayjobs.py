@@ -1,8 +1,8 @@
 """Evidence from an attempt's RayJob: Ray's report on the job, and KubeRay's own report.
 
-Both use the same fields. KubeRay sets its own reasons, and sets `FAILED` for a job that it has
-lost; the driver's end is then unknown. Only Ray's messages describe the driver. The cases come from
-KubeRay's source, release 1.7.0. The module must not know reports of pods or of the driver.
+Both use the same fields. KubeRay sets its own reasons, and sets `FAILED` for a lost job; the
+driver's end is then unknown. Only Ray's messages describe the driver. The cases come from KubeRay's
+source, release 1.7.0. The module must not depend on reports of pods or of the driver.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _OWN_REASONS = {
 }
 # KubeRay's own messages under a reason that otherwise comes from the driver.
 _OWN_SENTENCES = ("Ray head pod not found", "Submitter completed but Ray job not found")
-# KubeRay uses one reason in two cases: a job ended but its submitter did not, and a lost job.
+# KubeRay uses one reason both for a lost job and for a job that ended before its submitter. This
+# text marks the second case.
 _SAW_END = "after JobStatus reaches a terminal state"
 # Ray's messages for a driver that was not started, or was lost.
 _NOT_STARTED = (
@@ -51,6 +52,7 @@ def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:
     # Stopping the job in Ray gives the driver no time to report a reason, and its submitter fails.
     if rayjob.job == "STOPPED" and rayjob.reason in {"", _TRANSITION, _SUBMISSION_FAILED}:
         yield Evidence(Cause.INTERRUPTED, "the Ray job was stopped", "rayjob", {})
+    # KubeRay lost the job, and its reason names no more precise cause.
     elif is_lost(rayjob) and rayjob.reason not in _OWN_REASONS:
         yield _quote(rayjob, Cause.SUBMISSION_FAILED)
     elif rayjob.deployment == "ValidationFailed":
@@ -64,9 +66,10 @@ def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:
 
 def is_lost(rayjob: RayJob) -> bool:
     """Return whether KubeRay gave up on a job without seeing its end."""
+    # Ray itself reported the end of a job in these states, so the job was not lost.
     if rayjob.deployment not in TERMINAL or rayjob.job in {"SUCCEEDED", "STOPPED"}:
         return False
-    # KubeRay uses one reason in two cases, and only the message distinguishes them.
+    # KubeRay uses one reason for lost and for ended jobs, and only the message distinguishes them.
     if rayjob.reason == _TRANSITION:
         return _SAW_END not in rayjob.message
     is_own = rayjob.message.startswith(_OWN_SENTENCES)

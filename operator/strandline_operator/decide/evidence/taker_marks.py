@@ -1,8 +1,8 @@
 """Marks that announce or explain the loss of a node: the table, as data.
 
 Names come from current releases of termination handlers, clouds, Karpenter, and the cluster
-autoscaler, and from older releases that are still in use. The module must not know how to read a
-mark.
+autoscaler, and from older releases that are still in use. The module must not depend on the way a
+mark is read.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _KARPENTERS = ("karpenter.sh/disrupted", "karpenter.sh/disruption")
 # Karpenter removes its taint if a replacement fails, and a rebalance recommendation only predicts a
 # likely loss. Deletion of the node or the pod confirms either.
 REVOCABLE = frozenset({*_KARPENTERS, _REBALANCE})
-# The first matching mark counts. Precise reasons come before the programs that act on them, and
-# both before their effects.
+# The first matching mark counts. Precise reasons come before marks of the programs that act on
+# them, and both come before marks of the effects.
 TAINTS = (
     TakerMark(f"{_AWS}spot-itn", _SPOT, seconds=EC2_NOTICE),
     TakerMark("cloudprovider.azure.microsoft.com/draining", _SPOT, seconds=SHORT_NOTICE),

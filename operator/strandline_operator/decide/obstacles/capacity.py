@@ -1,8 +1,8 @@
 """Memory that the largest node can offer to a pod of each group.
 
 Only hard constraints count: selectors, affinity, taints, cores, and GPUs. The result is thus too
-high rather than too low, apart from the reserve for other pods. The module must not know when
-memory is raised.
+high rather than too low, apart from the reserve for other pods. The module must not depend on the
+rules for raising memory.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def find_rooms(
 ) -> dict[str, FreeCapacity]:
     """Return the largest capacity for a pod of `head` and of each worker group.
 
-    Groups without a matching node are omitted: an autoscaled cluster may have no such node right
-    now.
+    Groups without a matching node are omitted: an autoscaled cluster may have no matching node
+    right now.
 
     Args:
         on_demand: head and groups that use on-demand nodes instead of spot nodes.
@@ -49,7 +49,7 @@ def find_rooms(
     for name, group in groups.items():
         request = _request(spec.ray, group, name, on_demand)
         fitting = [node for node in sizes if can_hold(node, request)]
-        # Without a matching node the limit is unknown: an autoscaler may create one on request.
+        # Without a matching node the limit is unknown: an autoscaler may create a node on request.
         if fitting:
             largest = max(fitting, key=lambda node: (node.memory, node.name))
             ours = largest.memory * _TENTHS_FOR_US // 10
@@ -63,7 +63,7 @@ def _request(ray: RayCluster, group: RayNode, name: str, on_demand: Collection[s
     pod = read_mapping(template.get("spec"))
     apply_choice(pod, choose_nodes(ray, on_demand, None if name == HEAD else name))
     request, resources = PodRequest.read(pod), group.resources
-    # Clusters with GPUs add this toleration to the pods that request one.
+    # Clusters with GPUs add this toleration to pods that request a GPU.
     added = (_GPU_TOLERATION,) if resources.gpu else ()
     tolerations = (*request.tolerations, *added)
     return replace(request, cpu=resources.cpu, memory=0, gpu=resources.gpu, tolerations=tolerations)

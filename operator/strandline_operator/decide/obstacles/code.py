@@ -20,7 +20,7 @@ def find_missing_code(facts: Pass) -> Block | None:
     The code is unknown in the pass that freezes an attempt: that attempt started with its own copy.
     """
     view, name = facts.view, facts.spec.code.config_map
-    # Code is read only if an attempt may be created; otherwise a missing one means nothing.
+    # Code is read only if an attempt may be created; otherwise, missing code means nothing.
     if name is None or not may_launch(view.pipeline, facts.newest):
         return None
     # A pod that mounts a missing ConfigMap would never start.
@@ -49,7 +49,8 @@ def find_lost_code(scene: Scene) -> Evidence | None:
 
 
 def _read_end(pod: Pod, container: Container, end: Termination) -> Evidence | None:
-    """Return the failure of the fetching container; None for a kill by a signal."""
+    """Return the failure of the fetching container; None if a signal killed the container."""
+    # A kill by a signal proves nothing about the code, so a retry may help.
     evidence = None if find_signal(end.exit_code) else read_exit(end.exit_code)
     if evidence is None:
         return None

@@ -1,7 +1,7 @@
 """Delays of a launched attempt that does not run yet, as a reason and a sentence.
 
-A delay may pass by itself, so it ends no attempt; a decider that gives up waiting uses its
-sentence. The module must not know how long is too long.
+A delay may pass by itself, so this module ends no attempt. A decider that gives up waiting uses the
+sentence of the delay. The module must not depend on the maximum waits.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def is_starting(scene: Scene) -> bool:
 
 
 def find_delay(scene: Scene) -> Block | None:
-    """Return the delay of a launched attempt that does not run yet; it may pass by itself."""
+    """Return the delay of a launched attempt that is not running yet. It may pass by itself."""
     # Problems of pods after the driver's start are losses, not delays.
     return find_first(_OBSTACLES, scene) if is_starting(scene) else None
 
@@ -180,10 +180,10 @@ def _find_standing(
 def find_next_look(scene: Scene) -> float | None:
     """Return when to check a starting attempt again, because absence causes no event.
 
-    The intervals grow over time. Return None if no check is necessary.
+    The intervals between checks grow over time. Return None if no check is necessary.
     """
     rayjob = scene.rayjob
-    # Schedulers write their reasons into objects that the operator does not watch.
+    # Check queued attempts too: schedulers write their reasons into objects without a watch.
     if rayjob is None or not (is_starting(scene) or scene.is_queued):
         return None
     now = scene.now
@@ -221,7 +221,7 @@ def _find_waiting(scene: Scene) -> Block | None:
     """Return a container that waits for an unusual reason."""
     for pod in scene.pods:
         for container in pod.containers:
-            # Image problems have a reason of their own, and usual waits pass.
+            # Image problems have a reason of their own, and usual waits pass by themselves.
             if container.waiting and container.waiting not in USUAL_WAITS | IMAGE_REASONS:
                 words = container.waiting_message or "no message"
                 detail = f"{_name(pod)}: {_name_container(container)}: {container.waiting}: {words}"
@@ -254,6 +254,7 @@ def _find_failed_start(scene: Scene) -> Block | None:
     failures = [
         (end.time or 0.0, pod, container, end)
         for pod in scene.all_pods
+        # A role with a ready pod has recovered, and a disrupted pod did not fail by itself.
         if role_of(pod) not in ready and not pod.disruption
         for container in pod.containers
         for end in container.ends
@@ -272,6 +273,7 @@ def _find_failed_start(scene: Scene) -> Block | None:
 def _has_failed(container: Container, end: Termination) -> bool:
     """Return whether an init container, or Ray during its start, ended because of an error."""
     if container.is_init:
+        # A deletion ends init containers with these two signals.
         return end.exit_code not in {0, SIGKILLED, _TERMINATED}
     # A stopped Ray also exits with 1, but prints no exception.
     return container.name in RAY_CONTAINERS and bool(_RAISED.match(find_last_line(end)))
@@ -283,6 +285,7 @@ def _find_unplaced(scene: Scene) -> Block | None:
         (pod for pod in scene.pods if pod.unschedulable),
         key=lambda pod: (not is_unbound(pod), not is_held(pod), not is_head(pod)),
     )
+    # While a storage class provides a volume, the scheduler reports nothing.
     if not waiting:
         return find_awaited_claim(scene)
     unplaced = waiting[0]
@@ -329,6 +332,7 @@ def _find_warned(scene: Scene, reasons: tuple[str, ...]) -> tuple[Pod, Notice] |
         if not is_unmade(pod):
             continue
         notice = find_newest(scene.notices, reasons, uid=pod.meta.uid)
+        # An older warning is outdated: the kubelet would have repeated the warning.
         if notice is not None and scene.now - notice.time < _FRESH:
             return pod, notice
     return None

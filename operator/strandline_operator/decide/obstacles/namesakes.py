@@ -1,8 +1,8 @@
 """Leftovers of a deleted pipeline of the same name that may still run.
 
 If a pipeline was deleted without its finalizer, or its objects were orphaned, its pods remain under
-the old uid. A new pipeline of the same name uses the same volume, so it waits for those pods. The
-module must not know how they were found.
+the old uid. A new pipeline of the same name uses the same volume, so the new pipeline waits for the
+old pods. The module must not depend on the way the leftovers were found.
 """
 
 from __future__ import annotations

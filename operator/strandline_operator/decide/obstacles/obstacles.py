@@ -20,7 +20,7 @@ FORBIDDEN, NOT_FOUND, TIMEOUT, TAKEN, TOO_MANY, SERVER_ERROR = 403, 404, 408, 40
 
 
 class Block(NamedTuple):
-    """An obstacle: its reason and details."""
+    """An obstacle: the reason and details."""
 
     reason: Reason
     detail: str = ""
@@ -78,7 +78,7 @@ def find_unusable_defaults(facts: Pass) -> Block | None:
 
 
 def find_defaults_record(view: View, status: PipelineStatus) -> DefaultsRecord:
-    """Return the record of the namespace's defaults, from this pipeline or another one.
+    """Return the record of the namespace's defaults, from this pipeline or from another pipeline.
 
     A pipeline that is created while the defaults are missing has no record of its own yet.
     """
@@ -92,6 +92,7 @@ def find_reserved_account(facts: Pass) -> Block | None:
     all namespaces.
     """
     namespace, _, name = facts.limits.account.partition("/")
+    # A service account can be used only by pods of its own namespace.
     if not name or facts.view.pipeline.meta.namespace != namespace:
         return None
     ray = facts.spec.ray
@@ -127,7 +128,8 @@ def describe_refusal(refusal: Refusal) -> str:
 
 
 def _find_reason(refusal: Refusal) -> Reason:
-    # An admission webhook does not respond: its owners must repair it, and the message names it.
+    # An admission webhook does not respond. Its owners must repair the webhook, and the message
+    # names it.
     if refusal.status >= SERVER_ERROR and UNANSWERED_WEBHOOK in refusal.message:
         return Reason.OBJECT_REFUSED
     # A busy or unreachable API server has not refused the request.
@@ -144,11 +146,12 @@ def _find_reason(refusal: Refusal) -> Reason:
 
 
 def _find_denial(refusal: Refusal) -> Reason:
-    """Return the specific reason behind a 403; each needs the help of another person."""
+    """Return the specific reason behind a 403. Different people must resolve these reasons."""
     # A quota responds like a missing permission, but the remedy differs.
     if is_by_quota(refusal.message):
         return Reason.QUOTA_USED_UP
     if "being terminated" in refusal.message:
         return Reason.NAMESPACE_TERMINATING
+    # Kubernetes uses this word for missing permissions; admission plugins deny in their own words.
     is_right = bool(refusal.verb) or "cannot " in refusal.message
     return Reason.PERMISSION_DENIED if is_right else Reason.OBJECT_REFUSED

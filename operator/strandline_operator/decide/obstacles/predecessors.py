@@ -1,8 +1,8 @@
-"""Predecessors of a run: the pipelines it waits for, and the inputs its pods read from them.
+"""Predecessors of a run: the awaited pipelines, and the inputs that pods read from these pipelines.
 
 The first attempt of a run waits until all pipelines in `after`, and all inputs, have succeeded.
-Retries do not wait, and read the same inputs as the first attempt. The module must not know how
-other pipelines were read.
+Retries do not wait, and read the same inputs as the first attempt. The module must not depend on
+the way other pipelines were read.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ def find_predecessors(facts: Pass) -> Block | None:
 def find_commit_end(facts: Pass) -> float | None:
     """Return until when other pipelines may still receive this commit's `runId`, or None."""
     spec, status = facts.spec, facts.view.pipeline.status
+    # This pass starts the run, so the wait begins now.
     if status.answered_run != spec.run_id:
         return facts.now + _COMMIT_SECONDS
     start_time = status.run_start_time
@@ -134,12 +135,14 @@ def find_absent_inputs(facts: Pass) -> Block | None:
     records = _find_kept(facts, facts.view.pipeline.status)
     for _, reference in facts.spec.references:
         name = reference.pipeline
+        # The run has already used this input, so a later change of the predecessor does not matter.
         if name in records and (records[name].output or reference.artifact):
             continue
         other = others.get(name)
         if other is None or other.spec is None:
             wait = "is invalid" if other is not None else "does not exist"
             return Block(Reason.WAITS_FOR_PIPELINES, f"{name} ({wait})")
+        # Artifacts are always on the ledger's claim, but outputs may be local to the other pods.
         if not (reference.artifact or record_input(other, facts.view.defaults).output):
             detail = f"{name} writes to the folder {other.spec.output_location} of its own pods"
             return Block(Reason.INPUT_NOT_SHARED, detail)
@@ -163,7 +166,7 @@ def list_inputs(facts: Pass, attempt: AttemptSpec) -> dict[Reference, Input]:
 
 
 def _describe_wait(facts: Pass, name: str, run: str | None, other: PipelineView | None) -> str:
-    """Describe the pending part of a predecessor; empty if there is none."""
+    """Describe the pending part of a predecessor; empty if nothing is pending."""
     if other is None:
         return f"{name} (does not exist)"
     if other.meta.is_deleting:
@@ -178,7 +181,7 @@ def _describe_wait(facts: Pass, name: str, run: str | None, other: PipelineView 
 
 
 def _find_next_run(facts: Pass, other: PipelineView) -> str:
-    """Describe the next run that is about to replace the latest one; empty if there is none."""
+    """Describe the next run that is about to replace the latest run; empty if no run is."""
     status = other.status
     # An edit that no pass has processed may start another run.
     if status.observed_generation != other.meta.generation:
@@ -195,6 +198,7 @@ def _find_next_run(facts: Pass, other: PipelineView) -> str:
 
 def _find_past(run: str, status: PipelineStatus) -> str:
     past = [attempt for attempt in status.attempts if attempt.run == run]
+    # The history is limited, so completed runs are also recorded by name.
     if run in status.completed_runs or any(attempt.cause is None for attempt in past):
         return ""
     return f"run {run!r} failed" if past else f"run {run!r} has not started"

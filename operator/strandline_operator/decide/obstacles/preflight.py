@@ -28,7 +28,7 @@ from strandline_operator.render.preflight import CONTAINER, PreflightOrder, rend
 
 
 class PreflightFinding(NamedTuple):
-    """A verdict and its sentence."""
+    """Verdict of a check, and the sentence that explains the verdict."""
 
     verdict: PreflightVerdict
     message: str = ""
@@ -52,7 +52,7 @@ class PreflightStep(NamedTuple):
 
 
 def is_checked(spec: PipelineSpec, *, by_default: bool) -> bool:
-    """Return whether a pipeline is checked before it runs."""
+    """Return whether a pipeline is checked before a run starts."""
     return by_default if spec.preflight is None else spec.preflight
 
 
@@ -121,6 +121,7 @@ def _is_lasting(record: Preflight, status: PipelineStatus, due: float) -> bool:
         return record.verdict is PreflightVerdict.PASSED
     # Keep a missing verdict: otherwise the check would repeat while an obstacle blocks the attempt.
     is_of_this = record.time is not None and record.time >= due
+    # Retries by the operator are no new request, so they reuse the verdict.
     return is_of_this or status.retry_trigger in {Trigger.RETRY, Trigger.RESUME}
 
 
@@ -143,7 +144,7 @@ def _is_of(job: PreflightJob, token: str) -> bool:
 
 
 def _remove(job: PreflightJob | None, facts: Pass) -> tuple[Action, ...]:
-    """Delete the Job, if it is one of ours."""
+    """Delete the Job, if the operator created it."""
     is_ours = job is not None and job.meta.owner == facts.view.pipeline.meta.uid
     if job is None or not is_ours or job.meta.is_deleting:
         return ()
@@ -185,11 +186,12 @@ def _find_end(case: _Check) -> PreflightFinding | None:
     # A sidecar that the cluster injects may fail or never end, but does not concern the pipeline.
     checks = [each for each in pod.containers if each.name == CONTAINER]
     # An init container decides only if the check never started: a restartable sidecar ends after
-    # it.
+    # the check.
     own = checks if any(each.ends for each in checks) else [*pod.containers]
     own = [each for each in own if each.is_init or each.name == CONTAINER]
     failure = next((end for each in own for end in each.ends[:1] if end.exit_code), None)
     if failure is None:
+        # A sidecar may keep the pod running after the check has passed.
         is_over = any(each.ends and not each.is_running for each in own if each.name == CONTAINER)
         is_passed = is_over or pod.phase == "Succeeded"
         return PreflightFinding(PreflightVerdict.PASSED) if is_passed else None

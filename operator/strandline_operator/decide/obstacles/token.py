@@ -22,7 +22,7 @@ def find_missing_token(scene: Scene) -> Evidence | None:
 
     KubeRay keeps replacing the head until the driver runs.
     """
-    # The driver was admitted, so the token is right.
+    # Ray admitted the driver, so the token is right.
     if scene.status.running_time is not None:
         return None
     return next((_describe(pod) for pod in scene.all_pods if is_head(pod) and _lacks(pod)), None)

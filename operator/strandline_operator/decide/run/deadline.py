@@ -1,8 +1,8 @@
 """Deadline of a run: time that counts towards it, and the end of a run between attempts.
 
 Paused time does not count: `suspend`, a queue, an unfinished predecessor, or missing capacity for
-an attempt. Waits for a retry, a quota, or a volume do count. The module must not know what ends an
-attempt.
+an attempt. Waits for a retry, a quota, or a volume do count. The module must not depend on the
+reasons for which an attempt ends.
 """
 
 from __future__ import annotations

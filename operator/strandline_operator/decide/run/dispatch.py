@@ -88,7 +88,7 @@ _NEXT_LOOK = 0.1
 def keep_defaults(facts: Pass, standing: PassState) -> Verdict:
     """Record the namespace's defaults, and since when they are missing.
 
-    If attempts of an earlier operator lack the output location, use the one of the current
+    If attempts of an earlier operator lack the output location, use the location in the current
     defaults.
     """
     view, before = facts.view, standing.status.defaults
@@ -143,7 +143,8 @@ def find_hindrance(facts: Pass) -> Block | None:
 
 def dispatch(facts: Pass, standing: PassState) -> Verdict:
     """Create the due attempt, unless an obstacle prevents it."""
-    # Two attempts would write to the same ledger, and a suspended pipeline must not start one.
+    # Two attempts would write to the same ledger, and a suspended pipeline must not start an
+    # attempt.
     if standing.active is not None or facts.spec.suspend:
         return Verdict()
     due, hindrance = standing.status.next_attempt_time, find_hindrance(facts)
@@ -242,8 +243,8 @@ def launch(facts: Pass, scene: Scene) -> Verdict:
 def _settle_config(facts: Pass, attempt: AttemptObject) -> tuple[AttemptObject, list[_Rendered]]:
     """Return the attempt with its ConfigMap recorded, and the manifests of its objects.
 
-    An edit (for example to fix a refused RayJob) needs a ConfigMap with a new name: an existing one
-    is immutable, and the driver must not read the old spec.
+    An edit (for example to fix a refused RayJob) needs a ConfigMap with a new name: an existing
+    ConfigMap is immutable, and the driver must not read the old spec.
     """
     manifests = list_manifests(facts, attempt)
     config, former = _read_config(manifests), attempt.status.config
@@ -260,7 +261,7 @@ def _note_config(attempt: AttemptObject, config: ConfigRecord) -> AttemptObject:
 
 
 def _read_config(manifests: Iterable[_Rendered]) -> ConfigRecord:
-    """Return the first ConfigMap: the one that the driver and commands read."""
+    """Return the first ConfigMap among the objects: the driver and commands read that ConfigMap."""
     config = next(manifest for kind, manifest in manifests if kind is Resource.CONFIG_MAP)
     return ConfigRecord(name=config["metadata"]["name"], digest=digest_config(config["data"]))
 
@@ -304,9 +305,10 @@ _BEFORE_LAUNCH: tuple[Obstacle, ...] = (
 
 
 def _list_objects(manifests: Iterable[_Rendered]) -> tuple[Action, ...]:
-    """Return actions to create an attempt's objects, the RayJob last: its pods mount the others.
+    """Return actions to create an attempt's objects, the RayJob last.
 
-    The network policy exists before any pod, so no port is ever open.
+    The RayJob's pods mount the other objects. The network policy exists before any pod, so no port
+    is ever open.
     """
     # Strict creation: a KubeRay that ignored an unknown option would leave the cluster unprotected.
     return tuple(
@@ -314,8 +316,9 @@ def _list_objects(manifests: Iterable[_Rendered]) -> tuple[Action, ...]:
             kind,
             manifest,
             is_strict=kind is Resource.RAYJOB and has_options(manifest),
+            # The copy of the code may differ: it keeps the code as of the attempt's first launch.
             is_exact=kind is Resource.CONFIG_MAP and MANIFEST in manifest["data"],
-            # Its contents need no check: the head accepts a token only from the right attempt.
+            # The content needs no check: the head accepts a token only from the right attempt.
             is_unread=kind is Resource.SECRET,
         )
         for kind, manifest in manifests

@@ -1,8 +1,8 @@
 """Holds on failed attempts: whether their pods are kept for inspection, and until when.
 
-An attempt is held only if none follows, and any new start ends the hold. The next attempt waits for
-held pods like for others, so a hold that ends late costs time but is safe. The module must not know
-how pods are removed.
+An attempt is held only if no other attempt follows, and any new start ends the hold. The next
+attempt waits for held pods as for all other pods, so a hold that ends late costs time but is safe.
+The module must not depend on the way pods are removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def find_hold(facts: Pass, standing: PassState) -> Callable[[AttemptStatus], flo
     longest = facts.spec.hold_on_failure_seconds
 
     def find(attempt: AttemptStatus) -> float | None:
-        # Only a failed attempt has pods worth inspecting, and only if the spec requests it.
+        # Only a failed attempt has pods to inspect, and only if the spec requests a hold.
         if longest is None or attempt.cause is None or attempt.end_time is None:
             return None
         if _is_over(facts, standing.status) or _is_followed(facts, standing, attempt):

@@ -1,4 +1,4 @@
-"""Ends of attempts that the operator reports to a lineage system: those without another reporter.
+"""Ends of attempts that the operator reports to a lineage system, because no driver reports them.
 
 A driver reports its own end, with rows and stages, and records that in its outcome. The operator
 does not repeat such an end, because it has less detail. An outcome alone proves nothing: the parent
@@ -6,7 +6,8 @@ of a killed driver also writes one.
 
 The record of an ended attempt in the pipeline's status is the outbox. The write that counts the
 attempt marks its report as pending, and each pass hands over the end until the report was sent or
-refused. A killed operator thus loses none. The module must not know which system receives reports.
+refused. A killed operator thus loses no end. The module must not depend on the system that receives
+reports.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ def list_ends(view: View, plan: PassPlan, limits: Limits, now: float) -> tuple[A
         *_list_frozen(view, plan, uncounted),
         *_list_let_go(view, plan, uncounted, now),
     )
-    # A driver may have reported an end although its outcome was lost with its pod. Receivers accept
-    # two ends of a run, so a duplicate is better than a missing end.
+    # A driver may have reported an end although the outcome was lost with the driver's pod.
+    # Receivers accept two ends of a run, so a duplicate is better than a missing end.
     return tuple(end for end in ends if not _is_reported(end.status))
 
 
@@ -86,6 +87,7 @@ def _list_pending(
     statuses.update(plan.attempts)
     for past in pending:
         status = statuses.get(past.name)
+        # Without a final status, only the record in the pipeline's status is reliable.
         if status is None or not status.is_frozen:
             status = AttemptStatus(end_time=past.end_time, cause=past.cause, message=DELETED)
         yield _make_end(view, plan, past.name, past.run, past.number, status)
@@ -94,7 +96,7 @@ def _list_pending(
 def _list_frozen(
     view: View, plan: PassPlan, uncounted: Iterable[AttemptObject]
 ) -> Iterator[AttemptEnd]:
-    """Yield attempts outside the current run as they freeze: no later pass counts them."""
+    """Yield attempts outside the current run as they freeze, because no later pass counts them."""
     for attempt in uncounted:
         status = plan.attempts.get(attempt.meta.name)
         if status is not None and status.is_frozen and not attempt.status.is_frozen:

@@ -1,7 +1,7 @@
 """Memory after kills for memory: the size for the next attempt's pods, and its limit.
 
-Raised memory is kept for the run. The memory is reset at the end of the run, or when a user edits
-the request: an explicit number is intentional. The module must not know how a kill is detected.
+Raised memory is kept until the end of the run, or until a user edits the request: an explicit
+number is intentional. The module must not depend on the detection of kills.
 """
 
 from __future__ import annotations
@@ -62,9 +62,10 @@ def raise_memory(
     """Raise the memory of the killed group for all later attempts.
 
     Returns:
-        The verdict, and the reason why a group gets less than planned; empty if none does.
+        The verdict, and the reason why a group gets less than planned; empty if every group gets
+        enough.
     """
-    # A replaced worker does not need more memory.
+    # KubeRay replaced a killed worker without ending the attempt, so its memory may be enough.
     if attempt_status.cause is not Cause.OOM_KILLED:
         return Verdict(), ""
     spec = facts.spec
@@ -138,13 +139,14 @@ def _format_size(size: int) -> str:
 
 
 def _list_killed(status: AttemptStatus, groups: Mapping[str, int]) -> list[str]:
-    """Return the groups with a kill for memory: those named in the evidence, if any."""
+    """Return the groups with a kill for memory, from the evidence if it names any."""
     kills = [record for record in status.evidence if record.cause is Cause.OOM_KILLED]
     group_names = {str(kill.details.get("group", "")) for kill in kills} - {""}
     # Raising all groups would waste memory, and an edit may have removed a group since.
     if group_names:
         return sorted(group_names & groups.keys())
-    # Ray reports kills of workers; a kill without a pod otherwise happened beside the driver.
+    # Ray reports kills of workers; a kill without a named pod otherwise happened next to the
+    # driver.
     workers = sorted(groups.keys() - {"head"})
     is_of_workers = all(kill.source == RAY for kill in kills)
     return workers if workers and is_of_workers else ["head"]

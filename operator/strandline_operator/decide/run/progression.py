@@ -1,4 +1,4 @@
-"""Progress of a run by one step: advance the newest attempt, and end older ones."""
+"""Progress of a run by one step: advance the newest attempt, and end older attempts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ StopRequest = Callable[[Pass, PassState], Evidence | None]
 
 
 def end_others(facts: Pass, standing: PassState) -> Verdict:
-    """End older attempts: a restored backup may contain open ones, and only one may run."""
+    """End older attempts: a restored backup may contain open ones, but only one may run."""
     del standing
     replaced = Evidence(Cause.INTERRUPTED, "a newer attempt replaced this one", SUSPEND)
     verdict = Verdict()
@@ -37,7 +37,7 @@ def end_others(facts: Pass, standing: PassState) -> Verdict:
 
 
 def launch_newest(facts: Pass, standing: PassState) -> Verdict:
-    """Create the RayJob of the newest attempt, unless it had one or must end."""
+    """Create the RayJob of the newest attempt, unless one existed or the attempt must end."""
     scene = facts.scene
     # A launch despite a stop request would be torn down immediately.
     if scene is None or not is_launchable(scene) or _find_desired(facts, standing) is not None:
@@ -65,7 +65,8 @@ def follow_newest(facts: Pass, standing: PassState) -> Verdict:
     # An attempt that is ended anyway needs no pass at the run's deadline.
     ends_at = find_run_end(facts, standing.status) if stop is None else None
     step = follow(scene, stop, find_hold(facts, standing))
-    # A ConfigMap from this same pass is missing in the view, so take its record from the state.
+    # The view lacks a ConfigMap of this same pass, so take the record of the ConfigMap from the
+    # state.
     config = standing.newest.status.config if standing.newest else None
     status = evolve(step.status, config=config or step.status.config)
     return Verdict(

@@ -1,7 +1,7 @@
 """Deletion of old attempts, and of all running objects of a deleted pipeline.
 
-The finalizer keeps the pipeline while it may have pods. The module must not know why an attempt
-ended.
+The finalizer keeps the pipeline while it may have pods. The module must not depend on the reason
+for which an attempt ended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strandline_operator.model.plan import Action, Delete, Resource, SetFinalize
 
 
 def remove(facts: Pass, standing: PassState) -> Verdict:
-    """Delete all running objects of a deleted pipeline, and release it once none is left.
+    """Delete all running objects of a deleted pipeline, then release the pipeline.
 
     A user's claim stays; the API server's garbage collection deletes the pipeline's own claim. The
     pipeline waits for its pods, but not for a RayJob that KubeRay does not release.
@@ -55,7 +55,7 @@ def remove(facts: Pass, standing: PassState) -> Verdict:
 
 
 def trim_history(facts: Pass, standing: PassState) -> Verdict:
-    """Delete old attempts, except the newest and uncounted ones."""
+    """Delete old attempts, except the newest attempt and uncounted attempts."""
     past_attempts = [
         attempt
         for attempt in standing.attempts[:-1]
@@ -72,7 +72,7 @@ def trim_history(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _find_time(facts: Pass, status: AttemptStatus) -> float | None:
-    """Return when the retention of an ended attempt expires; None if never."""
+    """Return when the retention of an ended attempt expires; None if the retention has no limit."""
     longest, end_time = facts.spec.ttl_after_finished_seconds, status.end_time
     return None if longest is None or end_time is None else end_time + longest
 

@@ -1,7 +1,8 @@
 """User requests by annotation: cancel the run, retry, or repair.
 
-A request stays open until it was carried out or has become meaningless. Only then does the status
-record it as handled: requests are neither lost while an attempt ends, nor carried out twice.
+A request stays open until the operator has carried it out, or until it has become meaningless. Only
+then does the status record it as handled: requests are neither lost while an attempt ends, nor
+carried out twice.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from strandline_operator.model.view import AttemptObject
 
 def note_first_requests(facts: Pass, standing: PassState) -> Verdict:
     """Treat the annotations of a new pipeline as handled."""
-    # A copied manifest carries the annotations of its original, where they were handled.
     if facts.view.pipeline.has_status:
         return Verdict()
+    # A copied manifest carries the annotations of the original pipeline, which were handled there.
     return Verdict(_handle(standing.status, _read_asked(facts)))
 
 
 def forget_withdrawn(facts: Pass, standing: PassState) -> Verdict:
-    """Forget handled requests whose annotations were removed, so that they can be repeated."""
+    """Forget handled requests after their annotations were removed, so users can repeat them."""
     requests, handled = _read_asked(facts), standing.status.handled or HandledTokens()
     remaining = HandledTokens(
         retry=handled.retry if requests.retry else "",
@@ -42,7 +43,7 @@ def forget_withdrawn(facts: Pass, standing: PassState) -> Verdict:
 def find_requests(facts: Pass, status: PipelineStatus) -> HandledTokens:
     """Return the requests that are not handled yet."""
     requests, handled = _read_asked(facts), status.handled or HandledTokens()
-    # An attempt can be ended despite an invalid spec, but the next one needs a valid spec.
+    # An attempt can be ended despite an invalid spec, but the next attempt needs a valid spec.
     is_readable = facts.view.pipeline.spec is not None
     return HandledTokens(
         retry=requests.retry if is_readable and requests.retry != handled.retry else "",
@@ -52,7 +53,7 @@ def find_requests(facts: Pass, status: PipelineStatus) -> HandledTokens:
 
 
 def settle_under_way(facts: Pass, standing: PassState) -> Verdict:
-    """Record requests that ended the current attempt, and retries that a running one satisfies."""
+    """Record requests that ended the current attempt, and retries that a running attempt meets."""
     attempt, requests = facts.newest, find_requests(facts, standing.status)
     # A later decider handles requests between attempts.
     if attempt is None or attempt.status.is_frozen:
@@ -133,7 +134,7 @@ def _was_ended_by(attempt: AttemptObject, token: str) -> bool:
 
 
 def _settle(status: PipelineStatus, requests: HandledTokens) -> PipelineStatus:
-    """Return the status with these requests added to the handled ones."""
+    """Return the status with these requests added to the handled requests."""
     before = status.handled or HandledTokens()
     handled = HandledTokens(
         retry=requests.retry or before.retry,

@@ -1,7 +1,7 @@
 """The sequence of attempts in a run: count ended attempts, and schedule the next one.
 
-An attempt is counted once: `retries.through` is the number of the last counted one. The next number
-follows from it, so repeating an interrupted pass creates the same attempt.
+An attempt is counted once: `retries.through` is the number of the last counted attempt. The next
+number follows from this number, so repeating an interrupted pass creates the same attempt.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ def begin_run(facts: Pass, standing: PassState, run: str) -> Verdict:
     status = evolve(
         standing.status,
         run=run,
+        # A scheduled run also answers the `runId` of the spec, which must not start another run.
         requested_run="" if run == facts.spec.run_id else facts.spec.run_id,
         run_start_time=facts.now,
         memory={},
@@ -85,12 +86,12 @@ def _find_through(standing: PassState) -> int:
     """Return the number of the last attempt that needs no further counting."""
     numbers = (attempt.spec.number for attempt in standing.attempts if attempt.status.is_frozen)
     newest = max((attempt.spec.number for attempt in standing.attempts), default=0)
-    # After a status was lost, an attempt may still be open: it is the new run's first attempt.
+    # After a status was lost, an attempt may still be open: that attempt is the new run's first.
     return max(standing.through, *numbers, newest - 1, 0)
 
 
 def count_attempt(facts: Pass, standing: PassState) -> Verdict:
-    """Count the newest attempt once it is frozen, and decide what follows."""
+    """Count the newest attempt once it is frozen, and decide how the run continues."""
     attempt, before = standing.newest, standing.status.retries or RetryCounts()
     # An attempt is counted once, and only when its cause is final.
     if attempt is None or not attempt.status.is_frozen or attempt.spec.number <= before.through:
@@ -160,7 +161,7 @@ def is_policy_unknown(facts: Pass) -> bool:
 
 
 def count_missing(facts: Pass, standing: PassState) -> Verdict:
-    """Count a running attempt whose object was deleted: its end can't be determined.
+    """Count a running attempt whose object was deleted, because its end can't be determined.
 
     Its remaining objects still block the successor.
     """
@@ -223,7 +224,7 @@ def _record(
 def _book(
     facts: Pass, status: PipelineStatus, past: PastAttempt, record: PastAttemptRecord
 ) -> PipelineStatus:
-    """Add an attempt to the run's counters and history; its successor is not decided yet."""
+    """Add an attempt to the run's counters and history. The successor is decided later."""
     counts = status.retries or RetryCounts()
     spent = count_spent(facts.view.policy, [past], counts.spent)
     others = [attempt for attempt in status.attempts if attempt.number != past.number]
@@ -270,7 +271,7 @@ def _is_free(status: AttemptStatus) -> bool:
 def foresee(
     facts: Pass, status: PipelineStatus, attempt: AttemptObject, attempt_status: AttemptStatus
 ) -> RetryAt | GiveUp:
-    """Return what will follow an uncounted attempt if its apparent end is final."""
+    """Return the retry decision for an uncounted attempt, as if its apparent end were final."""
     past, since = _recall(replace(attempt, status=attempt_status)), status.retries or RetryCounts()
     is_taken = _was_taken_back(facts, attempt_status)
     return _ask_law(facts, status, past, since.spent, is_taken=is_taken)

@@ -15,12 +15,12 @@ from strandline_operator.model.objects import Meta, RayJob
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
-# Kueue labels a Workload with the uid of its job.
+# Kueue labels a Workload with the uid of the RayJob that it represents.
 JOB_LABEL = "kueue.x-k8s.io/job-uid"
 # Kueue's names for RayJobs on other clusters, and for the submitter's pod.
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 SUBMITTER_SET = "submitter"
-# The API server rejects a Workload with more, and Kueue reports that only in its own log.
+# The API server rejects a Workload with more pod sets, and Kueue reports that only in its own log.
 MOST_POD_SETS = 8
 
 
@@ -65,6 +65,7 @@ class Kueue(Scheduler):
         for version in VERSIONS:
             selector = f"{JOB_LABEL}={rayjob.meta.uid}"
             workloads = await reader.list_all(version.workload, namespace, selector)
+            # Stop at the first version that the cluster serves: all versions show the same objects.
             if workloads is not None:
                 state = read_workloads(workloads, queue)
                 return state or await _read_queue(reader, version, rayjob.meta, queue)

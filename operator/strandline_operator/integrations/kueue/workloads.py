@@ -20,7 +20,7 @@ _NO_QUEUE = "the pipeline names no queue in `ray.queueName`"
 class KueueKind(ObjectKind):
     """Kueue's kinds.
 
-    For some releases, Kueue serves the previous version in addition to the current one.
+    After introducing a version, Kueue serves the previous version for some more releases.
     """
 
     WORKLOAD = "workloads.kueue.x-k8s.io"
@@ -50,7 +50,7 @@ VERSIONS = (
 def read_workloads(workloads: Iterable[Json], queue: str) -> QueueState | None:
     """Return the state of the newest unfinished Workload; a resize adds further ones.
 
-    Return None if there is none.
+    Return None if no Workload is unfinished.
     """
     states = [(Meta.read(body), body) for body in workloads if not _is_finished(body)]
     if not states:
@@ -81,7 +81,7 @@ def _explain_wait(workload: Json, reserved: Json) -> str:
     text = " ".join(message.split()) if isinstance(message, str) else ""
     checks = read_list(read_mapping(workload.get("status")).get("admissionChecks"))
     pending = [each for each in map(read_mapping, checks) if each.get("state") != "Ready"]
-    # Admission checks come after the quota.
+    # Kueue evaluates admission checks after the quota reservation.
     if reserved.get("status") == "True" and pending:
         names = ", ".join(str(each.get("name", "")) for each in pending)
         return f"{text}; admission checks are pending: {names}"

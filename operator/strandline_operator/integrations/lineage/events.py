@@ -1,7 +1,7 @@
 """OpenLineage events for the end of an attempt, built with the classes of its client. Pure.
 
 Only this module refers to those classes, and it is imported only if events are sent. Run, parent,
-and job match the driver's own events. The module must not know which ends are reported.
+and job match the driver's own events. The module must not depend on the choice of reported ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from strandline_api.outcome.lineage import (
 )
 from strandline_operator.model.plan import AttemptEnd
 
-# next to the driver's `strandline`; the same name would replace its facet
+# This facet accompanies the driver's `strandline` facet; the same name would replace that facet.
 FACET = "strandline_operator"
 _SCHEMA = f"{PRODUCER}/schemas/openlineage-operator-run-facet-1.json"
 

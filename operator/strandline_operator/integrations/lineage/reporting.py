@@ -2,9 +2,9 @@
 
 OpenLineage's client blocks, and a receiver may be slow or unavailable. Ends wait in a bounded
 queue, and each is retried until the receiver accepts or refuses it. An undeliverable end is logged
-and counted. Ends that this process has already sent are not sent again. OpenLineage's own
-environment variables enable and configure the receiver. The module must not know what follows an
-end, nor which ends are reported.
+and counted. This process sends no end twice. OpenLineage's own environment variables enable and
+configure the receiver. The module must not depend on the effects of an end, nor on the choice of
+reported ends.
 """
 
 from __future__ import annotations
@@ -122,6 +122,7 @@ class EndReporter:
             self._note(SENT if state is LineageState.SENT else FAILED)
 
     def _keep(self, end: AttemptEnd, state: LineageState) -> None:
+        # Drop the oldest state, which a pass has recorded in a status by now.
         if len(self._states) >= _MOST_KNOWN:
             del self._states[next(iter(self._states))]
         self._states[_identify(end)] = state
@@ -136,6 +137,8 @@ class EndReporter:
                 is_last = is_refused or self._is_closing.is_set()
                 what = "not sent" if is_last else "not sent yet"
                 _log(end, f"{what}: {type(error).__name__}: {error}")
+                # The receiver may be available later, so the next operator process retries a
+                # pending end.
                 if is_last:
                     return LineageState.REFUSED if is_refused else LineageState.PENDING
             else:

@@ -1,7 +1,7 @@
 """Capacity of nodes for pods, and constraints on pods.
 
-All callers that check whether a pod may run on a node use this module. The module must not know
-when nodes are read, nor what follows from the answer.
+All callers that check whether a pod may run on a node use this module. The module must not depend
+on the time at which nodes are read, nor on the use of the answer.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def can_hold(node: NodeSize, request: PodRequest, share: float = 1.0) -> bool:
 
 
 def may_run(request: PodRequest, node: NodeSize) -> bool:
-    """Return whether a pod's selector, node affinity, and tolerations permit it to run on a node.
+    """Return whether a pod's selector, node affinity, and tolerations allow a node.
 
     Invalid constraints are ignored.
     """
@@ -157,7 +157,7 @@ def _matches(expression: object, labels: Mapping[str, str]) -> bool:
         "Gt": _compare(label, values) > 0,
         "Lt": _compare(label, values) < 0,
     }
-    # Accept unknown operators: a newer Kubernetes may add some.
+    # Accept unknown operators, which a newer Kubernetes may add.
     return outcomes.get(operator, True) if isinstance(operator, str) else True
 
 

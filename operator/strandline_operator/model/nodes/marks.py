@@ -1,6 +1,6 @@
 """Nodes as plain data: the state of a node with overdue pods, and other marks on it.
 
-The module must not know the meaning of a mark.
+The module must not depend on the meaning of a mark.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NodeView:
     since: float | None = None
 
 
-# Many programs write to node objects; decisions need no more marks, and no longer ones.
+# Limit the marks: many programs write to node objects, and decisions need only short, known marks.
 _MOST_MARKS, _MOST_LETTERS = 32, 200
 _SHUTTING_DOWN = "shutting down"
 
@@ -111,7 +111,7 @@ def _text(value: object) -> str:
 
 
 def read_node(body: Mapping[str, Any] | None) -> NodeView:
-    """Return the state of a node object; None means a missing node.
+    """Return the state of a node object; None stands for a missing node.
 
     Invalid fields count as missing.
     """

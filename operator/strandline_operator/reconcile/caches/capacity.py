@@ -1,8 +1,8 @@
 """Node sizes for memory limits of pods, read at most once per interval for all pipelines.
 
-A cluster can have thousands of nodes, so only their sizes are kept, and only requested after a pod
-was killed for memory and no limit is set. A missing right to list nodes is not reported: it only
-means no limit. The module must not know how the sizes are used.
+A cluster can have thousands of nodes, so only node sizes are kept. They are requested only after a
+kill for memory, if no limit is set. A missing right to list nodes is not reported, because the only
+effect is a missing limit. The module must not depend on the use of the sizes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cached claims: a claim with a volume hardly ever changes.
 
 Changes to a claim are decided from a fresh read; for reports, one read per minute is enough. The
-module must not know how claims are used.
+module must not depend on the use of claims.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ClaimMemory:
 
         Args:
             may_be_old: whether a cached claim is acceptable, because this pass creates nothing on
-                it.
+                the claim.
 
         Raises:
             ApiError: reading failed for a reason other than a missing right.

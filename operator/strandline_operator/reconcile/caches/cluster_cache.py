@@ -1,8 +1,8 @@
 """Objects of the five watched kinds of pipelines, for passes to read.
 
 The cache is used only while all five watches are current. Otherwise a pass reads from the API
-server. Other kinds are always requested from the server. The module must not know how the objects
-are used.
+server. Other kinds are always requested from the server. The module must not depend on the use of
+the objects.
 """
 
 from __future__ import annotations

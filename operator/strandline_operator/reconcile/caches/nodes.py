@@ -4,7 +4,7 @@ A silent kubelet never deletes its pods, and only the current node object on the
 whether they may still run. Marks that explain the loss of a node are on the same object, which is
 often deleted before a pass reads it. So the operator watches nodes if possible. Otherwise it reads
 a node when a pod arrives or terminates, and keeps the last state. Reads are cached because many
-pipelines can share a node. The module must not know how the marks are used.
+pipelines can share a node. The module must not depend on the use of the marks.
 """
 
 from __future__ import annotations
@@ -150,8 +150,9 @@ class NodeMemory:
         if watched is not None and is_current:
             return watched
         last = self._last.get(pod.node, watched)
-        # The node disappeared before this process started. Nodes created recently may not be in the
-        # watch yet, and a server that shows no node at all hides nodes from the operator.
+        # Without a watched object, the node disappeared before this process started. Exclude new
+        # nodes, which the watch may not have yet, and a server that hides all nodes from the
+        # operator.
         is_old = now - pod.meta.created > NEW_SECONDS and (pod.is_gone or _is_leaving(pod))
         if last is None and is_current and is_old and len(self.watched) > 0:
             return NodeMarks(pod.node, is_known=False, is_gone=True)

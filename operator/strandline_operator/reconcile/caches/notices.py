@@ -3,7 +3,7 @@
 Some facts are only in events, which the operator does not watch: failed mounts, policy refusals,
 probe failures, messages of autoscalers, and reasons of Karpenter and of schedulers. The operator
 therefore requests the events of a few objects, at most every few seconds, while an attempt starts,
-is suspended, or loses a pod. The module must not know the meaning of an event.
+is suspended, or loses a pod. The module must not depend on the meaning of an event.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Strandline's two kinds, parsed from their objects; problems are returned, never raised.
 
 Most objects are read again with an unchanged spec, and parsing a spec is the slowest part, so an
-unchanged spec is reused. The module must not know the meaning of a spec.
+unchanged spec is reused. The module must not depend on the meaning of a spec.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ReadSpec(NamedTuple):
-    """A spec or its problems (a sentence each), and the paths of ignored fields."""
+    """A spec or the problems in it (a sentence for each), and the paths of ignored fields."""
 
     spec: PipelineSpec | None
     problems: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Last known states of pods, kept while they may explain the end of an attempt.
 
 Most evidence appears in a pod less than a second before the pod is deleted. The module must not
-know the meaning of the evidence.
+depend on the meaning of the evidence.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PodOwner(NamedTuple):
 
 @dataclass(slots=True)
 class PodMemory:
-    """Pods by pipeline: existing ones, and the most recently deleted ones."""
+    """Pods by pipeline: existing pods, and the most recently deleted pods."""
 
     most_of_one: int = MOST_OF_ONE
     most_of_all: int = MOST_OF_ALL
@@ -116,5 +116,5 @@ def _take_out(pods: dict[PodOwner, Pods], owner: PodOwner, uid: str) -> None:
 
 
 def find_owner(meta: Meta) -> PodOwner:
-    """Return the pipeline that an object's labels name; the uid is empty if they name none."""
+    """Return the pipeline named by an object's labels; the uid is empty if no label names one."""
     return PodOwner(meta.namespace, meta.labels.get(PIPELINE_UID_LABEL, ""))

@@ -2,8 +2,8 @@
 
 Schedulers write their reasons into objects that the operator does not watch. The objects of a
 waiting RayJob are therefore read, at most every few seconds. A missing scheduler, or a missing
-right to read these objects, is part of the state and not an error. The module must not know what
-follows from a wait.
+right to read these objects, is part of the state and not an error. The module must not depend on
+the effects of a wait.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class QueueMemory:
     )
 
     async def read(self, api: Api, rayjob: RayJob | None, now: float) -> QueueState | None:
-        """Return the queue state of a suspended RayJob; None if it does not wait, or is unknown."""
+        """Return the queue state of a suspended RayJob; None if it is unknown or nothing waits."""
         # Schedulers suspend the RayJobs that they hold; a running RayJob waits for no scheduler.
         if rayjob is None or not rayjob.is_suspended or rayjob.meta.is_deleting:
             return None

@@ -2,7 +2,7 @@
 
 All caches use the same clock rule: a value is valid from its read time until its expiry, and not
 before its read time, because its age is unknown after the clock was set back. The module must not
-know the values, nor how they are read.
+depend on the values, nor on the way they are read.
 
 Passes of a namespace often start together, especially when the operator starts, so concurrent reads
 share one load.

@@ -1,4 +1,4 @@
 """Reports of drivers and their logs, and when to request them.
 
-The package must not know what follows from a report.
+The package must not depend on the effects of a report.
 """

@@ -2,7 +2,7 @@
 
 A driver exits once its report is received, so the report is kept until a status contains it. Passes
 request a report when an attempt ends, or when the last request is too old. In between, running
-drivers are polled separately from passes. The module must not know what follows from a report.
+drivers are polled separately from passes. The module must not depend on the effects of a report.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class DriverTalk:
         is_awaited: bool,
     ) -> LastAnswer:
         """Send a request if the address is known, and store the result."""
-        # Record the request first: otherwise another pass would send a second one.
+        # Record the request first: otherwise another pass would send a second request.
         last = self._last[pipeline] = replace(before, asked_at=now)
         answer = await ask(api, address) if address.ip else Answer()
         latest = self._find(pipeline, last.view.attempt).view
@@ -267,7 +267,7 @@ class DriverTalk:
 
 
 def is_ending(attempt: AttemptObject, rayjob: RayJob | None) -> bool:
-    """Return whether the driver has ended or soon will, by all reports except its own."""
+    """Return whether the driver has ended or soon will, by all reports except the driver's own."""
     if attempt.status.end_time is not None or attempt.status.outcome is not None:
         return True
     if rayjob is None:
@@ -277,7 +277,7 @@ def is_ending(attempt: AttemptObject, rayjob: RayJob | None) -> bool:
 
 
 def _is_awaited(attempt: AttemptObject, rayjob: RayJob | None, view: DriverView) -> bool:
-    """Return whether a driver has started, by Ray's or its own report, and should answer."""
+    """Return whether a driver should answer: Ray or the driver itself has reported the start."""
     has_answered = attempt.status.progress is not None or view.progress is not None
     return has_answered or (rayjob is not None and rayjob.job not in _NOT_BEGUN)
 

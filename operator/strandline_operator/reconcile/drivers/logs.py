@@ -1,7 +1,7 @@
 """Logs of an attempt's driver: which pod to read next, and the results of reads.
 
 A log is read when its writer has ended or is about to, and again only if it may have grown. The
-module must not know what follows from a log.
+module must not depend on the effects of a log.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def add_log(view: DriverView, outcome: DriverOutcome | None, lines: tuple[str, .
 
 
 def find_logs(pods: list[Pod]) -> list[Pod]:
-    """Return pods with the driver's log; in SidecarMode, a container of the head pod has it."""
+    """Return the pods with the driver's log: in SidecarMode, the head pod."""
     submitters = [pod for pod in pods if has_role(pod, Role.SUBMITTER)]
     return submitters + [pod for pod in pods if has_role(pod, Role.HEAD) and _submits(pod)]
 

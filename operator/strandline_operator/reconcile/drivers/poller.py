@@ -1,6 +1,6 @@
 """Concurrent polling of running attempts' drivers, separate from passes.
 
-The module must not know the contents of reports.
+The module must not depend on the contents of reports.
 """
 
 from __future__ import annotations

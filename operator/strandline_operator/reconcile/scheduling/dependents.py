@@ -1,7 +1,7 @@
 """Pipelines that need a pass after another pipeline has changed.
 
 A pipeline that waits for another gets a pass as soon as the other's run ends or starts. Objects are
-read unvalidated. The module must not know the resulting decisions.
+read unvalidated. The module must not depend on the resulting decisions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Dependents:
     _after: dict[Key, set[Key]] = field(default_factory=dict)
 
     def note(self, key: Key, body: Body) -> tuple[Key, ...]:
-        """Record a pipeline; return the pipelines that may continue after its change."""
+        """Record a pipeline; return the pipelines that may continue after this change."""
         state, former = _read_state(body), self._states.get(key)
         # A deleted pipeline waits for no other, and is forgotten.
         if Meta.read(body).is_deleting:
@@ -54,7 +54,7 @@ class Dependents:
 
 
 def _read_state(body: Body) -> State:
-    """Return the state of a pipeline that matters to others, its references first."""
+    """Return the state of a pipeline that matters to other pipelines, its references first."""
     meta, status = Meta.read(body), read_mapping(body.get("status"))
     conditions = status.get("conditions")
     conditions = conditions if isinstance(conditions, list) else []

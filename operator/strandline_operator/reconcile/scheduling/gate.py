@@ -1,6 +1,6 @@
 """Rate limit for new attempts, in total and per namespace. Pure: the time is a parameter.
 
-The module must not know who creates attempts, nor their contents.
+The module must not depend on the creator or the contents of an attempt.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class DispatchGate:
     """Rate limit for new attempts.
 
     Each active namespace may use its share, and one more share stays free: hundreds of failing
-    pipelines can't delay those of another namespace, not even its first attempt. Concurrent passes
-    may slightly exceed the limit; later ones then wait longer.
+    pipelines can't delay the pipelines of another namespace, not even the first attempt there.
+    Concurrent passes may slightly exceed the limit; later ones then wait longer.
 
     Attributes:
         per_minute: new attempts per minute; 0 blocks all.
@@ -60,7 +60,7 @@ class DispatchGate:
     _busy: dict[str, _Bucket] = field(default_factory=dict)
 
     def look(self, now: float, key: Key, *, is_alone: bool = True) -> Turn:
-        """Return whether another attempt may be created, or else when.
+        """Return whether another attempt may be created now, or the time at which it may.
 
         Args:
             key: the requesting pipeline.
@@ -78,7 +78,7 @@ class DispatchGate:
     def hold(self, key: Key, *, is_held: bool) -> None:
         """Add or remove a waiting pipeline.
 
-        The number of waiting pipelines determines how far their next tries are spread out.
+        The more pipelines wait, the further apart are their next tries.
         """
         if is_held:
             for bucket in (self._all, self._busy.setdefault(key.namespace, _Bucket())):

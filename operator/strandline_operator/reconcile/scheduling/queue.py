@@ -1,6 +1,6 @@
 """Execution of passes: several pipelines at once, but one pass per pipeline at a time.
 
-The module must not know the contents of a pass, only when the next one is due.
+The module must not depend on the contents of a pass, only on the time of the next pass.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Passed:
     Attributes:
         wake_at: time of the next pass if nothing happens; None for no next pass.
         again: whether the pass was incomplete; retry soon, and then less often.
-        is_promised: whether users were told that time, which gives the pass priority.
+        is_promised: whether a status shows that time to users, which gives the pass priority.
     """
 
     wake_at: float | None = None
@@ -59,7 +59,7 @@ class Queue:
         self._slots = asyncio.Semaphore(concurrency)
         self._changed = asyncio.Event()
         self._tasks: dict[asyncio.Task[Any], Key] = {}
-        # Slow passes of one namespace must leave some slots for others.
+        # Slow passes of one namespace must leave some slots for other namespaces.
         self.schedule = Schedule(most_running=max(1, concurrency - concurrency // 4))
         self.last_sign = clock()
 
@@ -80,7 +80,7 @@ class Queue:
         self._changed.set()
 
     async def run(self) -> None:
-        """Start passes as they become due, until cancelled; running passes continue."""
+        """Start due passes until cancelled. Running passes continue after the cancellation."""
         while True:
             await self._slots.acquire()
             key = await self._take()
@@ -107,7 +107,7 @@ class Queue:
                 return key
             due = self.schedule.next_time
             wait = _LONGEST_WAIT if due is None else min(max(due - now, 0.0), _LONGEST_WAIT)
-            # Avoid `wait_for`, which can swallow a cancellation that arrives just as it ends.
+            # Avoid `wait_for`, which can swallow a cancellation that arrives just as the wait ends.
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._changed.wait()

@@ -2,7 +2,7 @@
 
 A pipeline has at most one pass at a time; an event during the pass requests another one. Failed
 passes are retried with growing delays. Namespaces take turns, so that a namespace with a thousand
-pipelines does not block the others. The module must not know the contents of a pass.
+pipelines does not block the others. The module must not depend on the contents of a pass.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 60.0
-# Events come in bursts, for example when a hundred pods start; one pass covers a whole burst.
+# Events come in bursts, for example when a hundred pods start, and one pass covers a whole burst.
 LEAST_PAUSE = 0.5
 # The clock may go back this many seconds without delaying a promised pass too much.
 _LEAST_STEP = 1.0
@@ -148,11 +148,11 @@ class Schedule:
         """Record a successful pass; the next one is due at the given time, or after an event.
 
         Args:
-            is_promised: whether users were told that time, which gives the pass priority.
+            is_promised: whether a status shows that time to users, which gives the pass priority.
         """
         self._follow_clock(now)
-        # The pass used the clock as set at its start, so apply later corrections. A pass that is
-        # too early is harmless.
+        # The given time uses the clock as of the start of the pass, so apply later corrections. A
+        # pass that is too early is harmless.
         back = self._set_back[key]
         self._end(key)
         self._failures.pop(key, None)
@@ -217,7 +217,7 @@ class Schedule:
     def _follow_clock(self, now: float) -> None:
         """If the clock was set back, move all times back too, so that waits keep their duration.
 
-        All times here come from the same clock.
+        All times in the schedule come from the same clock.
         """
         back = self._latest - now
         if back <= _LEAST_STEP:
@@ -266,7 +266,7 @@ class SeenPipelines:
     _namespaces: Counter[str] = field(default_factory=Counter)
 
     def note(self, key: Key, uid: str) -> str:
-        """Add a pipeline; return the uid of a former one of the same name, or an empty string."""
+        """Add a pipeline; return the uid of its former namesake, or an empty string."""
         former = self._uids.get(key, "")
         self._namespaces[key.namespace] += key not in self._uids
         self._uids[key] = uid

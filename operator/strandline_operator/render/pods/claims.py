@@ -1,6 +1,6 @@
 """Claim volumes in a pod: a pipeline's inputs and outputs, with each claim only once.
 
-The module must not know the purpose of containers.
+The module must not depend on the purpose of containers.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ def _list_named(entries: object) -> list[Mapping[str, Any]]:
 def _find_claim(volume: Mapping[str, Any]) -> str | None:
     """Return the claim of a writable claim volume; None for other volumes."""
     source = volume.get("persistentVolumeClaim")
+    # A read-only volume must stay separate: merging would make its mounts writable.
     if not isinstance(source, Mapping) or source.get("readOnly"):
         return None
     return source.get("claimName")

@@ -18,7 +18,7 @@ TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - sta
 TOKEN_SECONDS = 3600
 IDLE_SECONDS = 120
 FULL_SIZE = "STRANDLINE_FULL_SIZE"
-# The autoscaler processes a list with one entry per requested worker.
+# Bound the number of workers: the autoscaler processes a list with one entry per requested worker.
 MOST_ASKED = 1000
 _RESOURCES = {"requests": {"cpu": "200m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}}
 

@@ -1,6 +1,6 @@
-"""Merging of a user's part of a manifest into a generated one.
+"""Merging of a user's part of a manifest into a generated manifest.
 
-The module must not know to which pod a template belongs.
+The module must not depend on the pod to which a template belongs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline_api.spec.ray_cluster import RayCluster
 
 # The order matters: mounts also have a name (of the volume), which several mounts may share.
 _KEYS = ("mountPath", "containerPort", "name")
-# Mutually exclusive fields: a variable's value, or its source.
+# Mutually exclusive fields: the value of a variable, or the source of the value.
 _EITHER = frozenset({"value", "valueFrom"})
 
 
@@ -37,6 +37,7 @@ def lay_over(base: Any, top: Any) -> Any:  # noqa: ANN401 - any part of a manife
     entries = {entry[key]: entry for entry in base}
     for entry in top:
         base_entry = entries.get(entry[key])
+        # A merged entry with both a value and a source would be invalid.
         if base_entry is not None and _EITHER & entry.keys():
             base_entry = {name: value for name, value in base_entry.items() if name not in _EITHER}
         entries[entry[key]] = entry if base_entry is None else lay_over(base_entry, entry)
@@ -54,7 +55,7 @@ def _has_key(value: object, key: str) -> bool:
 def add_to_container(container: Mapping[str, Any], ray: RayCluster) -> dict[str, Any]:
     """Return a Ray container with the variables and mounts that the pipeline requests.
 
-    The pipeline's variables replace ours, because KubeRay's definition rejects duplicates.
+    The pipeline's variables replace the operator's, because KubeRay rejects duplicates.
     """
     added = {
         "env": _dump(ray.env),

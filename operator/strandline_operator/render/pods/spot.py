@@ -1,8 +1,8 @@
 """Node constraints of an attempt's pods if spot nodes are used.
 
-Each cloud marks its spot nodes with its own label; a preset contains the label and the taint. A
-head is kept off spot nodes if only groups use them: losing the head ends the attempt. The module
-must not know when spot nodes are abandoned.
+Each cloud marks spot nodes with its own label; a preset contains the label and the taint. A head is
+kept off spot nodes if only groups use them: losing the head ends the attempt. The module must not
+depend on the rules for a fallback from spot nodes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NodeChoice:
     Attributes:
         selector: labels of its node.
         tolerations: tolerations in pod format.
-        terms: terms of its node affinity, of which one has to match; empty for no constraint.
+        terms: terms of the node affinity, of which one has to match; empty for no constraint.
     """
 
     selector: Mapping[str, str] = field(default_factory=dict)
@@ -117,7 +117,8 @@ def _require(
     ours = [term for term in terms if not any(each["key"] in keys for each in term)]
     if not ours:
         return
-    # A node has to match one term of a list, so combine each of the user's terms with each of ours.
+    # A node has to match one term of a list, so combine each of the user's terms with each of our
+    # terms.
     joined = [
         {**theirs, "matchExpressions": [*_read_expressions(theirs), *term]}
         for theirs in own or [{}]
@@ -158,8 +159,8 @@ def _avoid_spot(ray: RayCluster) -> NodeChoice:
     terms: list[tuple[Expression, ...]] = [()]
     for spot in dict.fromkeys(_identify(group.spot) for group in ray.worker_groups if group.spot):
         excluded = _exclude_labels(dict(spot))
-        # A node must fail each group's selector by at least one label. Stop adding terms before the
-        # list becomes too long.
+        # A node must fail each group's selector by at least one label, so the number of terms
+        # multiplies. Stop before the list becomes too long.
         if len(terms) * len(excluded) <= _MOST_TERMS:
             terms = [(*term, *more) for term in terms for more in excluded]
     return NodeChoice(terms=tuple(term for term in terms if term))
@@ -178,7 +179,7 @@ def _exclude(spot: Spot) -> tuple[tuple[Expression, ...], ...]:
 
 
 def _exclude_labels(labels: Mapping[str, str]) -> tuple[tuple[Expression, ...], ...]:
-    """Return terms for nodes that lack any of the labels, or have another value for one."""
+    """Return terms for nodes that lack one of the labels, or have another value for the label."""
     return tuple(
         ({"key": label, "operator": "DoesNotExist"},)
         if label == PRESETS["gke"].label

@@ -1,7 +1,7 @@
 """Pod templates of an attempt's Ray cluster, and of the pod that submits its driver.
 
-The user's settings override the generated ones, except the labels by which the operator finds its
-pods, and the settings that prevent restarts of pods.
+The user's settings override the generated settings, except the labels by which the operator finds
+its pods, and the settings that prevent restarts of pods.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def render_head(order: Order) -> Template:
     """Render the head pod: it has the ledger and runs the driver."""
     node = order.spec.ray.head
     container = _container(HEAD_CONTAINER, order, node, Role.HEAD)
-    # Anyone who can read pods sees the variables, so they contain only digests of the tokens.
+    # Every account that may read pods sees the variables, so they contain only digests of the
+    # tokens.
     container["env"] += [
         {"name": name, "value": digest_token(token)} for name, token in _list_tokens(order)
     ]
@@ -107,7 +108,7 @@ def render_head(order: Order) -> Template:
 def _list_tokens(order: Order) -> list[tuple[str, str]]:
     """Return the tokens of an attempt, by name of the variable for their digest."""
     found, key = [(READER_VARIABLE, derive_token(order.uid))], order.limits.token_key
-    if key:  # without a key, anybody could derive the tokens
+    if key:  # without a key, any user could derive the tokens
         found.append((VARIABLE, derive_release_token(key, order.uid)))
         found.append((NOTICE_VARIABLE, derive_notice_token(key, order.uid)))
     return found
@@ -184,7 +185,8 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
         ],
         "resources": {"requests": resources, "limits": dict(resources)},
         "securityContext": confine(),
-        # Ray reports a failed start only in its log, which KubeRay deletes with the pod.
+        # Ray writes the reason of a failed start only to its log, which KubeRay deletes with the
+        # pod.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "temporary", "mountPath": "/tmp"},  # noqa: S108 - Ray's default folder
@@ -231,6 +233,7 @@ def _finish(
     for facts in (ray.pod_template, node.pod_template):
         template = lay_over(template, fit_template(facts, container["name"]))
     apply_choice(template["spec"], choose_nodes(ray, order.on_demand, labels.get(GROUP_LABEL)))
+    # After the overlays: a user's template may mount the same claim again.
     join_claims(template["spec"])
     _probe(template, node)
     fixed = {

@@ -1,6 +1,7 @@
 """The Secret of an attempt, with the token that authenticates workers to its driver.
 
-Anyone who can read pods or RayJobs can read variables in a pod's spec; few can read Secrets.
+Every account that may read pods or RayJobs can read the variables in a pod's spec, but few accounts
+may read Secrets.
 """
 
 from __future__ import annotations

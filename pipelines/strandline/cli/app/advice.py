@@ -1,6 +1,6 @@
-"""Advice in errors, rendered as shell commands with the file that the user named.
+"""Advice in errors, rendered as shell commands with the file from the command line.
 
-The module must not know which errors have advice.
+The module must not depend on the choice of errors with advice.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _KEY = "strandline.file"
 
 
 def note_file(ctx: click.Context, _parameter: click.Parameter, value: object) -> object:
-    """Note which file a command is about."""
+    """Store the file that a command is about."""
     remember_file(ctx, value)
     return value
 
 
 def remember_file(ctx: click.Context, file: object) -> None:
-    """Note which file is worked on from now on."""
+    """Store the file that is processed from now on."""
     ctx.meta[_KEY] = str(file)
 
 

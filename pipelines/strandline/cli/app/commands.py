@@ -46,7 +46,7 @@ _ROOMS = {
 
 
 class Commands(Program):
-    """The commands of the table above, and those of packs."""
+    """The commands of the table above, and the commands of packs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of the commands, in the order of the overview."""
@@ -76,7 +76,7 @@ def _is_known(name: str) -> bool:
 
 
 def _load_pack_command(name: str, target: str) -> click.Command:
-    """Return the command of a pack. A broken one fails when it is called, not in the overview."""
+    """Return the command of a pack. A broken command fails when called, not in the overview."""
     try:
         return load_command(target)
     except Exception as error:  # noqa: BLE001 - a pack's module may raise any error

@@ -1,8 +1,8 @@
 """Standard output reserved for JSON: all other output is redirected to standard error.
 
 User modules print while they load, and their child processes print later, through the descriptor.
-So the descriptor is redirected as soon as JSON is requested, and the original one is kept
-separately. The module must not know the content of the output.
+So the descriptor is redirected as soon as JSON is requested, and the original descriptor is kept
+separately. The module must not depend on the content of the output.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class JsonOutput:
         self._former = sys.stdout
         self.number = os.dup(_OUT)
         self._is_real = _find_number(sys.stdout) == _OUT
-        # Without a real descriptor, JSON goes to Python's own object, which a program reads: so do
-        # tests of a command.
+        # Without a real descriptor, for example in a test of a command, JSON goes to Python's own
+        # object.
         self.text: TextIO = (
             open(self.number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open as long as this object
             if self._is_real
@@ -69,18 +69,18 @@ def find_output() -> JsonOutput | None:
 
 
 def find_text() -> TextIO:
-    """Return where this command's own words go."""
+    """Return the stream for this command's own text."""
     output = find_output()
     return sys.stdout if output is None else output.text
 
 
 def write_line(text: str) -> None:
-    """Write a line of a command's own to standard output."""
+    """Write a line of the command's own text to standard output."""
     click.echo(text, file=find_text())
 
 
 def _find_number(stream: TextIO) -> int | None:
     try:
         return stream.fileno()
-    except (OSError, ValueError):  # a test's, which is no file
+    except (OSError, ValueError):  # a stream of a test, which is no file
         return None

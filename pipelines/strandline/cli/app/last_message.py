@@ -17,7 +17,7 @@ from strandline_api.outcome.driver_outcome import DriverOutcome
 
 @contextmanager
 def leaving_message() -> Iterator[None]:
-    """Leave in the pod's status why the block could not be done."""
+    """Write the reason of a failure in the block to the pod's status."""
     try:
         yield
     except Exception as error:

@@ -22,7 +22,7 @@ def locate(plan: PipelinePlan, volume: Path) -> PipelineFolder:
 
 
 def locate_output(plan: PipelinePlan, volume: Path) -> str:
-    """Return folder or URL of the pipeline's output."""
+    """Return the folder or URL of the pipeline's output."""
     return locate_outputs(plan, locate(plan, volume))
 
 

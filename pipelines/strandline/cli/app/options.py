@@ -93,16 +93,16 @@ def take_engine(command: Command) -> Command:
 
 
 def show_examples(*lines: str) -> str:
-    """Return the end of a command's help: command lines that work."""
+    """Return the end of a command's help: valid command lines."""
     head = "Example:" if len(lines) == 1 else "Examples:"
     return "\n".join(("\b", head, *(f"  {line}" for line in lines)))
 
 
 def take_manifests(command: Command) -> Command:
-    """Return the arguments of a command that reads several: FILES, --set and --debug."""
+    """Return the arguments of commands that read several manifests: FILES, --set and --debug."""
     return take_files(take_settings(add_debug(command)))
 
 
 def take_manifest(command: Command) -> Command:
-    """Return the arguments of every command that reads a manifest: FILE, --set and --debug."""
+    """Return the arguments of commands that read a manifest: FILE, --set and --debug."""
     return take_file(take_settings(add_debug(command)))

@@ -1,6 +1,6 @@
 """The frame of every command: errors become one sentence on stderr and an exit code.
 
-The module must not know the purpose of any command.
+The module must not depend on the purpose of any command.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-KEYS_PRESSED = 130  # a shell's code for a program that Ctrl-C has ended
-PIPE_CLOSED = 141  # and for one that wrote to a reader that is gone
+KEYS_PRESSED = 130  # a shell's exit code after Ctrl-C
+PIPE_CLOSED = 141  # a shell's exit code after writing to a closed pipe
 
 
 class Program(click.Group):
@@ -78,7 +78,7 @@ def load_command(target: str) -> click.Command:
 
 
 def explain(error: Exception) -> list[str]:
-    """Explain an exception in the words of the person at the terminal, one problem a line."""
+    """Explain an exception to the person at the terminal, one problem per line."""
     if isinstance(error, SpecError):
         return [" ".join(str(problem).split("\n")) for problem in error.problems]
     if isinstance(error, (StrandlineError, ConnectionError)):
@@ -102,12 +102,12 @@ def show_error(sentence: str) -> None:
 
 
 def take_debug(ctx: click.Context, _option: click.Parameter, value: bool) -> None:
-    """Note for `Program.invoke` that tracebacks are wanted."""
+    """Note for `Program.invoke` that tracebacks are requested."""
     ctx.meta["debug"] = value
 
 
 def add_debug(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option `--debug`."""
+    """Add the option `--debug` to a command."""
     return click.option(
         "--debug",
         is_flag=True,

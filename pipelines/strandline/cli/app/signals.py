@@ -1,6 +1,6 @@
 """Meaning of Ctrl-C and SIGTERM: the first request stops cleanly, the second at once.
 
-The module sets a flag, and must not know the readers of the flag.
+The module sets a flag, and must not depend on the readers of the flag.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Interruption:
         self._stop = Stop()
 
     def is_asked(self) -> bool:
-        """Return whether a signal has come."""
+        """Return whether a signal was received."""
         return self._stop.is_asked()
 
     def arm(self) -> None:
@@ -60,7 +60,7 @@ class Interruption:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Listen as long as the block runs."""
+        """Handle signals while the block runs."""
         old = {number: signal.getsignal(number) for number in SIGNALS}
         self.arm()
         try:
@@ -70,7 +70,7 @@ class Interruption:
                 signal.signal(number, handler)
 
     def receive(self, number: int, _frame: FrameType | None) -> None:
-        """Take a signal."""
+        """Process a signal."""
         if not self._stop.ask(number):
             return
         if self._stop.times > 1:

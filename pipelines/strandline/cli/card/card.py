@@ -1,4 +1,4 @@
-"""The card: YAML that programs read, and the story of the data set for people. Pure."""
+"""The card: YAML for programs, and a description of the data set for people. Pure."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from strandline.cli.views.format import (
 from strandline.ledger.checks.counts import DataCounts, StageTotals
 from strandline.storage.outputs.names import MANIFEST
 
-NUMBERS = 40  # numbers from the statistics of one stage
-REASONS = 8  # reasons of one stage
+NUMBERS = 40  # limit for numbers from the statistics of a stage
+REASONS = 8  # limit for reasons of a stage
 # Loaders for data files, by file extension.
 _READ_AS = {
     ".parquet": "parquet",
@@ -90,7 +90,7 @@ def list_loadable(data: DataCounts, names: Sequence[str] | None) -> list[str]:
 
 
 def list_patterns(data: DataCounts) -> list[str]:
-    """Return patterns for the files below the card; none if no single reader supports all files."""
+    """Return patterns for the files below the card; empty if no reader supports all files."""
     readers = {_READ_AS.get(suffix) for suffix in data.suffixes}
     if len(readers) != 1 or None in readers:
         return []

@@ -35,7 +35,7 @@ def plan_delivery(
     Raises:
         BadTargetError: the target can't receive a push.
     """
-    # A run without a ledger is rejected elsewhere, with a message of its own.
+    # Elsewhere, a run without a ledger is rejected with a specific message.
     if publishing is None or publishing.to is None or volume is None:
         return None
     folder, names = locate(plan, volume), (find_title(metadata), choose_license(metadata))

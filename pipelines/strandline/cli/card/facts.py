@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from strandline.cli.report.facts import RunFacts
 from strandline.ledger.checks.counts import DataCounts
 
-NAMED = 1000  # files, in the head of a card
+NAMED = 1000  # limit for files that the front matter names
 
 
 @dataclass(frozen=True, slots=True)

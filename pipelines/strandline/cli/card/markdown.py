@@ -1,6 +1,6 @@
 """Markdown from plain data; text from outside is escaped.
 
-The module must not know the content of pages.
+The module must not depend on the content of pages.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from strandline.cli.views.format import escape_text
 
-CHARACTERS = 300  # most of one text; keys and messages may be of any length
+CHARACTERS = 300  # limit for one text; keys and messages may have any length
 # Characters with a special meaning within a line, in a table cell, or in HTML.
 _SPECIAL = re.compile(r"([\\`*_\[\]|~#<>&$]|:(?=//)|(?<=www)\.)")
 _AT_START = re.compile(r"^(\s*)([-+=]|\d+(?=[)]))")

@@ -36,7 +36,8 @@ def read_card(
         VolumeError: the folder can't be read.
     """
     with looking(folder) as store:
-        # A card that names other parameters than the rows went through would mislead for good.
+        # Reject a pipeline that was edited after the rows were written: the card would name the
+        # wrong parameters permanently.
         changes = find_changes(store, make_claim(plan, folder))
         if changes:
             msg = (
@@ -54,5 +55,5 @@ def _name_files(store: Store) -> tuple[str, ...] | None:
     states = count_sources(store)
     if not (states["failed"] or states["inflight"] or states["quarantined"]):
         return None
-    # A name more than a card has room for means that there are too many.
+    # One name more than the card can hold shows that there are too many.
     return tuple(output.name for output in islice(list_out(store), NAMED + 1))

@@ -1,5 +1,6 @@
 """Logic of `kubectl strandline`: objects in; manifests, patches and sentences out.
 
 Pure except `kubectl.py`, which runs the user's kubectl, and `claim_job.py`, which sequences the
-calls. The package must not know how commands are called, or what runs on a volume.
+calls. The package must not depend on the way commands are called, or on the programs that run on a
+volume.
 """

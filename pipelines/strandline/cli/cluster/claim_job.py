@@ -48,7 +48,7 @@ class NothingRunError(StrandlineError):
 
 
 class ForeignConfigError(StrandlineError):
-    """The ConfigMap with the attempt's volumes is missing, or not as the operator wrote it."""
+    """The ConfigMap with the attempt's volumes is missing, or the operator did not write it."""
 
     exit_code = ExitCode.BAD_SPEC
 
@@ -58,7 +58,7 @@ class JobNotStartedError(StrandlineError):
 
 
 class TornReadingError(StrandlineError):
-    """An attempt began under a command that took the ledger for resting."""
+    """An attempt began during a command that read the ledger as if no attempt were running."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 
@@ -302,5 +302,5 @@ def _await(
 def _describe_way(job: str, pod: Mapping[str, Any]) -> str:
     if "status" in pod:
         return f"pod {pod['metadata']['name']} is on its way"
-    # If a quota or policy rejects the pod, only an event reports that.
+    # If a quota or policy rejects the pod, only an event contains the reason.
     return f"Job {job} has no pod yet; `kubectl events --for job/{job}` says why"

@@ -12,10 +12,10 @@ from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.pod_paths import VOLUME
 
-# Lifetime of a pod after its user is gone.
+# Lifetime of a pod whose user has disappeared.
 COPY_SECONDS = 6 * 3600
 _OUTPUT = "output"
-# A folder's content, or a file: names in the archive begin where the copy does.
+# Names in the archive are relative to the copied folder, or to the parent of the copied file.
 _PACK = (
     'if [ -d "$1" ]; then exec tar -C "$1" -cf - .; '
     'else exec tar -C "${1%/*}" -cf - -- "${1##*/}"; fi'

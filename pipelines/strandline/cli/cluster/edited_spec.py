@@ -27,7 +27,7 @@ def render_edits(pipeline: ClusterPipeline) -> list[str]:
 
     def locate(reference: Reference) -> str:
         root = known.get(reference.pipeline)
-        # Locations of artifacts depend on mounts that only the operator has.
+        # Locations of artifacts depend on mounts that only the operator can create.
         if not root or reference.artifact:
             message = f"reads what is known to attempts alone of pipeline {reference.pipeline!r}"
             raise SpecError((Problem("spec", message, "`strandline plan` can tell, beside both"),))

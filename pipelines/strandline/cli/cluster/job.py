@@ -62,7 +62,7 @@ _RESOURCES = {
     "requests": {"cpu": "250m", "memory": "512Mi"},
     "limits": {"memory": "2Gi"},
 }
-# The caller is gone for good by then.
+# Well after the caller has stopped waiting.
 KEEP_SECONDS, LONGEST_SECONDS = 300, 24 * 3600
 _LABEL_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_NAME = 40

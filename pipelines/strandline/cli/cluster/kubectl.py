@@ -1,6 +1,6 @@
 """Calls of the user's kubectl, which handles clusters, users and proxies.
 
-The module must not know the purpose of a call, or the meaning of an answer.
+The module must not depend on the purpose of a call, or on the meaning of a response.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NotOnClusterError(KubectlError):
 
 
 class KubectlAnswer(NamedTuple):
-    """How a call of kubectl ended."""
+    """Result of a call of kubectl."""
 
     code: int
     out: str

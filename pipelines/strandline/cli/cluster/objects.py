@@ -1,7 +1,7 @@
 """Objects of a cluster in the form that commands need, read from kubectl's JSON.
 
-Objects from operators of other versions are read as far as possible. The module must not know how
-objects were requested.
+Objects from operators of other versions are read as far as possible. The module must not depend on
+the way objects were requested.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ClusterPipeline:
 
     Attributes:
         claim: name of the claim that holds the ledger.
-        spec: current spec, which may be newer than the latest attempt.
+        spec: current spec, which may be newer than the latest attempt's spec.
     """
 
     name: str

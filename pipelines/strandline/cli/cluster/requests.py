@@ -125,5 +125,5 @@ def _annotate(pipeline: ClusterPipeline, annotation: str, now: float, user: str)
     if user:
         value = f"{value} by {escape_text(user)[:_LONGEST_USER]}"
     if pipeline.annotations.get(annotation) == value:
-        value = f"{value}+"  # a clock that stands still must not make a request the one before
+        value = f"{value}+"  # make the value unique even if the clock stands still
     return {"metadata": {"annotations": {annotation: value}}}

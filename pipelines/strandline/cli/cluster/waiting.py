@@ -10,7 +10,7 @@ from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.pod_paths import SUBMITTER_CONTAINER
 
-# A shell has this code alone for a container that a signal ended.
+# Exit code of a container that SIGKILL ended, as in a shell.
 _KILLED = 137
 
 
@@ -43,7 +43,7 @@ def judge_run(pipeline: ClusterPipeline, attempt: ListedAttempt | None) -> RunVe
         attempt: the latest attempt; if it failed, its exit code becomes the run's.
     """
     status, name = pipeline.status, pipeline.name
-    # Conditions of an earlier spec, or from before a request was seen, are about to change.
+    # Conditions of an earlier spec, or from before the request, are about to change.
     if (status.observed_generation or 0) < pipeline.generation:
         return None
     if _is_true(pipeline, "Suspended"):
@@ -59,7 +59,7 @@ def judge_run(pipeline: ClusterPipeline, attempt: ListedAttempt | None) -> RunVe
 
 
 def describe_run(pipeline: ClusterPipeline) -> str:
-    """Describe how far a run is, in a line."""
+    """Describe the progress of a run in one line."""
     status = pipeline.status
     progress = "" if status.progress is None else f"{status.progress.text}, "
     return f"{pipeline.name}: {progress}{status.state or status.phase.value}"

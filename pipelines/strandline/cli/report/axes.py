@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
 
 class TimeAxis:
-    """Time mapped to 0 to 1, linear unless attempts would be too narrow to see.
+    """Mapping of time to positions from 0 to 1, linear unless attempts would be too narrow to see.
 
     In that case, idle gaps are shortened, and the ticks mark the starts of attempts.
 
@@ -80,7 +80,7 @@ class TimeAxis:
         return [(position, format_time(self.find_time(position), form)) for position in positions]
 
     def _choose_begins(self) -> Iterator[float]:
-        """Yield where stretches begin, as far as there is room for a label, and the end."""
+        """Yield the starts of stretches, if there is room for a label, and the end."""
         last = -ROOM
         for begin in self._begins:
             if last + ROOM <= begin <= 1 - ROOM:

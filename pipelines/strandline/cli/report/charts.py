@@ -21,7 +21,7 @@ _LEAST = 0.004  # share of the width; a shorter bar could not be seen
 
 
 class Bar(NamedTuple):
-    """A horizontal bar, from 0 to 1 of the width.
+    """A horizontal bar; positions are shares of the width, from 0 to 1.
 
     Attributes:
         label: text next to the bar.
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 
 class RateStep(NamedTuple):
-    """A rate that held from one place of the width to another."""
+    """A constant rate between two positions on the width."""
 
     begin: float
     end: float
@@ -53,7 +53,7 @@ class RateStep(NamedTuple):
 
 
 def draw_timeline(title: str, bars: Sequence[Bar], axis: TimeAxis) -> Markup:
-    """Return a row a bar over an axis of time."""
+    """Return a chart with one row per bar, over a time axis."""
     height = _ROW * len(bars)
     rows = [_draw_bar(bar, _ROW * row) for row, bar in enumerate(bars)]
     gaps = [
@@ -91,7 +91,7 @@ def draw_parts(title: str, parts: Sequence[Part]) -> Markup:
 
 
 def draw_rate(title: str, steps: Sequence[Sequence[RateStep]], axis: TimeAxis, unit: str) -> Markup:
-    """Return a rate over time, an area for each of several unbroken stretches."""
+    """Return a chart of a rate over time, with an area for each unbroken stretch."""
     highest = max((step.rate for stretch in steps for step in stretch), default=0.0)
     top = ceil_nice(highest)
     lines = [
@@ -119,7 +119,7 @@ def draw_rate(title: str, steps: Sequence[Sequence[RateStep]], axis: TimeAxis, u
 
 
 def draw_share(share: float, title: str) -> Markup:
-    """Return a bar of a share of the largest, for a cell of a table."""
+    """Return a bar that shows a share of the largest value, for a table cell."""
     bar = element(
         "rect", x=0, y=1, width=_percent(min(1.0, max(0.0, share))), height=8, class_="share"
     )

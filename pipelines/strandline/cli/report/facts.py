@@ -1,4 +1,4 @@
-"""Facts for a report, as plain data. The module must not know how facts are read or drawn.
+"""Facts for a report, as plain data. The module must not depend on the reading or drawing of facts.
 
 Lists that would grow with the run are cut, and their full lengths are counted exactly.
 """
@@ -25,14 +25,14 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Cut(Generic[Item]):
-    """The first items of a list, and how many there are in all."""
+    """The first items of a list, and the length of the whole list."""
 
     items: tuple[Item, ...] = ()
     count: int = 0
 
     @property
     def more(self) -> int:
-        """Return how many are not among the items."""
+        """Return the number of items that were cut off."""
         return max(0, self.count - len(self.items))
 
 
@@ -109,17 +109,17 @@ class SourceTotals(NamedTuple):
 
     @property
     def finished(self) -> int:
-        """All that are finished, listed or not."""
+        """All finished sources, listed or not."""
         return self.finished_now + self.finished_before + self.unlisted
 
     @property
     def failed(self) -> int:
-        """All that have failed and were not tried again."""
+        """All failed sources that were not retried."""
         return self.failed_now + self.failed_before
 
     @property
     def left(self) -> int:
-        """Sources that are not finished, including quarantined ones."""
+        """Sources that are not finished, including quarantined sources."""
         open_ones = self.inflight + self.interrupted + self.waiting
         return self.failed + self.quarantined + open_ones
 
@@ -132,7 +132,7 @@ class StageDefinition(NamedTuple):
     params: Mapping[str, Any]
 
     def render(self) -> dict[str, Any]:
-        """Render the item of a file that means this stage."""
+        """Render the item of a pipeline file that defines this stage."""
         name = {"name": self.name} if self.name != self.use else {}
         return {"use": self.use, **name, **({"with": dict(self.params)} if self.params else {})}
 
@@ -249,12 +249,12 @@ class RunFacts:
         return () if self.ledger is None else self.ledger.gaps
 
     def count_sources(self) -> SourceTotals:
-        """Return how the sources stand, by the ledger and the last attempt."""
+        """Return the sources by state, from the ledger and the last attempt."""
         ledger, last = self.ledger or RunLedger(), self.last
         number = last.record.number if last else 0
         listed, skipped = self._find_listed(ledger)
         now = min(ledger.finished_by.get(number, 0), ledger.finished)
-        # Before a listing has ended, a source that is not skipped yet may still be.
+        # Until the listing is complete, sources that are not skipped yet may still be skipped.
         before = ledger.finished - now if skipped is None else min(skipped, ledger.finished - now)
         failed = min(ledger.failed_by.get(number, 0), ledger.failures.count)
         is_over = (
@@ -303,11 +303,11 @@ class RunFacts:
         return total
 
     def name_command(self, *words: str) -> str:
-        """Return a command line that looks at this run."""
+        """Return a command line that inspects this run."""
         return shlex.join(["strandline", *words, *self.file, *self.volume])
 
     def _find_listed(self, ledger: RunLedger) -> tuple[int | None, int | None]:
-        """Return the listed sources, and the skipped ones if the last listing is complete."""
+        """Return the listed sources, and the skipped sources if the last listing is complete."""
         last, live = self.last, self.live
         if live is not None:
             return (live.listed, live.skipped) if live.is_listed else (ledger.listed, None)

@@ -26,7 +26,7 @@ def format_hours(seconds: float) -> str:
 
 
 def format_figure(number: float | None) -> str:
-    """Format a count or a measure of a stage; an unknown one is empty."""
+    """Format a count or a measure of a stage; an unknown value becomes an empty text."""
     if number is None:
         return ""
     return format_count(number) if isinstance(number, int) else f"{number:,.1f}"

@@ -1,6 +1,7 @@
 """Text on a page: escaped by markupsafe, shortened, and with hidden characters made visible.
 
-The module must not know the content of pages. Templates and charts pass every text through `clean`.
+The module must not depend on the content of pages. Templates and charts pass every text through
+`clean`.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ Child = str | None
 
 
 def clean(value: object) -> object:
-    """Return text without hidden characters, at most `CHARACTERS` long; markup as it is.
+    """Return text without hidden characters, at most `CHARACTERS` long; markup stays unchanged.
 
-    None becomes an empty text, and other values stay.
+    None becomes an empty text, and other values stay unchanged.
     """
     if isinstance(value, Markup):
         return value
@@ -34,12 +35,13 @@ def escape(value: object) -> Markup:
 
 
 def element(tag: str, *children: Child, **attributes: Attribute) -> Markup:
-    """Return an element; children that are no markup are escaped.
+    """Return an element; children that are not markup are escaped.
 
     Args:
         tag: name of the element.
-        children: in order; None adds nothing.
-        attributes: `class_` is `class`, `aria_label` is `aria-label`; None is left out.
+        children: children in order; None adds nothing.
+        attributes: attributes by name; `class_` stands for `class`, and `aria_label` for
+            `aria-label`. Attributes with the value None are omitted.
     """
     words = [
         Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), escape(value))
@@ -50,5 +52,5 @@ def element(tag: str, *children: Child, **attributes: Attribute) -> Markup:
 
 
 def join(*children: Child) -> Markup:
-    """Return several pieces in a row."""
+    """Return the concatenation of several pieces."""
     return Markup("").join(map(escape, children))

@@ -35,7 +35,7 @@ def read_artifacts(plan: PipelinePlan, published: Publication | None) -> tuple[S
 def _read_stage(name: str, stage: StatefulFilter, published: Publication | None) -> StageArtifacts:
     paths = list_artifacts(published, name) if published else []
     shown = Cut(tuple(map(_read, paths[:ARTIFACTS])), len(paths))
-    if not paths:  # pieces are not gathered yet
+    if not paths:  # the pieces are not merged yet
         return StageArtifacts(name, shown)
     try:
         panel = stage.panel(paths)

@@ -20,12 +20,12 @@ def span_of(samples: Samples) -> Span:
 
 
 def measure_finished(_samples: Samples) -> Callable[[Sample], float]:
-    """Return counts finished sources."""
+    """Return a function that counts finished sources."""
     return lambda sample: sample.finished
 
 
 def measure_stage(name: str, unit: str = "tasks") -> Measure:
-    """Return a function that counts the tasks or `rows` of a stage, for attempts with it."""
+    """Return a function that counts the tasks or `rows` of a stage, for attempts that have it."""
 
     def measure(samples: Samples) -> Callable[[Sample], float] | None:
         if name not in samples.stages:

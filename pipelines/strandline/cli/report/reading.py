@@ -47,10 +47,10 @@ from strandline.storage.volume.published import Publication
 
 ATTEMPTS = 30
 FAILURES = 100
-EXAMPLES = 3  # most of each kind of dead letters
+EXAMPLES = 3  # limit for examples of each kind of dead letters
 MARKS = 20
 FILES = 20
-SOURCES_LOOKED_AT = 10_000  # the names of more files than these have are a matter for `verify`
+SOURCES_LOOKED_AT = 10_000  # with more sources, the check of files is left to `verify`
 COUNTERS = 20
 NUMBERS = ("tasks_in", "tasks_out", "filtered", "failed", "rows_in", "rows_out", "seconds")
 Item = TypeVar("Item")
@@ -248,7 +248,7 @@ def _describe_latest(folder: PipelineFolder, published: Publication) -> LatestFa
 def _read_stages(published: Publication) -> Iterable[StageFacts]:
     try:
         metrics = json.loads((published.path / "metrics.json").read_bytes())
-    except (OSError, ValueError):  # removed meanwhile, or written by another hand
+    except (OSError, ValueError):  # removed in the meantime, or not written by Strandline
         return
     stages = metrics.get("stages") if isinstance(metrics, dict) else None
     for name, values in (stages if isinstance(stages, dict) else {}).items():

@@ -26,10 +26,10 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 class Announcer:
-    """The plain one: sentences on stderr."""
+    """Announces events as plain sentences on stderr."""
 
     def begin(self, pipeline: str) -> None:
-        """Announce which of several pipelines runs now."""
+        """Announce the pipeline that runs now, if there are several."""
         self.announce(f"{pipeline}:")
 
     def leave_out(self, pipeline: str, needed: str) -> None:
@@ -82,12 +82,12 @@ class Announcer:
         yield
 
     def announce(self, sentence: str) -> None:
-        """Show a sentence to a person."""
+        """Show a sentence to the user."""
         click.echo(escape_text(sentence), err=True)
 
 
 class TerminalAnnouncer(Announcer):
-    """Counts down in place."""
+    """Announces events in a terminal, with a countdown in place."""
 
     @contextmanager
     def waiting(self, retry: RetryAt) -> Iterator[Callable[[float], None]]:
@@ -101,7 +101,7 @@ class TerminalAnnouncer(Announcer):
 
 
 class JsonAnnouncer(Announcer):
-    """Writes one JSON object per line to stdout."""
+    """Announces events as one JSON object per line on stdout."""
 
     def begin(self, pipeline: str) -> None:
         _write({"event": "pipeline", "pipeline": pipeline})
@@ -126,7 +126,7 @@ class JsonAnnouncer(Announcer):
         )
 
     def give_up(self, ended: EndedAttempt, decision: GiveUp) -> None:
-        # The last attempt's outcome is also the run's, so it must stay the last line.
+        # The last attempt's outcome is also the run's outcome, so it must stay the last line.
         pass
 
     def stopped(self) -> None:
@@ -148,7 +148,7 @@ class JsonAnnouncer(Announcer):
 
 
 def create_announcer(*, is_json: bool) -> Announcer:
-    """Return the announcer for where this process writes to."""
+    """Return the announcer for the outputs of this process."""
     if is_json:
         return JsonAnnouncer()
     return TerminalAnnouncer() if sys.stderr.isatty() else Announcer()

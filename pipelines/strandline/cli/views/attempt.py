@@ -61,7 +61,7 @@ class AttemptSummary(NamedTuple):
 
 
 def describe_attempts(views: Sequence[AttemptSummary], width: int | None = None) -> Iterator[str]:
-    """Describe a table of attempts, a line each where the width allows that."""
+    """Describe attempts as a table, with one line per attempt if the width allows."""
     rows = [_COLUMNS, *map(_make_row, views)]
     return align(rows, len(_COLUMNS), width)
 

@@ -10,7 +10,7 @@ from strandline.ledger.records.entries import SourceState
 from strandline.run.attempt.failures import FailureGroup
 
 GROUPS_SHOWN = 10
-_LETTERS = 300  # most of one example's message
+_LETTERS = 300  # limit for the message of one example
 
 
 def describe_failures(

@@ -14,9 +14,9 @@ _MINUTE = 60
 _HOUR = 3600
 _STEP = 1000
 _SIX_DIGITS, _GREATEST_WHOLE = 1e6, 1e15
-_GAP = 2  # between columns
+_GAP = 2  # spaces between columns
 _INDENT = 4
-_LEAST_TEXT = 24  # least of a last column that is broken into lines
+_LEAST_TEXT = 24  # minimum width of a last column that is broken into lines
 
 
 def format_count(number: int) -> str:
@@ -86,7 +86,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def describe_lost_work(lost: WorkLost, worked: float) -> str:
-    """Describe the work that is done again, of all; empty where there is hardly any."""
+    """Describe the repeated work as a share of all work; empty if it is negligible."""
     if lost.seconds < 1:
         return ""
     causes = [name for name, seconds in lost.to_json().items() if seconds >= 1]
@@ -96,7 +96,7 @@ def describe_lost_work(lost: WorkLost, worked: float) -> str:
 
 
 def format_rate(rate: float) -> str:
-    """Return sources a second: 0.25/s, 3.1/s, 1,200/s."""
+    """Format a rate in sources per second: 0.25/s, 3.1/s, 1,200/s."""
     digits = 2 if rate < 1 else 1 if rate < 100 else 0  # noqa: PLR2004 - three digits are enough
     return f"{rate:,.{digits}f}/s"
 
@@ -137,7 +137,7 @@ def align(rows: Sequence[Sequence[str]], left: int = 1, width: int | None = None
     if left == count and room >= _LEAST_TEXT:
         yield from (_hang(row, widths, room) for row in rows)
         return
-    if fitting == 0:  # a single text
+    if fitting == 0:  # only a single text fits
         yield from (_hang(row, widths, width) for row in rows)
         return
     heads = (_join(row[:fitting], widths[:fitting], left) for row in rows)
@@ -166,7 +166,7 @@ def _join(row: Sequence[str], widths: Sequence[int], left: int) -> str:
 
 
 def _hang(row: Sequence[str], widths: Sequence[int], room: int) -> str:
-    """Return a row with the last text continued below its own start."""
+    """Return a row whose last text continues below its own start."""
     *_, last = row
     first, *more = wrap(last, room, break_long_words=False, break_on_hyphens=False) or [""]
     head = _join([*row[:-1], first], [*widths[:-1], 0], len(row))

@@ -1,4 +1,4 @@
-"""The ledger's rows as bytes of a file that other programs read."""
+"""Writes the rows of a ledger to files for other programs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _METRICS = pa.schema(
 
 
 def write_jsonl(rows: Iterator[Row], target: BinaryIO) -> int:
-    """Write one JSON object a line; returns how many."""
+    """Write one JSON object per line, and return the number of objects."""
     count = 0
     for row in rows:
         target.write(json.dumps(row._asdict()).encode() + b"\n")
@@ -61,7 +61,7 @@ def write_jsonl(rows: Iterator[Row], target: BinaryIO) -> int:
 
 
 def write_parquet(rows: Iterator[Row], target: BinaryIO) -> int:
-    """Write a Parquet file in row groups of ten thousand; returns how many rows."""
+    """Write a Parquet file in row groups of ten thousand rows, and return the number of rows."""
     return _write(map(Row._asdict, rows), target, _SCHEMA)
 
 

@@ -36,7 +36,7 @@ NOTEBOOK_WIDTH = 100  # characters; narrower cells scroll sideways
 
 
 class Reporter:
-    """The plain one: a line every few seconds on stderr, the summary on stdout.
+    """Shows a line every few seconds on stderr, and the summary on stdout.
 
     Args:
         now: seconds from any fixed point.
@@ -87,7 +87,7 @@ class Reporter:
         click.echo(describe_line(snapshot), err=True)
 
     def announce(self, sentence: str) -> None:
-        """Show a sentence to a person."""
+        """Show a sentence to the user."""
         click.echo(sentence, err=True)
 
     def end(self, sentence: str) -> None:
@@ -100,7 +100,7 @@ class Reporter:
 
 
 class TerminalReporter(Reporter):
-    """Redraws one table in place."""
+    """Shows a table in a terminal, redrawn in place."""
 
     interval = 0.25
 
@@ -124,10 +124,10 @@ class TerminalReporter(Reporter):
 
 
 class NotebookReporter(Reporter):
-    """Redraws one table in the output of a notebook's cell.
+    """Shows a table in the output of a notebook's cell, redrawn in place.
 
     Args:
-        display: IPython's.
+        display: IPython's `display`.
         now: seconds from any fixed point.
     """
 
@@ -175,7 +175,7 @@ class NotebookReporter(Reporter):
 
 
 class JsonReporter(Reporter):
-    """Writes one JSON object per line to standard output, without output of other code."""
+    """Writes one JSON object per line to standard output, free of output from other code."""
 
     interval = 1.0
 

@@ -1,6 +1,6 @@
 """Facts about a stage class without running the stage: shape, parameters, defaults.
 
-Pure: classes and schemas in, text and data out. The module must not know files or terminals.
+Pure: classes and schemas in, text and data out. The module must not depend on files or terminals.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BOUNDS = {
 
 
 class Parameter(NamedTuple):
-    """One field of a stage's `with:`.
+    """A field of a stage's `with:`.
 
     Attributes:
         name: name in YAML.
@@ -91,7 +91,7 @@ class StageEntry(NamedTuple):
 
 
 def read_entry(use: str, stage_class: type[Stage]) -> StageEntry:
-    """Return the catalogue's entry of a class that `use:` names so."""
+    """Return the catalogue's entry for a class and its name in `use:`."""
     # The shape depends only on the class, but a plan needs an instance, which is never called.
     plan = StagePlan(use, use, stage_class.__new__(stage_class))
     schema = stage_class.Params.model_json_schema(by_alias=True)
@@ -146,7 +146,7 @@ def read_columns(
     stage = stage_class.__new__(stage_class)
     try:
         stage.params = stage_class.Params.model_validate(values or {})
-    except ValidationError:  # some are required
+    except ValidationError:  # some parameters are required
         stage.params = stage_class.Params.model_construct()
     try:
         needed = tuple(stage.list_needed_columns())
@@ -222,7 +222,7 @@ def _render_columns(columns: StageColumns | None) -> dict[str, Any] | None:
 
 
 def describe_catalogue(entries: list[StageEntry], width: int | None = None) -> list[str]:
-    """Describe all stages, a line each where the width allows that."""
+    """Describe all stages, with one line per stage if the width allows."""
     rows = [("stage", "shape", "what it does")]
     rows += [(entry.use, entry.shape, entry.summary) for entry in entries]
     return list(align(rows, 3, width))
@@ -257,7 +257,7 @@ def describe_removed(columns: StageColumns) -> str:
 
 
 def _fold(line: str, width: int | None) -> str:
-    """Wrap a long line, with the line's own indentation."""
+    """Wrap a long line, and repeat the indentation of the line."""
     if width is None or len(line) <= width:
         return line
     indent = line[: len(line) - len(line.lstrip())]

@@ -117,7 +117,7 @@ def _describe_stages(outcome: AttemptResult, width: int | None) -> Iterator[str]
         cells = map(format_count, numbers + rows_seen)
         rows.append((name, *cells, f"{each.seconds:,.1f}"))  # type: ignore[arg-type]
     yield ""
-    if outcome.attempt > 1:  # attempts before worked on sources, too
+    if outcome.attempt > 1:  # earlier attempts worked on sources, too
         yield "in this attempt:"
     yield from align(rows, 1, width)
     yield ""
@@ -192,7 +192,7 @@ def _describe_written(written: WrittenFiles | None) -> str:
 
 
 def _advise(details: Details) -> Iterator[str]:
-    """Yield a hint about fewer and larger files if there are very many tiny ones."""
+    """Yield a hint about fewer and larger files if there are very many tiny files."""
     written = details.written
     if not (details.is_packable and written is not None and written.files >= _MANY_FILES):
         return

@@ -1,6 +1,6 @@
 """Columns of a task's table after each stage, by the declarations of stages.
 
-Pure: no data is read, so a missing column is found before a run. The module must not know the
+Pure: no data is read, so a missing column is found before a run. The module must not depend on the
 content of columns.
 """
 
@@ -40,7 +40,7 @@ class Columns:
         return replace(self, names=_leave_out(self.names, removed), gone=gone)
 
     def list_missing(self, names: Iterable[str]) -> list[str]:
-        """List which of some names are surely not there."""
+        """Return the names that are certainly missing."""
         if self.is_open:
             return [name for name in names if name in self.gone]
         return [name for name in names if name not in self.names]
@@ -166,6 +166,6 @@ def find_missing(
 
 
 def _advise(column: str, makers: Mapping[str, Sequence[str]]) -> str:
-    """Return a remedy: stages that add the column."""
+    """Return a remedy: the stages that add the column."""
     found = makers.get(column, ())
     return f"{' or '.join(map(repr, found))} before it adds {column!r}" if found else ""

@@ -1,4 +1,4 @@
-"""The ends of a pipeline: the stage that lists sources, and the one that writes outputs."""
+"""The ends of a pipeline: the stage that lists sources, and the stage that writes outputs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from strandline.plan.task import (
 
 
 class Source(NamedTuple):
-    """One item that a source stage lists: the unit of resume.
+    """An item that a source stage lists: the unit of resume.
 
     Attributes:
         key: identity across runs (a path, a URL, a record's own id); unique in the listing.
         version: changes when the content does; a changed version is processed again.
-        data: what the first stage gets as its task's data; keep it small, such as a path.
+        data: data of the task for the first stage; keep it small, such as a path.
         meta: small facts that travel with the data.
     """
 
@@ -33,55 +33,58 @@ class Source(NamedTuple):
 
 
 class OnRemoved(StrEnum):
-    """What becomes of the output of a source that is no longer listed."""
+    """Treatment of the output of a source that is no longer listed."""
 
     KEEP = "Keep"
     DELETE = "Delete"
 
 
 class EndStage(Stage):
-    """The first or the last stage: those that may say which sources share storage.
+    """The first or the last stage of a pipeline: both may declare that sources share storage.
 
     Attributes:
-        chunked_by: name of the parameter, a whole number, that sets how many sources in a row share
-            storage; `plan` tries others where most sources become one group.
+        chunked_by: name of an integer parameter that sets how many consecutive sources share
+            storage. If most sources form one group, `plan` tries other values. None without such a
+            parameter.
     """
 
     chunked_by: ClassVar[str | None] = None
 
     def partition_indices(self, source: Source) -> Iterable[str]:  # noqa: ARG002 - for subclasses
-        """Name the storage that a source shares with others, such as `chunk 3`; by default none.
+        """Return names of the storage that a source shares with others, such as `chunk 3`.
 
-        Sources with a name in common are worked on as one: by one worker, with one end. Called
-        wherever sources are listed, without `setup`; the answer must follow from the source alone.
+        By default no storage is shared. Sources with a common name are processed as one: by one
+        worker, and with one end. The method is called wherever sources are listed, without `setup`,
+        so the result must depend only on the source.
         """
         return ()
 
     def name_position(self, source: Source) -> str | None:  # noqa: ARG002 - for subclasses
-        """Return what no other source may have too, such as `time 5`; by default None.
+        """Return a name that must be unique among all sources, such as `time 5`, or None.
 
-        Where two have, listing ends with their keys: of what they share only one could be written.
+        If two sources have the same name, listing ends with an error that names the keys of both,
+        because only a single source can be written at that position.
         """
         return None
 
     @property
     def is_partitioned(self) -> bool:
-        """Return whether the class has a `partition_indices` of its own."""
+        """Return whether the class overrides `partition_indices`."""
         return type(self).partition_indices is not EndStage.partition_indices
 
 
 class SourceStage(EndStage):
-    """List the sources of a pipeline, in any order, as a stream. It is the first stage.
+    """The first stage: lists the sources of a pipeline, in any order, as a stream.
 
     Attributes:
-        adding: names of parameters, as in Python, that are lists of which each further item only
-            adds sources: a ledger takes what was added at their end.
-        part_suffix: regular expression of what a key ends in where its source is a part of a file.
-            Files are listed whole: parts that a listed file no longer has are removed.
+        adding: Python names of list parameters. A new item at the end of such a list only adds
+            sources, so an existing ledger accepts the change.
+        part_suffix: regular expression for the end of a key, if the source is a part of a file.
+            Files are listed whole: parts that no longer exist in a listed file are removed.
     """
 
     class Params(Stage.Params):
-        """What every source has."""
+        """Parameters of every source."""
 
         on_removed: OnRemoved = Field(
             default=OnRemoved.KEEP,
@@ -94,7 +97,7 @@ class SourceStage(EndStage):
             description="Most sources that may be worked on as one because they share storage.",
         )
 
-    # The choice of sources, and the account for them, are no part of what becomes of them.
+    # The selection of sources, and access to them, do not affect the output of a source.
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset(
         {"on_removed", "limit", "max_group", "storage_options"}
     )
@@ -105,14 +108,14 @@ class SourceStage(EndStage):
 
     @property
     def deletes_removed(self) -> bool:
-        """Return whether `on_removed` is `Delete`; parameters of a stage's own may lack it."""
+        """Return whether `on_removed` is `Delete`; custom parameters may lack the field."""
         return getattr(self.params, "on_removed", None) is OnRemoved.DELETE
 
     @property
     def gap(self) -> str | None:
-        """Return why the listing does not name all that is there; None where it does.
+        """Return why the listing is incomplete, or None for a complete listing.
 
-        What such a listing does not name is not removed, so nothing of it is deleted.
+        Sources that an incomplete listing omits do not count as removed, so their outputs are kept.
         """
         limit = getattr(self.params, "limit", None)
         first = self._gaps[0][0] if self._gaps else None
@@ -120,40 +123,44 @@ class SourceStage(EndStage):
 
     @property
     def gap_paths(self) -> tuple[str, ...]:
-        """The paths that were not looked at, as keys have them; an empty one is all there is."""
+        """Paths that were not listed, in the form of keys; an empty path means everything."""
         beyond = ("",) if getattr(self.params, "limit", None) is not None else ()
         return (*beyond, *(path for _, path in self._gaps))
 
     def note_gap(self, why: str, within: str = "") -> None:
-        """Say, while listing, that something was not looked at, so that nothing in it is removed.
+        """Record, while listing, that a part was not read, so no source in it counts as removed.
 
         Args:
-            why: for the run's summary; of several the first is shown.
-            within: the file or folder, as keys begin; empty: whatever is not listed stays.
+            why: reason for the run's summary, which shows the first reason.
+            within: common prefix of the keys of the file or folder. If empty, no missing source
+                counts as removed.
         """
         self._gaps = (*self._gaps, (why, within))
 
     @abstractmethod
     def list_sources(self) -> Iterator[Source]:
-        """List every source that there is now; two with one key end the run.
+        """Yield all current sources. Two sources with the same key end the run.
 
         Raises:
-            OSError: the place that is listed can't be read; ends the run with a `ListingError`.
+            OSError: the location is unreadable; ends the run with a `ListingError`.
         """
 
     def join(self, tasks: list[Task]) -> Task:
-        """Join the tasks of a group's sources, in key order: tables into one, or a list of data."""
+        """Join the tasks of a group's sources, in key order.
+
+        Tables are concatenated; other data becomes a list.
+        """
         if all(isinstance(task.data, pa.Table) for task in tasks):
             return super().join(tasks)
         return tasks[0].replace([task.data for task in tasks])
 
 
 class SinkStage(EndStage):
-    """Write a task as the bytes of one file; the runtime names the file. It is the last stage.
+    """The last stage: writes a task as the bytes of one file. The runtime names the file.
 
     Attributes:
-        suffix: the end of an output's name, such as ".parquet".
-        writes_empty: a table without rows is written too; else it leaves no file.
+        suffix: suffix of an output's name, such as ".parquet".
+        writes_empty: whether a table without rows is written; otherwise it leaves no file.
     """
 
     suffix: str = ""
@@ -161,47 +168,48 @@ class SinkStage(EndStage):
 
     @abstractmethod
     def write(self, task: Task, file: BinaryIO) -> None:
-        """Write the task front to back; the same task must give the same bytes.
+        """Write the task sequentially. The same task must produce the same bytes.
 
         Args:
-            task: what the stage before gave.
+            task: a result of the previous stage.
             file: open for writing and empty; it can't be read and has no `seek`.
         """
 
     def list_companions(self) -> Mapping[str, Callable[[Task, BinaryIO], None]]:
-        """Return what writes further files of each task, by their suffix; by default none.
+        """Return functions that write further files for each task, by suffix; by default none.
 
-        They have the name of the task's file but for the suffix, become durable with it, and are
-        recorded with it. Each is written as `write` writes.
+        A companion has the name of the task's file, but with its own suffix. It becomes durable and
+        is recorded together with that file. The functions follow the rules of `write`.
         """
         return {}
 
 
 class SharingSink(SinkStage):
-    """Write files of which each may hold the tasks of several sources.
+    """A sink whose files may contain tasks of several sources.
 
-    Only tables of one schema share a file; what writes companions gets one task with all rows.
+    Only tables with the same schema share a file. Functions for companions receive a single task
+    with all rows.
     """
 
     @property
     def target_bytes(self) -> int | None:
-        """Bytes of a shared file, about; None: each task has a file of its own."""
+        """Approximate size of a shared file in bytes; None for a separate file per task."""
         return getattr(self.params, "target_bytes", None)
 
     def write_shared(self, tasks: Sequence[Task], file: BinaryIO) -> None:
-        """Write tables of one schema to one file, row after row; by default by `write`."""
+        """Write tables of one schema to one file, in order. By default, `write` does the work."""
         self.write(Task(pa.concat_tables([task.table for task in tasks])), file)
 
     @abstractmethod
     def copy_rows(
         self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
     ) -> None:
-        """Write some rows of a shared file, or of a companion of it, to a new one, in their order.
+        """Copy some rows of a shared file, or of its companion, to a new file, in order.
 
         Args:
-            shared: by suffix, the file and its companions, as they were written or copied; each
-                has `seek` and is at its beginning.
-            ranges: of numbers of rows, rising.
-            suffix: of the one to copy.
-            file: the file to write.
+            shared: the file and its companions by suffix, as they were written or copied; each has
+                `seek` and is positioned at the beginning.
+            ranges: ranges of row numbers, ascending.
+            suffix: suffix of the file to copy.
+            file: the new file.
         """

@@ -1,7 +1,7 @@
 """Packs: stages that are installed together, found by the entry points of Python packages.
 
-A pack is data. Its stages are loaded one by one, when a pipeline names them. It must not know what
-a stage does.
+A pack is data. Stages are loaded one by one, when a pipeline names them. The module must not depend
+on the work of a stage.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _OURS = "strandline"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency:
-    """A package that some stages need, and that `pip install` of the pack alone does not bring.
+    """A package that some stages need, and that `pip install` of the pack alone does not install.
 
     Attributes:
-        module: its top-level module, such as `PIL`.
-        name: under which it is installed, such as `pillow`.
-        install: the argument of `pip install` that brings it, such as `strandline[images]`.
-        needs: what must be there before, such as a compiler; "" for nothing.
+        module: top-level module, such as `PIL`.
+        name: name of the distribution, such as `pillow`.
+        install: argument of `pip install` that installs the package, such as `strandline[images]`.
+        needs: requirement outside of Python, such as a compiler; empty without one.
     """
 
     module: str
@@ -42,13 +42,13 @@ class Pack:
     """Stages that are installed together.
 
     Attributes:
-        stages: `module:Class` of each stage, by its name behind `use:`.
-        adapters: `module:function` by the package before the colon, such as `datatrove` in
-            `use: datatrove:URLFilter`. It gets the name behind the colon, and returns a stage
-            class.
+        stages: `module:Class` of each stage, by the name for `use:`.
+        adapters: `module:function` by the package name before the colon, such as `datatrove` in
+            `use: datatrove:URLFilter`. The function receives the name after the colon, and returns
+            a stage class.
         commands: `module:command` by the name of a command of the `strandline` program.
-        packages: that some of its stages need.
-        page: the URL of its documentation.
+        packages: packages that some of the stages need.
+        page: URL of the documentation.
     """
 
     stages: Mapping[str, str]
@@ -63,8 +63,8 @@ class Installed:
     """The packs of this Python environment.
 
     Attributes:
-        packs: by name.
-        problems: one sentence for each pack that cannot be used.
+        packs: usable packs by name.
+        problems: one sentence for each unusable pack.
     """
 
     packs: Mapping[str, Pack]
@@ -75,9 +75,9 @@ class Installed:
 def load_own_packs() -> Mapping[str, Pack]:
     """Return the packs that come with Strandline, by name.
 
-    Other distributions are not read, which takes a tenth of the time of `load_packs`.
+    Other distributions are not read, so this takes a tenth of the time of `load_packs`.
     """
-    # Not above: the parent of a driver comes by here, and looks up no stage.
+    # Import here: the parent of a driver imports this module, but looks up no stage.
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415
 
     try:
@@ -88,9 +88,10 @@ def load_own_packs() -> Mapping[str, Pack]:
 
 
 def load_packs() -> Installed:
-    """Return all installed packs; those that come with Strandline are the first.
+    """Return all installed packs, starting with the packs that come with Strandline.
 
-    Folders that join `sys.path` later, such as those of `code.packages`, are read then.
+    Folders that were added to `sys.path` since the last call, such as those of `code.packages`, are
+    read too.
     """
     return _load_all(tuple(sys.path))
 

@@ -1,4 +1,4 @@
-"""The port of stages whose requests cost money: `strandline plan --sample` estimates them by it."""
+"""Interface of stages whose requests cost money; `strandline plan --sample` estimates the costs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class PaidStage(Protocol):
         """Return the stage with the log that a run would use.
 
         Args:
-            folder: of the pipeline, on the volume.
-            name: of the stage in the pipeline.
+            folder: folder of the pipeline on the volume.
+            name: name of the stage in the pipeline.
         """
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return the cost of tokens, in the currency of the prices; None without prices."""
+        """Return the cost of tokens in the currency of the prices, or None without prices."""

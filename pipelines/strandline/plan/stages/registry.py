@@ -1,6 +1,6 @@
-"""Which stage a `use:` means: a name of a pack, or `module:Class` of the user's own code.
+"""Lookup of the stage for a `use:`: a name from a pack, or `module:Class` of the user's own code.
 
-Where a pack has an adapter for the package before the colon, the adapter makes the class.
+If a pack has an adapter for the package before the colon, the adapter creates the class.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _registered: dict[str, type[Stage]] = {}
 
 
 class UnknownStageError(ValueError):
-    """A `use:` that names no stage."""
+    """The value of `use:` is the name of no stage."""
 
 
 class MissingModuleError(UnknownStageError):
-    """A `use:` that names a module which is nowhere."""
+    """The value of `use:` names a missing module."""
 
 
 def register(name: str) -> Callable[[StageClass], StageClass]:
-    """Make a stage class known as `name` in `use:`; a class decorator.
+    """Register a stage class as `name` for `use:`. Use it as a class decorator.
 
-    The stages of a pack need none: the pack lists them.
+    Stages of a pack need no registration: the pack lists them.
 
     Args:
-        name: what a file says, such as `read-files`.
+        name: name in a pipeline file, such as `read-files`.
 
     Returns:
-        A decorator that gives the class back unchanged.
+        A decorator that returns the class unchanged.
 
     Raises:
         ValueError: another class has that name.
@@ -55,10 +55,10 @@ def register(name: str) -> Callable[[StageClass], StageClass]:
 
 
 def read_stages() -> tuple[dict[str, type[Stage]], list[str]]:
-    """Load every stage that has a name.
+    """Load all named stages.
 
     Returns:
-        The classes by name, in alphabetical order, and a sentence for each that cannot be used.
+        The classes by name, in alphabetical order, and a sentence for each unusable stage or pack.
     """
     installed = load_packs()
     stages, problems = dict(_registered), list(installed.problems)
@@ -77,12 +77,12 @@ def read_stages() -> tuple[dict[str, type[Stage]], list[str]]:
 
 
 def list_registered() -> dict[str, type[Stage]]:
-    """Return all stages that have a name, in alphabetical order; loads every one."""
+    """Load and return all named stages, in alphabetical order."""
     return read_stages()[0]
 
 
 def find_name(stage_class: type[Stage]) -> str | None:
-    """Return the name of a class in `use:`; None where it has none."""
+    """Return the name of a class for `use:`, or None for a class without a name."""
     named = (name for name, known in _registered.items() if known is stage_class)
     if (name := next(named, None)) is not None:
         return name
@@ -92,15 +92,15 @@ def find_name(stage_class: type[Stage]) -> str | None:
 
 
 def find_pack(use: str) -> tuple[str, Pack] | None:
-    """Return the pack of a stage with its name; None for a stage of the user's own code."""
+    """Return a stage's pack and the pack's name; None for a stage of the user's own code."""
     return next(((name, pack) for name, pack in _read_packs() if use in pack.stages), None)
 
 
 def find_stage(use: str) -> type[Stage]:
-    """Return the class that `use` means.
+    """Return the class for a `use:`.
 
     Raises:
-        UnknownStageError: with one sentence that says what is wrong and what may have been meant.
+        UnknownStageError: no class matches; the message has the reason and a suggestion.
     """
     if ":" not in use:
         return _find_named(use)
@@ -110,27 +110,27 @@ def find_stage(use: str) -> type[Stage]:
     try:
         return _import_stage(use)
     except UnknownStageError:
-        # Only now: reading the entry points of all distributions takes a while.
+        # Try this last: reading the entry points of all distributions takes a while.
         if (adapted := _adapt(use, load_packs().packs)) is not None:
             return adapted
         raise
 
 
 def _adapt(use: str, packs: Mapping[str, Pack]) -> type[Stage] | None:
-    """Return the class that an adapter of some packs makes of `package:Class`."""
+    """Return the class that an adapter creates for `package:Class`, or None without an adapter."""
     package, _, name = use.partition(":")
     found = (pack.adapters[package] for pack in packs.values() if package in pack.adapters)
     if (target := next(found, None)) is None:
         return None
     try:
         adapter = cast("Adapter", load_target(target))
-    except Exception as error:  # as in `_load_stage`
+    except Exception as error:  # see `_load_stage`
         raise UnknownStageError(f"{use!r}: {target} can't be loaded ({_word(error)})") from error
     return adapter(name)
 
 
 def _read_packs() -> Iterator[tuple[str, Pack]]:
-    """Yield our packs by name, then all packs: reading those of others takes a while."""
+    """Yield Strandline's own packs, then all packs, because reading other packs takes a while."""
     yield from load_own_packs().items()
     yield from load_packs().packs.items()
 
@@ -147,10 +147,10 @@ def _find_named(use: str) -> type[Stage]:
 
 
 def _find_target(use: str) -> str | None:
-    """Return `module:Class` of a name; None if no pack has it.
+    """Return `module:Class` for a name, or None if no pack has the name.
 
     Raises:
-        UnknownStageError: two packs have it. A name of ours stays ours.
+        UnknownStageError: two packs have the name. Strandline's own packs take precedence.
     """
     if own := _list_targets(use, load_own_packs()):
         return next(iter(own.values()))
@@ -166,9 +166,9 @@ def _list_targets(use: str, packs: Mapping[str, Pack]) -> dict[str, str]:
 
 
 def _suggest(use: str) -> str:
-    """Word that no stage has a name: the nearest one, and packs that may have it."""
+    """Return the message about an unknown name: a similar name, or the packs that can't be read."""
     installed = load_packs()
-    if installed.problems:  # one of these packs may have it
+    if installed.problems:  # the missing stage may be in one of these packs
         return "; ".join([f"no stage is called {use!r}", *installed.problems])
     names = {*_registered, *(name for pack in installed.packs.values() for name in pack.stages)}
     close = difflib.get_close_matches(use, sorted(names), n=1)
@@ -179,7 +179,7 @@ def _suggest(use: str) -> str:
 def _load_stage(use: str, target: str) -> type[Stage]:
     try:
         found = load_target(target)
-    except Exception as error:  # a stranger's module may raise anything while it is imported
+    except Exception as error:  # third-party modules may raise anything on import
         raise UnknownStageError(f"{use!r}: {target} can't be loaded ({_word(error)})") from error
     if not (isinstance(found, type) and issubclass(found, Stage)):
         raise UnknownStageError(
@@ -192,9 +192,9 @@ def _import_stage(use: str) -> type[Stage]:
     module_name, _, class_name = use.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # a user's module may raise anything while it is imported
+    except Exception as error:  # a user's module may raise anything on import
         msg = f"{use!r}: the module {module_name!r} can't be imported ({_word(error)})"
-        # A module that is there may itself import one that is not.
+        # The module itself may exist, but import a missing module.
         is_missing = isinstance(error, ModuleNotFoundError) and _is_part(error.name, module_name)
         raise (MissingModuleError if is_missing else UnknownStageError)(msg) from error
     found: object = module

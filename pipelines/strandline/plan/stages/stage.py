@@ -1,4 +1,4 @@
-"""What a stage is: the class that users write. It must not know how stages are run."""
+"""The stage class, from which users derive. It must not depend on the way stages are run."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from strandline_api.documents.problems import SpecError, problems_of
 
 
 class Params(BaseModel):
-    """Hold a stage's parameters: the `with:` block of a file, where names are in camelCase.
+    """Parameters of a stage: the `with:` block in a file, where names are in camelCase.
 
-    A subclass has a field for each parameter. Unknown names are refused.
+    A subclass has a field for each parameter. Unknown names are rejected.
     """
 
     model_config = ConfigDict(
@@ -38,9 +38,9 @@ class Params(BaseModel):
     )
 
     def list_places(self) -> Iterable[tuple[str, str]]:
-        """List the paths and URLs that the stage opens; by default none.
+        """Return the paths and URLs that the stage opens; by default none.
 
-        Before a run begins it is checked that what opens them is installed.
+        Before a run, a check ensures that the packages for opening them are installed.
 
         Returns:
             Pairs of a parameter and its path, such as `("paths[0]", "s3://bucket/*.jsonl")`.
@@ -48,17 +48,17 @@ class Params(BaseModel):
         return ()
 
     def list_stores(self) -> Mapping[str, Any]:
-        """Return how stores are asked that a source lists; by default as the environment says.
+        """Return options for the stores that a source lists; by default the environment decides.
 
         Returns:
-            By the beginning of URLs, what `strandline.storage` understands. All stages of the
-            pipeline ask for files below them in that way.
+            Options as for `strandline.storage`, by prefix of URLs. All stages of the pipeline use
+            the options for files below the prefix.
         """
         return {}
 
 
 class Shape(StrEnum):
-    """How a stage's answer stands to its input."""
+    """Relation of a stage's results to its input."""
 
     TASK = "1→0|1|N"
     BATCH = "N→N"
@@ -68,35 +68,41 @@ class Shape(StrEnum):
 
 
 class Stage:
-    """Do one kind of work on tasks. A subclass writes `process` or `process_batch`, not both.
+    """A kind of work on tasks. A subclass defines `process` or `process_batch`, not both.
 
     Args:
-        params: the parameters as one object; None: `Params` is made from `values`.
+        params: the parameters as one object; None creates `Params` from `values`.
         **values: the parameters by name.
 
     Raises:
-        SpecError: (a ValueError) parameters are unknown, missing or of a wrong type: all of them.
+        SpecError: (a ValueError) parameters are unknown, missing, or of a wrong type; the message
+            lists all of them.
 
     Attributes:
-        version: part of the fingerprint; raise it when the same input gives other output.
-        mixes_sources: True says that it needs rows of several sources at once; it is refused.
-        mixes_rows: True says that a row depends on others of its task, so none fails alone.
-        scope: `list` or `partition` where an earlier pipeline made a file, or grouped rows into
-            tasks, on which its answers depend; "": neither.
-        not_fingerprinted: names of parameters, as in Python, that don't decide the output.
-        added_params: names of parameters of later releases; at defaults not in the fingerprint.
-        packages: modules that it loads in its set-up; they are looked for before a run begins.
-        keeps_columns: whether a table's columns go on, all or none; None: the stage does not say.
-        adds_columns: names of columns that it adds, or puts in the place of those there are.
-        only_adds: True says that rows stay as they are, and those that have such a column fail.
+        version: part of the fingerprint; increase it when the same input gives different output.
+        mixes_sources: whether the stage needs rows of several sources at once; such a stage is
+            rejected.
+        mixes_rows: whether a row's result depends on other rows of its task, so no row can fail
+            alone.
+        scope: `list` or `partition` if results depend on how an earlier pipeline made a file or
+            grouped rows into tasks; empty otherwise.
+        not_fingerprinted: Python names of parameters that do not affect the output.
+        added_params: names of parameters from later releases; default values are not part of the
+            fingerprint.
+        packages: modules that the stage loads during setup; a check before the run looks for them.
+        keeps_columns: whether the output has all columns of the input table or none of them; None
+            if undeclared.
+        adds_columns: names of columns that the stage adds or replaces.
+        only_adds: whether rows stay unchanged, and rows that already have an added column fail.
         params: the parameters, an instance of the class's `Params`.
-        counters: what `count` has added, by name.
-        planned_name: its name in the pipeline; empty outside of one.
-        volume_folder: the pipeline's folder on the volume, in `setup`; None: it is not there.
-        report: takes a sentence for people, in a worker of Ray; None: elsewhere.
-        stops_early: True says that `process` looks at `is_stopping`, in whichever thread.
-        is_stopping: returns True if the run stops: raise `StageInterruptedError` when all is kept.
-        waiting: returns a context; the time in it is a wait for a service, and no work.
+        counters: sums of the numbers passed to `count`, by name.
+        planned_name: name of the stage in the pipeline; empty outside of a pipeline.
+        volume_folder: the pipeline's folder on the volume, set during `setup`; None if unavailable.
+        report: shows a sentence to people, in a Ray worker; None elsewhere.
+        stops_early: whether `process` checks `is_stopping`, in any thread.
+        is_stopping: returns True if the run stops. Save all work, then raise
+            `StageInterruptedError`.
+        waiting: returns a context; time in the context is a wait for a service, not work.
     """
 
     class Params(Params):
@@ -125,71 +131,73 @@ class Stage:
         self.counters: dict[str, int] = {}
 
     def digest_inputs(self) -> dict[str, str]:
-        """Return what else decides the output besides parameters and tasks: a digest by name.
+        """Return digests, by name, of other data that affects the output; by default none.
 
-        Part of the fingerprint; asked where the pipeline is planned. By default none.
+        The digests are part of the fingerprint, and are computed when the pipeline is planned.
         """
         return {}
 
     def list_needed_columns(self) -> Iterable[str]:
-        """List the columns without which a task fails; by default none.
+        """Return the columns without which a task fails; by default none.
 
-        Asked where the pipeline is planned: one that stages before do not give is told then.
+        The plan rejects a pipeline in which earlier stages do not provide these columns.
         """
         return ()
 
     def change_columns(self, columns: Columns) -> Columns:
-        """Return the columns that a table has after the stage; by default as the class declares."""
+        """Return the columns of the output table; by default as the class declares."""
         if self.keeps_columns is None:
             return Columns(is_open=True)
         return (columns if self.keeps_columns else Columns()).having(self.list_added())
 
     def list_added(self) -> tuple[str, ...]:
-        """List the columns that it adds, all of them where it says `only_adds`."""
+        """Return the added columns; with `only_adds`, all of them."""
         return self.adds_columns
 
     def find_conflict(self, before: Sequence[Stage]) -> str | None:  # noqa: ARG002 - for subclasses
-        """Return what can't be done with what stages before give; asked when the plan is made."""
+        """Return why the stage can't follow the stages before it, or None if it can."""
         return None
 
     def setup_on_node(self) -> None:
-        """Prepare a node, once in each attempt and before `setup` there: fetch, unpack.
+        """Prepare a node, once per attempt and before `setup` there: fetch, unpack.
 
-        It leaves what it makes on the node's disk; nothing that it sets on `self` reaches another
-        worker. One that died over it is tried again, so it must bear being begun twice.
+        Store results on the node's disk: values set on `self` do not reach other workers. If a
+        worker dies in this method, the method runs again, so it must tolerate an interrupted first
+        run.
         """
 
     def setup(self) -> None:
         """Prepare a worker, once before its first task: load models, open connections."""
 
     def process(self, task: Task) -> Answer:
-        """Work on one task.
+        """Process one task.
 
-        What it raises fails the task's source, which is tried again by the next run, unless the
-        pipeline's `onError` has other rows go on. A list may hold a `FailedRow` for each one.
+        An exception fails the task's source, which the next run retries, unless the pipeline's
+        `onError` lets other rows continue. A list may contain a `FailedRow` for each failed row.
 
         Returns:
-            One task, which goes on; None, which filters it; or a fan-out: a list or a generator of
-            tasks, `NoneTask`, `FailedTask` and None, in slots that are numbered as they stand. A
-            generator's tasks go on while it yields, so that few of them are in memory.
+            One task, which is passed on; None, which filters the task; or a fan-out: a list or a
+            generator of tasks, `NoneTask`, `FailedTask`, and None, in slots that are numbered in
+            order. A generator's tasks are passed on while it yields, so few of them are in memory.
         """
         raise NotImplementedError
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
-        """Work on up to `batch_size` tasks of any sources at once.
+        """Process up to `batch_size` tasks of any sources at once.
 
-        Where it raises, each of the tasks is tried by itself.
+        If the method raises an exception, each task is tried alone.
 
         Returns:
-            One answer for each task, in the order of `tasks`; another length ends the attempt with
-            a `ShapeError`.
+            One result per task, in the order of `tasks`; another length ends the attempt with a
+            `ShapeError`.
         """
         raise NotImplementedError
 
     def join(self, tasks: list[Task]) -> Task:
-        """Join the tasks of a group, in slot order, to one that `process` gets.
+        """Join the tasks of a group, in slot order, to one task for `process`.
 
-        By default tables are concatenated, with nulls in missing columns; other payloads need more.
+        By default, tables are concatenated, with nulls in missing columns. Override this method for
+        other payloads.
         """
         table = pa.concat_tables([task.table for task in tasks], promote_options="default")
         return tasks[0].replace(table)
@@ -212,43 +220,44 @@ class Stage:
 
 
 class StatefulFilter(Stage):
-    """Gather something about the tasks that pass: statistics, counts, a sketch.
+    """A stage that gathers state about passing tasks: statistics, counts, or a sketch.
 
-    What it gathers goes to `self`. A batch has one task, so that each piece is of one task.
+    Store the state on `self`. A batch has one task, so each piece of state belongs to one task.
     """
 
     @abstractmethod
     def flush(self) -> bytes | None:
-        """Hand over what was gathered since the last flush, and forget it.
+        """Return the state gathered since the last flush, and reset that state.
 
-        Called after each task. An error after a task that failed ends the attempt (`FlushError`).
+        The runtime calls this method after each task. An error after a failed task ends the attempt
+        (`FlushError`).
 
         Returns:
-            One piece in a format of the stage's own; None: there was nothing.
+            One piece in a format of the stage's own, or None if there is no state.
         """
 
     @staticmethod
     @abstractmethod
     def merge(paths: Sequence[Path], out: Path) -> None:
-        """Merge files to one of the same format. It must be associative.
+        """Merge files into one file of the same format. The operation must be associative.
 
         Args:
-            paths: files of one piece each, or of what `merge` wrote; in the order of source keys.
+            paths: files with one piece each, or results of `merge`; in order of source keys.
             out: the file to write.
         """
 
     def artifacts(self, merged: Path, folder: Path) -> None:
-        """Write what people read into a folder; by default a copy of the merged file.
+        """Write files for people into a folder; by default a copy of the merged file.
 
         Args:
-            merged: what `merge` wrote last; its stem is the stage's name.
-            folder: exists; `strandline latest` leads to it when it is complete.
+            merged: last result of `merge`; its stem is the stage's name.
+            folder: an existing folder; `strandline latest` leads to it once it is complete.
         """
         shutil.copyfile(merged, folder / merged.name)
 
     @staticmethod
     def panel(artifacts: Sequence[Path]) -> str | None:  # noqa: ARG004 - for those who have one
-        """Return HTML (no script, no network) for `strandline report`; None: no panel."""
+        """Return HTML (no script, no network) for `strandline report`, or None for no panel."""
         return None
 
 

@@ -3,7 +3,7 @@
 The sources are the scheduler's message in the pod, and events of the cluster autoscaler and
 Karpenter. Only known sentences are read; the module does not guess beyond them. An autoscaler that
 recently tried to create a node overrides any program that reports no large enough node. The module
-must not know how long is too long.
+must not depend on the maximum waits.
 """
 
 from __future__ import annotations
@@ -109,10 +109,12 @@ _ASIDE = re.compile(r"\s*(no new claims to deallocate,? ?)?preemption:.*$", re.D
 def find_room(
     pod: Pod, notices: Iterable[Notice], sizes: Sequence[NodeSize] | None, now: float
 ) -> RoomFinding | None:
-    """Return the chances of a pod without a node; None if it has one, or no report explains it.
+    """Return the chances of a pod without a node.
+
+    Return None if the pod has a node, or if no report explains the wait.
 
     Args:
-        notices: events about any object; those about the pod are selected.
+        notices: events about any object; events about the pod are selected.
         sizes: sizes of all existing nodes; None or empty if unknown.
         now: seconds since the epoch.
     """
@@ -120,7 +122,8 @@ def find_room(
         return None
     own = _list_own(notices, pod)
     growth = _read_growth(own, now)
-    # An autoscaler knows nodes that could be created; the scheduler knows only existing nodes.
+    # An autoscaler considers nodes that could be created; the scheduler considers only existing
+    # nodes.
     if growth is not None and growth.kind is not RoomKind.NEVER_FITS:
         return growth
     words = _ASIDE.sub("", pod.unschedulable).strip()
@@ -193,7 +196,7 @@ def _read_notice(notice: Notice, now: float) -> RoomFinding | None:
 
 
 def _read_refusal(speaker: str, words: str) -> RoomFinding | None:
-    """Return why the cluster autoscaler adds no node; None if it gives no reason."""
+    """Return why the cluster autoscaler adds no node; None if the event contains no reason."""
     if _GROUP_IS_FULL.search(words) or _STOCK_OUT.search(words):
         return RoomFinding(RoomKind.NO_ROOM, speaker, words)
     has_reason = "wouldn't fit" in words or _PASSES.search(words) or _LASTS.search(words)
@@ -203,12 +206,13 @@ def _read_refusal(speaker: str, words: str) -> RoomFinding | None:
 def _read_karpenter(speaker: str, words: str) -> RoomFinding | None:
     """Return why Karpenter adds no node, checking every pool: one suitable pool is enough."""
     pools = words.split("; ")
-    # A pool with a node on its way is enough, whatever the state of the others.
+    # A pool with a node on the way is enough, whatever the state of the other pools.
     if any(_POOL_IS_ABOUT_TO.search(pool) for pool in pools):
         return RoomFinding(RoomKind.ON_ITS_WAY, speaker, words)
     # A pool at its limit has capacity again once one of its nodes is removed.
     if any(_is_full(pool) for pool in pools):
         return RoomFinding(RoomKind.NO_ROOM, speaker, words)
+    # Do not guess the meaning of an unknown sentence.
     if not any(_POOL_NEVER.search(pool) for pool in pools):
         return None
     # A pool near its limits offers only smaller types, and reports that with the same message.
@@ -242,6 +246,7 @@ def _weigh(
     growth: RoomFinding, words: str, pod: Pod, sizes: Sequence[NodeSize] | None
 ) -> RoomFinding:
     """Combine the finding that no new node would fit with the existing nodes."""
+    # A missing volume explains the wait, whatever the autoscaler reports.
     if CLAIMS.search(words):
         return RoomFinding(RoomKind.NEVER_FITS, SCHEDULER, words)
     # No existing node would fit either.
@@ -250,6 +255,7 @@ def _weigh(
     # Nodes outside the autoscaler's control may be larger than those it creates.
     if sizes and _has_fitting(sizes, pod, share=_SHARE_FOR_PODS):
         return RoomFinding(RoomKind.NO_ROOM, SCHEDULER, words)
+    # Without the sizes, an existing node may still turn out to be large enough.
     return growth if sizes else growth._replace(is_certain=False)
 
 

@@ -1,4 +1,4 @@
-"""Waits of an attempt's pods for capacity: free time, and waits that can never end."""
+"""Waits of an attempt's pods for capacity, and pods that can never get a node."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def find_waits(scene: Scene) -> dict[str, float]:
 
 
 def find_shortage(scene: Scene) -> Block | None:
-    """Report missing capacity, or a node on its way; None if there is nothing to report."""
+    """Report missing capacity, or a node on the way; None if there is nothing to report."""
     findings = [(pod, finding) for pod, finding in list_shortages(scene) if finding is not None]
     never = [each for each in findings if each[1].kind is RoomKind.NEVER_FITS]
     # Problems that only a user can fix come before waits.
@@ -64,7 +64,7 @@ def find_shortage(scene: Scene) -> Block | None:
     if pod is None or finding is None:
         return None
     since = scene.status.no_room_since.get(find_group(pod), scene.now)
-    # Most pods get a node within seconds, and a block each time would be noise.
+    # Most pods get a node within seconds, and reporting each short wait would be noise.
     if dry and scene.now - since < REPORTED_AFTER_SECONDS:
         return None
     # Give a time instead of a duration: a changing message would cause endless status writes.
@@ -118,6 +118,7 @@ def _judge(scene: Scene, pod: Pod) -> RoomFinding | None:
     # On-demand nodes may fit where no spot node does, but no node helps a pod without its volume.
     if may_fall_back(scene, pod) and not CLAIMS.search(finding.words):
         return finding if finding.kind is RoomKind.ON_ITS_WAY else _make_wait(finding)
+    # No program reports whether a node could ever fit, so limit the wait.
     if finding.is_guess and scene.now - find_wait_start(scene, pod) > _find_longest(scene, pod):
         return finding._replace(
             kind=RoomKind.NEVER_FITS, words=f"{finding.words.rstrip('.')}; {_UNKNOWN}"

@@ -1,8 +1,8 @@
 """Single-node volumes that are still attached to another node, usually a lost one.
 
 Kubernetes releases the attachment some minutes after the pod is gone, or when a person marks the
-node as out of service. Until then the waiting attempt has no fault. The module must not know how
-long is too long.
+node as out of service. Until then the waiting attempt has no fault. The module must not depend on
+the maximum waits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Attachment(NamedTuple):
 
 
 def find_attachment(scene: Scene) -> Block | None:
-    """Return the volume that a pod of the attempt waits for, and the node that has it."""
+    """Return the volume that a pod of the attempt waits for, and the node that still has it."""
     attachment = _find_held(scene)
     return None if attachment is None else Block(Reason.VOLUME_STILL_ATTACHED, attachment.detail)
 
@@ -85,6 +85,7 @@ def _read_events(scene: Scene, pod: Pod) -> str:
     if not telling:
         return _recall(scene, pod)
     newest = max(telling, key=lambda notice: (notice.time, _is_held(notice)))
+    # A warning that is normally repeated is outdated if no repetition follows.
     is_standing = bool(_ONCE.search(newest.message)) or scene.now - newest.time < FRESH
     return _describe(scene, pod, newest.message) if _is_held(newest) and is_standing else ""
 
@@ -108,6 +109,7 @@ def _recall(scene: Scene, pod: Pod) -> str:
     begin, _, end = Reason.VOLUME_STILL_ATTACHED.explain("{}").partition("{}")
     detail = summary.message.removeprefix(begin).removesuffix(end)
     is_of_pod = f"pod {pod.meta.name} " in detail
+    # Only a warning that is not repeated can still be true without an event.
     return detail if is_of_pod and _ONCE.search(detail) else ""
 
 

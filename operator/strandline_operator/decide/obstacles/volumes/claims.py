@@ -170,7 +170,8 @@ def _is_full(view: View) -> bool:
 
 
 def _find_missing(view: View, name: str, *, is_given: bool) -> ClaimVerdict:
-    # A named claim must be created by its user: the spec has neither its class nor its size.
+    # The user must create a named claim: the spec contains neither a class nor a size for the
+    # claim.
     if is_given:
         return describe_problem(Reason.CLAIM_MISSING, name)
     refused = next(
@@ -234,7 +235,7 @@ def describe_unbound(scene: Scene, pod: Pod) -> str:
 
 
 def find_awaited_claim(scene: Scene) -> Block | None:
-    """Return a claim that has a node but no volume; the scheduler reports nothing in that state."""
+    """Return a claim with a chosen node but no volume, which the scheduler does not report."""
     awaited = {
         claim.meta.name: claim.meta.annotations[_SELECTED_NODE]
         for claim in scene.claims
@@ -250,7 +251,7 @@ def find_awaited_claim(scene: Scene) -> Block | None:
 
 
 def _list_lacking(scene: Scene, pod: Pod) -> list[str]:
-    """Return a pod's claims that may lack a volume: the pipeline's own, or else the others."""
+    """Return a pod's claims that may lack a volume: the pipeline's own, or else other claims."""
     own = [claim.meta.name for claim in scene.claims if claim.phase != "Bound"]
     known = {claim.meta.name for claim in scene.claims}
     names = dict.fromkeys([*pod.claims, *_list_template_claims(scene, pod)])

@@ -1,6 +1,7 @@
 """Claim for outputs, which every pod mounts: whether it exists, and can be mounted by all pods.
 
-Only its owner creates it. The module must not know how the claim was read, nor its contents.
+Only the owner creates this claim. The module must not depend on the way the claim was read, nor on
+the contents of the volume.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SHARED, ALONE = "ReadWriteMany", "ReadWriteOncePod"
 
 
 def examine_storage(facts: Pass) -> ClaimVerdict:
-    """Return the joint state of both claims: the ledger's, and the one for outputs."""
+    """Return the joint state of the ledger's claim and the claim for outputs."""
     view, spec = facts.view, facts.spec
     return _join(examine_claim(view, spec), _examine_output(view, spec))
 
@@ -83,7 +84,7 @@ def _is_shared(spec: PipelineSpec) -> bool:
 def _refuse_unshared(claim: VolumeClaim, name: str) -> ClaimVerdict | None:
     """Return the problem of a claim that not all pods can mount.
 
-    Return None if it has a worse problem.
+    Return None if the claim has a worse problem.
     """
     # An unusable claim is already reported with a worse problem.
     if not WRITABLE & set(claim.modes) or claim.meta.is_deleting or claim.phase == "Lost":

@@ -1,4 +1,4 @@
 """Reports of a pass: summary of the status, conditions, and events.
 
-The package must not know how an attempt is started or ended.
+The package must not depend on the way an attempt is started or ended.
 """

@@ -1,7 +1,7 @@
 """Short forms of a state for a terminal column: composed, never truncated.
 
-A state has several shorter forms, and the column shows the longest one that fits. The module must
-not know the meaning of the state.
+A state has several shorter forms, and the column shows the longest form that fits. The module must
+not depend on the meaning of the state.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Conditions in a pipeline's status after a pass, and whether any work is pending.
 
-The module must not know the wording of a summary.
+The module must not depend on the wording of a summary.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _find_next_start(facts: Pass, standing: PassState, summary: ConditionSummary
 def _show_kind(
     facts: Pass, standing: PassState, status: PipelineStatus, summary: ConditionSummary
 ) -> PipelineStatus:
-    """Show the one condition that tools recognize by its presence, if any applies."""
+    """Show the single condition that tools recognize by its presence, if any applies."""
     # A failed run needs a person, which tools recognize by Stalled.
     if summary.truth == "False":
         return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
@@ -217,6 +217,7 @@ def report_edit(facts: Pass, standing: PassState) -> Verdict:
     waited = old is not None and old.reason == Reason.WAITS_FOR_NEXT_ATTEMPT
     # The next attempt uses this spec.
     is_next = standing.active is None and not is_over
+    # An edit that waited for the next attempt waits for the next run if the run ends first.
     if not is_next and (is_edited or (is_over and waited)):
         reason = Reason.WAITS_FOR_NEXT_RUN if is_over else Reason.WAITS_FOR_NEXT_ATTEMPT
         return Verdict(
@@ -257,6 +258,7 @@ def report_published(facts: Pass, standing: PassState) -> Verdict:
     summary = status.find_condition(ConditionType.SUCCEEDED)
     former = facts.view.pipeline.status.find_condition(ConditionType.SUCCEEDED)
     cause = status.retry_cause
+    # While a run is open, the condition still describes the last complete run.
     if summary is None or summary.status == "Unknown":
         return Verdict()
     if summary.status == "False" and cause is Cause.REQUIREMENTS_NOT_MET:
@@ -281,7 +283,7 @@ def _describe_published(facts: Pass, standing: PassState) -> str:
 
 
 def report_unknown(facts: Pass, standing: PassState) -> Verdict:
-    """Report ignored fields of the spec: its definition is newer than this operator."""
+    """Report ignored fields of the spec: the definition is newer than this operator."""
     unknown, reported = facts.view.pipeline.unknown, ConditionType.FIELDS_IGNORED
     if unknown:
         reason = Reason.OPERATOR_IS_OLDER
@@ -318,7 +320,7 @@ def _show_only(
     reason: str = "",
     message: str = "",
 ) -> PipelineStatus:
-    """Keep only the given condition among those that exist only while they are true."""
+    """Keep only the given condition among the conditions that exist only while they are true."""
     # Remove an untrue condition instead of setting it to False: tools react to its presence. Keep
     # the time of a remaining condition: otherwise each pass would write the status and trigger the
     # next.

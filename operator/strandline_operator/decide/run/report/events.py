@@ -15,8 +15,8 @@ from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.plan import Count
 
-# Nearly every run is in these states for some seconds; if they last, the attempt's end reports
-# them.
+# Nearly every run is in these states for some seconds. If such a state lasts, the report of the
+# attempt's end names it.
 _USUAL = frozenset(
     {
         Reason.CLAIM_PENDING,
@@ -28,7 +28,7 @@ _USUAL = frozenset(
     }
 )
 
-# If one of these lasts, a person must act.
+# If a state of this set lasts, a person must act.
 _LASTING = frozenset({Reason.CLAIM_PENDING, Reason.UNSCHEDULABLE})
 _GRACE_SECONDS = 300.0
 
@@ -85,7 +85,7 @@ def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:
     """Report once that pods are kept for inspection."""
     former = before.find_condition(ConditionType.SUCCEEDED)
     was_held = former is not None and former.reason == Reason.HELD
-    # The first pass of the hold has reported it.
+    # The first pass of the hold has reported the hold.
     if summary is None or summary.reason != Reason.HELD or was_held:
         return Verdict()
     return Verdict(events=(warn(EventReason.PODS_HELD, summary.message),))
@@ -106,9 +106,9 @@ def _report_lasting(facts: Pass, standing: PassState, block: Block) -> Verdict:
 def _report_block(facts: Pass, standing: PassState) -> Verdict:
     """Report the obstacle that the pipeline waits for, once."""
     block = standing.decided.block
-    # An event for each start would hide events that need action.
     if block is None:
         return Verdict()
+    # An event for each start would hide events that need action.
     if block.reason in _USUAL:
         return _report_lasting(facts, standing, block)
     former, summary = (

@@ -1,6 +1,6 @@
 """Summary of a pipeline: its phase, its state for people, and the result of its run.
 
-The module must not know conditions, except `Succeeded`.
+The module must not depend on conditions, except `Succeeded`.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def report_progress(facts: Pass, standing: PassState) -> Verdict:
     attempt, before = newest.status, standing.status
     progress = read_progress(attempt, attempt.end_time) or attempt.progress
     is_new = progress is not None and not _is_behind(before.progress, progress)
+    # Do not show a lower count while a new attempt still lists its sources.
     if not is_new:
         progress = before.progress
     return Verdict(evolve(before, progress=progress, latest=attempt.latest or before.latest))
@@ -79,7 +80,7 @@ def _is_behind(before: Progress | None, progress: Progress) -> bool:
 def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
     """Return the summary of a pipeline in this pass."""
     status = standing.status
-    # A running attempt is more important than anything due after it.
+    # A running attempt is more important than any attempt that is due afterwards.
     if standing.active is not None:
         return _sum_up_attempt(facts, standing, standing.active)
     if status.next_attempt_time is not None:
@@ -87,7 +88,7 @@ def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
     # The end of an attempt is counted only when the namespace's defaults are readable.
     if standing.is_uncounted:
         return _sum_up_wait(facts, standing, facts.now)
-    # No attempt is due and the last one failed, so the retry policy has given up.
+    # No attempt is due and the last attempt failed, so the retry policy has given up.
     if status.retry_cause is not None:
         message = status.state or f"the last attempt ended with {status.retry_cause}"
         cause = status.retry_cause.value
@@ -196,7 +197,7 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
             PipelinePhase.PENDING, "Unknown", block.reason, block.message, state, forms
         )
     if not facts.view.turn.is_open and due <= facts.now:
-        # The limit closed dispatch either for a while, or permanently because it is 0.
+        # The limit closed dispatch either for a while, or permanently because the limit is 0.
         is_stopped = facts.view.turn.opens_at is None
         hold_reason = Reason.DISPATCH_STOPPED if is_stopped else Reason.RETRIES_HELD_BACK
         words = hold_reason.explain()
@@ -231,7 +232,7 @@ def _word_wait(facts: Pass, status: PipelineStatus, due: float) -> str:
     before = facts.view.pipeline.status
     former = before.find_condition(ConditionType.SUCCEEDED)
     was_wait = former is not None and former.reason == Reason.WAITING_TO_RETRY
-    # Keep the retry policy's sentence: its cause and budget are not available here.
+    # Keep the retry policy's sentence: the cause and the budget are not available here.
     if status.state and (was_wait or status.state != before.state):
         return status.state
     after = f" after {status.retry_cause}" if status.retry_cause is not None else ""

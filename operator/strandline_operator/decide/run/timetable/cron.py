@@ -21,14 +21,14 @@ MOST_STARTS = 1000
 
 
 class Starts(NamedTuple):
-    """Start times that have passed: the latest, or None if there is none, and their number."""
+    """Start times that have passed: the latest (None if no start has passed), and their number."""
 
     latest: float | None
     number: int
 
 
 def find_next(schedule: RunSchedule, after: float) -> float | None:
-    """Return the first start after a time, in seconds since the epoch, or None if there is none."""
+    """Return the first start after a time, in seconds since the epoch; None if there is none."""
     return next(_list_moments(schedule, after), None)
 
 

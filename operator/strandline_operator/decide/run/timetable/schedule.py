@@ -1,8 +1,8 @@
 """Scheduled runs and their names.
 
 A name follows from the start time, and the write that starts the run also records that time.
-Interrupted passes thus start a run at most once. The spec does not change: its `runId` still starts
-a run when a user changes it. The module must not know cron.
+Interrupted passes thus start a run at most once. The operator does not change the spec: users can
+still start a run with a new `runId`. The module must not depend on cron.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def begin_scheduled_run(facts: Pass, standing: PassState) -> Verdict:
     if starts.latest is None:
         return Verdict(wakes=(before.next_time,))
     why = _find_hindrance(facts, standing, schedule, starts.latest)
+    # If nothing prevents the start, only the earlier start times were missed.
     missed = starts.number - (not why)
     accounted = _account(schedule, starts.latest, before)
     if missed:

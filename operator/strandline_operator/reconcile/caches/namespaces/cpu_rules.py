@@ -2,7 +2,7 @@
 
 Each namespace has few such objects, which are cached for all its pipelines. If they may not be
 read, no rule is assumed, and the API server's refusal would report a violation. The module must not
-know which objects are created.
+depend on the choice of created objects.
 """
 
 from __future__ import annotations

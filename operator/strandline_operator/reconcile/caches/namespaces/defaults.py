@@ -3,8 +3,8 @@
 The ConfigMap is cached because all pipelines of a namespace share it. Each version is parsed once,
 in a thread, because a tenant may write anything into it. Unreadable defaults are reported: without
 them, an attempt would use another image or write to another location. Unknown fields (of newer
-operators) are reported, and the other fields still apply. The module must not know how layers are
-merged, nor how long to wait for a missing ConfigMap.
+operators) are reported, and the other fields still apply. The module must not depend on the merging
+of layers, nor on the maximum wait for a missing ConfigMap.
 """
 
 from __future__ import annotations

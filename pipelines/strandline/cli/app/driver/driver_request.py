@@ -1,7 +1,7 @@
 """The request for a driver: read from a command's options, and passed on as arguments of a process.
 
-Both sides use one type, so they can't disagree about options. The module must not know how a driver
-is started, or what it does.
+Both sides use one type, so they can't disagree about options. The module must not depend on the
+start of a driver, or on a driver's work.
 """
 
 from __future__ import annotations

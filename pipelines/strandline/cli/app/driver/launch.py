@@ -31,7 +31,7 @@ from strandline_api.outcome.causes import Cause
 
 
 class Launch(NamedTuple):
-    """A pipeline that only this process makes attempts for."""
+    """A pipeline for which only this process makes attempts."""
 
     pipeline: CurationPipeline
     folder: PipelineFolder
@@ -45,7 +45,7 @@ def launching(
     """Provide a driver for attempts; requests to stop reach the driver while the block runs.
 
     Args:
-        others: keeps a driver between this pipeline and others.
+        others: keeps a driver for further pipelines.
         stop: receives requests to stop; by default a new one.
 
     Raises:
@@ -66,7 +66,7 @@ def launching(
 
 
 def can_share_driver(spec: PipelineSpec, engine: str | None) -> bool:
-    """Return whether one driver may work on this pipeline and on others after it.
+    """Return whether one driver may work on this pipeline and on later pipelines.
 
     Args:
         engine: engine from the command line, which overrides the pipeline's.
@@ -75,7 +75,7 @@ def can_share_driver(spec: PipelineSpec, engine: str | None) -> bool:
 
 
 def is_ours(spec: PipelineSpec) -> bool:
-    """Return whether no code but ours runs."""
+    """Return whether only Strandline's own code runs."""
     works = (spec.source, *spec.stages, spec.sink)
     return not spec.code.is_given and not any(":" in work.use for work in works)
 
@@ -107,7 +107,7 @@ def _make_driver(
     command = make_command(*request.build_arguments(), *_list_debug())
     output = find_output()
     driver = DriverProcess(command, folder, limits, stop, shares_terminal, request.after)
-    # JSON is for a program, and no log.
+    # JSON is for a program and does not belong in a log.
     driver.stdout = None if output is None else output.number
     engine = choose_engine(request.engine, spec, request.address)
     # User code may set variables when it is loaded, and Ray's processes must inherit them.
@@ -124,7 +124,7 @@ def _list_debug() -> list[str]:
 
 @contextmanager
 def listening(stop: Stop, shares_terminal: bool) -> Iterator[None]:
-    """Count requests to stop as long as the block runs."""
+    """Count requests to stop while the block runs."""
 
     def receive(number: int, _frame: FrameType | None) -> None:
         stop.ask(number, is_received=shares_terminal and number == signal.SIGINT)

@@ -72,7 +72,7 @@ def list_attempts(pipeline: str, as_json: bool) -> None:
 def describe_cluster_attempts(
     attempts: Sequence[ListedAttempt], width: int | None = None
 ) -> Iterator[str]:
-    """Describe a table of attempts, a line each where the width allows that."""
+    """Describe attempts as a table, with one line per attempt if the width allows."""
     return align([_COLUMNS, *map(_make_row, attempts)], len(_COLUMNS), width)
 
 

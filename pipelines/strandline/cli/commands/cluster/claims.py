@@ -147,7 +147,7 @@ def _call(path: tuple[str, ...], own: click.Command, pipeline: str, start: float
     options, arguments = render_words(own, ctx.params, given)
     page, use = ctx.params.get(_PAGE), USES[path]
     if page is not None:
-        # The page is written on this machine, not in the pod.
+        # The command writes the page on this machine, not in the pod.
         options, use = [*options, f"--{_PAGE}", "-"], ClaimUse.READ
     session = open_session(start)
     found = session.find_pipeline(pipeline)
@@ -163,7 +163,7 @@ def _call(path: tuple[str, ...], own: click.Command, pipeline: str, start: float
 
 
 def _guard(arguments: list[str]) -> list[str]:
-    """Keep arguments from being taken for options."""
+    """Prevent arguments from being parsed as options."""
     return ["--", *arguments] if arguments else []
 
 

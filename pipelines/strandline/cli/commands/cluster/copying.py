@@ -71,7 +71,7 @@ def _copy(
         words = ["exec", f"pod/{pod}", "-c", CONTAINER, "--", *render_tar(source)]
         with session.kubectl.reading(words) as (output, find_code):
             count, broken = _unpack(output, folder)
-            output.read()  # the archive's end is padded, and tar must not meet a closed pipe
+            output.read()  # archives are padded at the end, and tar must not write to a closed pipe
             code = find_code()
     if code or broken:
         msg = f"{source} could not be copied whole; what has come is in {folder}"

@@ -60,7 +60,8 @@ def list_claims(*, deleted: bool, everywhere: bool, names: bool, as_json: bool) 
 def _find(kubectl: Kubectl, *, everywhere: bool) -> list[LedgerClaim]:
     scope = ["--all-namespaces"] if everywhere else []
     claims = kubectl.get("persistentvolumeclaims", *scope, "-l", select_all())["items"]
-    # Later than the claims, so that a claim of a new pipeline never passes for one of a deleted.
+    # Read pipelines after claims: otherwise a new pipeline's claim could seem to belong to a
+    # deleted pipeline.
     pipelines = kubectl.get(PIPELINES, *scope)["items"]
     return list_ledger_claims(claims, pipelines, kubectl.get("pods", *scope)["items"])
 

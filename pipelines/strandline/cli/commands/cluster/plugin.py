@@ -24,7 +24,7 @@ _OF_FILES = {
     ("ledger", "backup"): "ledger_copies:back_up",
     ("ledger", "restore"): "ledger_copies:restore",
 }
-# Commands that need the volume, by the words of the machine's own.
+# Commands that need the volume, by the words of the local command.
 _ON_CLAIMS = {
     "plan": ("plan",),
     "verify": ("verify",),

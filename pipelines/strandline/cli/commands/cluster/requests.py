@@ -23,7 +23,7 @@ _LOOK_SECONDS = 2.0
 
 
 class RunNotEndedError(StrandlineError):
-    """The run has not ended in the time that was given."""
+    """The run has not ended within the given time."""
 
 
 @click.command("retry", epilog=show_examples("kubectl strandline retry corpus"))

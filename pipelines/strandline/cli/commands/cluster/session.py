@@ -1,4 +1,4 @@
-"""Options that select a cluster, and the session for it. Clock and kubectl are set here."""
+"""Options that select a cluster, and the session. Clock and kubectl are set here."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from strandline.ledger.access.lease import OnChange
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.release.gatherer import gather_by_hand
 
-# Only a run checks the pipeline's requirements for a publication.
+# Reason for an unchecked publication: only a run checks the pipeline's requirements.
 _BY_HAND = "it was gathered by hand, and a run looks at what the pipeline requires"
 
 

@@ -19,7 +19,7 @@ from strandline.run.insight.doctor.checks import Finding, Level, choose_code, ex
 from strandline.run.insight.doctor.probes import look
 from strandline.run.manifest.manifest import read_manifest
 
-_ANY = 1_000_000  # letters of a line without a limit
+_ANY = 1_000_000  # width for lines without a limit
 
 
 @click.command(

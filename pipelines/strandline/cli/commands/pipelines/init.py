@@ -91,7 +91,7 @@ def _format_list(items: tuple[str, ...]) -> str:
 
 
 def make_name(stem: str, kind: str) -> str:
-    """Make a Kubernetes name from a file's; the kind where the file is just called pipeline."""
+    """Make a Kubernetes name from a file's name, or return the kind for `pipeline`."""
     name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:_LONGEST_NAME].strip("-")
-    # A name begins with a letter, since Kubernetes' services do.
+    # Names of Kubernetes services, and thus this name, begin with a letter.
     return name if name != "pipeline" and name[:1].isalpha() else kind

@@ -158,10 +158,10 @@ def plan(
 
 
 def _mark_outdated(facts: PlanFacts, pipeline: CurationPipeline, changing: set[str]) -> PlanFacts:
-    """Add the changing pipelines that this one depends on, and record if this one changes.
+    """Add the changing pipelines that this pipeline depends on, and record whether it changes.
 
     Args:
-        changing: pipelines that change, or depend on one that changes.
+        changing: pipelines that change, or depend on a changing pipeline.
     """
     before = tuple(name for name in pipeline.spec.predecessors if name in changing)
     has_finished = facts.ledger is not None and facts.ledger.counts["finished"] > 0
@@ -201,7 +201,7 @@ def describe(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool)
 
 
 def fill_in(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest as a document that leaves no default unsaid."""
+    """Return the manifest as a document with all defaults."""
     document = manifest.pipeline.model_dump(mode="json", by_alias=True, exclude={"status"})
     spec, plan = document["spec"], manifest.plan
     items = [spec["source"], *spec["stages"], spec["sink"]]

@@ -33,13 +33,13 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 class UnknownAttemptError(StrandlineError):
-    """No attempt with that number is recorded."""
+    """No recorded attempt has this number."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 class ListingGroup(click.Group):
-    """A group that takes `list` where no command is named."""
+    """A group that runs `list` if no command is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in {*self.commands, *ctx.help_option_names}:
@@ -127,13 +127,13 @@ def _list_publications(folder: PipelineFolder, attempt: int) -> list[str]:
 
 def _group_failures(folder: PipelineFolder, attempt: int) -> tuple[FailureGroup, ...]:
     """Return reasons of sources that last failed in an attempt; empty without a ledger."""
-    # The import loads Arrow, which a list of attempts does without.
+    # This import loads Arrow, which a list of attempts does not need.
     from strandline.cli.app.ledger_access import looking  # noqa: PLC0415
 
     try:
         with looking(folder) as store:
             return group_failures(list_failures(store, attempt))
-    except (LedgerError, VolumeError):  # other facts of the attempt come from its own folder
+    except (LedgerError, VolumeError):  # the attempt's own folder has all other facts
         return ()
 
 

@@ -74,7 +74,7 @@ def drain(
 
 
 def _ask(process: Process, *, is_now: bool) -> bool:
-    """Send the signal; False where the process is gone meanwhile."""
+    """Send the signal; return False if the process has ended in the meantime."""
     try:
         os.kill(process.pid, signal.SIGTERM)
         if is_now:  # the two signals count as separate requests

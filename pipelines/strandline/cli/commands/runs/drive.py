@@ -62,7 +62,7 @@ INTERVAL = 2.0
 
 
 class ProgressFile:
-    """Keeps the progress file up to date.
+    """Writer that keeps the progress file up to date.
 
     Args:
         path: path of the file; its folder may not exist yet.
@@ -86,7 +86,8 @@ class ProgressFile:
     def report(self, progress: RunProgress) -> None:
         """Write the progress if an update is due."""
         now, leaving = self._now(), dict(progress.leaving)
-        # A wait for a node to be left ends at once with this.
+        # Never delay a change in the nodes to leave: a process that waits for its node to become
+        # idle ends with this write.
         if now < self._due and leaving == self._leaving:
             return
         self._due, self._leaving = now + INTERVAL, leaving
@@ -115,7 +116,7 @@ def drive(**options: Any) -> int:  # noqa: ANN401 - the options
     """Make one attempt in this process, and further ones if the parent requests them."""
     orders, ahead = find_orders(os.environ), os.environ.pop(AHEAD, None)
     forks = os.environ.pop(FORKS, None) is not None
-    # Sharing a Ray needs its library, which is slow to load.
+    # Sharing a Ray cluster needs Ray's library, which is slow to load.
     is_on_ray = ahead is not None or (orders is not None and not forks)
     with ending_orphans() as end_orphans:
         with keeping_started(SHARED if is_on_ray else FORKED):
@@ -132,17 +133,17 @@ def drive(**options: Any) -> int:  # noqa: ANN401 - the options
 
 
 def _ask(orders: Orders, engine: str) -> list[str] | None:
-    """Set the variables of the next attempt, and return its arguments, or None if none follows.
+    """Set the variables of the next attempt, and return its arguments; None if no attempt follows.
 
     Args:
-        engine: engine of the previous attempt, which the next one may share.
+        engine: engine of the previous attempt, which the next attempt may share.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()  # a reader that sees the end of the work must have read all output before
     variables: dict[str, str] = {}
     arguments = orders.ask(variables)
     if arguments is not None:
-        start_next(engine)  # without the variables, which workers must not have
+        start_next(engine)  # before setting the variables, which workers must not have
     os.environ.update(variables)
     return arguments
 
@@ -246,7 +247,7 @@ def _plan_delivery(manifest: Manifest, volume: Path) -> Callable[[LedgerSession]
 
 def _prepare_end(engine: str) -> None:
     """Skip Python's final garbage collection, which takes 0.3 s with Ray loaded."""
-    # Stages that run in the driver need that collection: it flushes files that they left open.
+    # Stages in the driver need the collection, which flushes files that they left open.
     if not works_in_driver(engine):
         gc.freeze()
 
@@ -288,7 +289,7 @@ def _leave_after(grace: float, note: Callable[[], None]) -> None:
     """End the process just before the grace period does; only work in flight is lost."""
 
     def leave() -> None:
-        # A disk that keeps the work from ending may keep this from being written down, too.
+        # Write in a thread: a disk that blocks the end of the work may also block this write.
         noting = threading.Thread(target=note, daemon=True)
         noting.start()
         noting.join(LAST_SECONDS / 2)
@@ -301,7 +302,7 @@ def _leave_after(grace: float, note: Callable[[], None]) -> None:
 
 def _leave_at_once() -> None:
     """End the process before Ray can: in one of seven cases, Ray's own exit would crash."""
-    with suppress(OSError, ValueError):  # no reader is left
+    with suppress(OSError, ValueError):  # the reader may be gone
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(int(ExitCode.INTERRUPTED))

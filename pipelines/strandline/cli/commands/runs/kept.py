@@ -125,7 +125,7 @@ def _read_age(text: str) -> float:
 
 
 def _find_first(folder: PipelineFolder, time: float) -> float:
-    """Return the number of the first attempt started at or after a time, or infinity."""
+    """Return the number of the first attempt started at or after a time; infinity without one."""
     return min(
         (each.number for each in read_chain(folder) if each.started >= time), default=math.inf
     )

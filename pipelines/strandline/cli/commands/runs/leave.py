@@ -18,7 +18,7 @@ import click
 from strandline.cli.app.options import show_examples
 from strandline_api.outcome.reader_token import HEADER, NOTICE_TOKEN_VARIABLE
 
-# Seconds of the grace that are left for the end of the processes.
+# Seconds of the grace period that are reserved for the end of the processes.
 SPARE_SECONDS = 3.0
 PAUSE_SECONDS = 0.5
 _ANSWER_SECONDS = 6.0
@@ -88,7 +88,9 @@ def wait_until_left(
     *,
     waits: bool,
 ) -> bool:
-    """Ask until nothing is pending, the driver is silent, or time is up; return True if idle.
+    """Ask until nothing is pending, the driver stops answering, or time is up.
+
+    Return True if nothing is pending.
 
     Args:
         ask: reports the remaining seconds to the driver, and returns the pending work, or None if
@@ -106,7 +108,7 @@ def wait_until_left(
 
 
 def post(host: str, port: int, token: str, notice: Mapping[str, object]) -> int | None:
-    """Send a notice to a driver; return the pending work, or None without a valid answer."""
+    """Send a notice to a driver; return the pending work, or None without a valid response."""
     connection = http.client.HTTPConnection(host, port, timeout=_CONNECT_SECONDS)
     try:
         connection.connect()
@@ -120,7 +122,7 @@ def post(host: str, port: int, token: str, notice: Mapping[str, object]) -> int 
         content = json.loads(response.read(4096))
         return int(content["pending"]) if response.status == http.client.OK else None
     except TimeoutError:
-        return 1  # a busy head; retry while there is time
+        return 1  # the head is busy, so retry while there is time
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         return None
     finally:

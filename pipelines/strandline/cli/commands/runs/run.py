@@ -181,7 +181,7 @@ def _run_pipeline(
                 )
             ended = driver.attempt(trigger)
             announcer.end(ended)
-        if server is not None:  # the folder is free again while the outcome waits to be read
+        if server is not None:  # the folder is already free while the outcome waits for a reader
             server.end(ended.outcome, time.sleep)
         return ended.outcome.exit_code
 

@@ -40,11 +40,11 @@ ANSWER_SECONDS = 5.0
 # Limit for failures and quarantined sources that are searched for new ones; the rest is only
 # counted.
 LOOKED_THROUGH = 10_000
-WIDTH = 120  # without a terminal
+WIDTH = 120  # used without a terminal
 
 
 class NoDriverError(StrandlineError):
-    """No driver answers at the address of one."""
+    """No driver answers at the given address."""
 
 
 @click.command(
@@ -164,7 +164,7 @@ def _reading_keys() -> Iterator[Callable[[float], str]]:
 
     def read_key(seconds: float) -> str:
         ready, _, _ = select.select([keyboard], [], [], seconds)
-        # An end of input means that the keyboard is gone, so quit instead of looping forever.
+        # At the end of input the keyboard is gone, so quit instead of looping forever.
         return (sys.stdin.read(1) or "q") if ready else ""
 
     try:

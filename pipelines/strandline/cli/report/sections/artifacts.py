@@ -11,7 +11,7 @@ from strandline.cli.report.facts import Artifact, Cut
 from strandline.cli.report.panels import flatten
 from strandline.cli.views.format import format_measure
 
-NUMBERS = 60  # most of one artifact
+NUMBERS = 60  # limit for numbers of one artifact
 # The content of a frame must not run code, load or send anything, or navigate: `sandbox` allows
 # nothing.
 FRAME = """<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark">
@@ -26,7 +26,7 @@ def list_numbers(
 ) -> tuple[Cut[tuple[str, float]], list[tuple[str, str, Markup | None]]]:
     """Return the first numbers of an artifact, and a row of name, number and chart for each."""
     numbers = flatten(artifact.content, NUMBERS)
-    largest: dict[str, float] = {}  # by parent of the name
+    largest: dict[str, float] = {}  # largest number by parent path
     for name, number in numbers.items:
         parent = _name_parent(name)
         largest[parent] = max(largest.get(parent, 0.0), abs(number))

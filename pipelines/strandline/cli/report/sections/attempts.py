@@ -1,4 +1,4 @@
-"""The attempts: a timeline, their times, and their ends. Pure."""
+"""The attempts: a timeline, times, and ends. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.cli.report.sections.overview import classify_end
 from strandline.cli.views.attempt import AttemptSummary
 from strandline.run.insight.records import Witness
 
-EVIDENCE = 20  # pieces of one attempt
+EVIDENCE = 20  # limit for evidence of one attempt
 _KINDS = (
     ("finished", "completed", ""),
     ("inflight", "running", ""),

@@ -10,7 +10,7 @@ from strandline.cli.report.charts import draw_share
 from strandline.cli.views.format import format_amount, format_count
 from strandline.ledger.checks.counts import FinishedCounts, StageTotals
 
-REASONS = 12  # most of one stage
+REASONS = 12  # limit for reasons of one stage
 
 
 def list_shares(funnel: Sequence[StageTotals]) -> Iterator[tuple[StageTotals, str, Markup]]:
@@ -35,7 +35,7 @@ def describe_coverage(counts: FinishedCounts) -> Iterator[str]:
 def _describe_share(share: float | None) -> str:
     if share is None:
         return ""
-    return f"{share:.1%}" if share <= 1 else f"×{share:,.1f}"  # a stage may make many of one
+    return f"{share:.1%}" if share <= 1 else f"×{share:,.1f}"  # a stage may turn one row into many
 
 
 def describe_reasons(stage: StageTotals, most: int = REASONS) -> Iterator[str]:

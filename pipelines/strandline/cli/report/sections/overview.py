@@ -50,7 +50,7 @@ def classify_end(view: AttemptSummary) -> str:
 
 
 def describe_latest(latest: LatestFacts) -> str:
-    """Describe the publication that readers take."""
+    """Describe the publication that readers should use."""
     parts = [
         f"{latest.name} by attempt {latest.attempt}, published {format_timestamp(latest.time)} UTC"
     ]
@@ -66,14 +66,14 @@ def name_state(facts: RunFacts) -> tuple[str, str]:
     if last is None:
         return "not run yet", "waiting"
     cause = last.record.cause
-    # Commands set finished sources back, and files go, after an attempt has completed.
+    # After a completed attempt, commands may reset finished sources, and files may be deleted.
     if last.state is AttemptStanding.COMPLETED and cause is None and facts.list_gaps():
         return "incomplete", "waiting"
     return (cause.value if cause else last.state.value), classify_end(last)
 
 
 def describe_end(facts: RunFacts) -> str | None:
-    """Describe the pace of a running attempt, or the end of the last one."""
+    """Describe the pace of a running attempt, or the end of the last attempt."""
     last, live = facts.last, facts.live
     if live is not None:
         left = live.seconds_left

@@ -48,12 +48,12 @@ _COLUMNS = (
     "keep",
 )
 LONG_SOURCE = 60.0  # minimum seconds for a hint about smaller sources
-RANGES = "range_bytes"  # the parameter of a source that cuts files
+RANGES = "range_bytes"  # the parameter of a source that splits files
 _LOADS = 8  # number of workers with a displayed load
 
 
 def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
-    """Describe the plan as lines, with at most `width` characters each."""
+    """Describe the plan as lines of at most `width` characters."""
     plan = facts.plan
     heads = [
         ("pipeline", f"{plan.namespace}/{plan.name}, run {plan.run_id}"),

@@ -1,4 +1,4 @@
-"""How a running attempt looks: a table for a terminal, one line for a log.
+"""Display of a running attempt: a table for a terminal, one line for a log.
 
 Pure: snapshots in, text out.
 """
@@ -23,7 +23,7 @@ from strandline.cli.views.format import (
 from strandline.cli.views.running.snapshot import Snapshot
 from strandline.engine.core.pools import PoolState
 
-# With more sources, the number of finished ones changes often enough, so rows are not shown.
+# With more sources, the number of finished sources changes often enough, so rows are not shown.
 MANY_SOURCES = 500
 _COLUMNS = ("stage", "in", "out", "waiting", "running", "oldest", "tasks/s", "busy", "workers")
 _EXPENDABLE = ("in", "tasks/s", "busy", "running", "workers", "oldest")
@@ -55,7 +55,7 @@ class StageTable:
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, _GAP, 0, 0))
         name_room = max(_LEAST_NAME, options.max_width - self._measure(shown[1:]) - _GAP)
         for index in shown:
-            # A column of notes has no head.
+            # A column of notes has no heading.
             is_number = index > 0 and bool(self.columns[index])
             justify: JustifyMethod = "right" if is_number else "left"
             table.add_column(self.columns[index], justify=justify, no_wrap=True)
@@ -68,7 +68,7 @@ class StageTable:
     def _measure(self, shown: Sequence[int]) -> int:
         rows = [self.columns, *(cells for cells, _ in self.rows)]
         widths = [max(len(cells[index]) for cells in rows) for index in shown]
-        if 0 in shown:  # a column is worth more than the end of a long name
+        if 0 in shown:  # keep a further column rather than the end of a long name
             widths[shown.index(0)] = min(widths[shown.index(0)], _LONGEST_NAME)
         return sum(widths) + _GAP * (len(widths) - 1)
 

@@ -18,7 +18,7 @@ from strandline.engine.flow.stage_queue import StageStanding
 WINDOW_SECONDS = 30.0
 # In shorter measurements, the start of workers dominates the rate.
 PROMISING_SECONDS = 10.0
-LEAST_RATE = 1e-9  # a slower run has no end in sight
+LEAST_RATE = 1e-9  # a slower run has no foreseeable end
 
 
 class StageView(NamedTuple):
@@ -133,7 +133,7 @@ class Pace:
 
     @property
     def measured(self) -> float:
-        """Seconds over which the last measurement was."""
+        """Return the duration of the last measurement in seconds."""
         return self._points[-1][0] - self._points[0][0]
 
     def begin(self, seconds: float, done: float = 0.0) -> None:
@@ -142,11 +142,11 @@ class Pace:
         self._stages.clear()
 
     def measure_stage(self, name: str, what: str, seconds: float, done: float) -> float:
-        """Measure the same of something that a stage does, measured since this one began."""
+        """Return the rate of a stage's work, measured since this pace began."""
         pace = self._stages.get((name, what))
         if pace is None:
             pace, begun = Pace(), self._points[0][0]
-            # Workers of the stage may have been there before the first source was.
+            # Workers of the stage may have started before the first source.
             pace.begin(begun, done if seconds <= begun else 0.0)
             self._stages[name, what] = pace
         return pace.measure(seconds, done)

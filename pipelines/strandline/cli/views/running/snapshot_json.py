@@ -59,7 +59,7 @@ def _render_requests(figures: RequestFigures) -> dict[str, Any]:
             "promptTokens": figures.prompt_tokens,
             "completionTokens": figures.completion_tokens,
             "cost": figures.cost,
-            # An answer beyond the last bound has no known duration.
+            # An answer beyond the last histogram bound has no known duration.
             "seconds": {name: None if math.isinf(time) else time for name, time in times},
         }
     }

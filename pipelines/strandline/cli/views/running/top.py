@@ -1,4 +1,4 @@
-"""A run at this moment, for a terminal: stages, sources by state, failures lately.
+"""The current state of a run, for a terminal: stages, sources by state, recent failures.
 
 Pure: facts in, text out.
 """
@@ -30,7 +30,7 @@ from strandline.cli.views.running.progress import (
 from strandline.cli.views.running.snapshot import Snapshot, StageView
 from strandline.ledger.records.entries import FailureRecord, Quarantined
 
-Failed = FailureRecord | Quarantined  # the last failure before a source is quarantined, too
+Failed = FailureRecord | Quarantined  # includes the last failure before a source is quarantined
 RECENT = 6
 _COLUMNS = (
     "tasks/s",
@@ -53,7 +53,7 @@ class TopFacts(NamedTuple):
 
     Attributes:
         name: name of the pipeline, or address of its driver.
-        attempt: newest attempt; None if there is none or it is not visible from here.
+        attempt: newest attempt; None if no attempt is visible from here.
         live: snapshot from the driver, a moment old; None without one.
         counts: sources by state from the ledger; empty if the ledger is not visible.
         failures: failures of this attempt, the latest first.
@@ -75,7 +75,7 @@ class RecentFailures:
         self._latest: deque[Failed] = deque(maxlen=RECENT)
 
     def take(self, failures: Iterable[Failed], attempt: int = 0) -> tuple[Failed, ...]:
-        """Take all there are now of an attempt; returns the latest, newest first."""
+        """Accept all current failures of an attempt; return the latest, newest first."""
         if attempt != self._attempt:
             self._attempt = attempt
             self._seen.clear()

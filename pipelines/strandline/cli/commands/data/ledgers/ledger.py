@@ -1,6 +1,6 @@
 """`strandline ledger stats`, `sources` and `export`: states of sources, with reasons of failures.
 
-These commands only read. Commands that change or copy the ledger have modules of their own.
+These commands only read. Commands that change or copy the ledger are in other modules.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from strandline.ledger.store.rows import list_efforts, list_rows
 from strandline.ledger.store.store import Store
 from strandline.run.manifest.manifest import read_manifest
 
-COUNTED_AT_MOST = 100_000  # more finished sources take longer than a second to count
+COUNTED_AT_MOST = 100_000  # counting more finished sources takes longer than a second
 
 take_state = click.option(
     "--state",

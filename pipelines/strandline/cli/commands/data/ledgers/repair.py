@@ -1,4 +1,4 @@
-"""`strandline repair`: lets the next run redo missing or damaged outputs."""
+"""`strandline repair`: makes the next run redo missing or damaged outputs."""
 
 from __future__ import annotations
 
