@@ -14,7 +14,7 @@ import pytest
 from ledger_builders import finish_of, listed, opened, output_of
 from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.records.entries import Change
-from strandline.ledger.store import store as store_module
+from strandline.ledger.store.reading import reader as reader_module
 from strandline.ledger.store.environment.environment import LedgerEnvironment
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
@@ -100,7 +100,7 @@ def test_a_copy_is_made_after_a_writer_has_grown_the_map(
 def test_a_copy_without_a_lock_is_refused_if_the_ledger_was_written_meanwhile(
     writer: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "is_mounted_readonly", lambda _: True)
+    monkeypatch.setattr(reader_module, "is_mounted_readonly", lambda _: True)
     with opened(tmp_path / "ledger", readonly=True) as store:
         assert read_numbers(copy_to(store, tmp_path / "first")) == (0, 0)
         copy = LedgerEnvironment.copy

@@ -14,7 +14,7 @@ import pytest
 from ledger_builders import finish_of, listed, output_of
 from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.records.entries import Change
-from strandline.ledger.store import store as store_module
+from strandline.ledger.store.reading import reader as reader_module
 from strandline.ledger.store.reading.portions import read_portion
 from strandline.ledger.store.store import Store
 
@@ -63,7 +63,7 @@ def writer(tmp_path: Path) -> Iterator[Writer]:
 @pytest.fixture
 def unlocked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every reader takes its volume to be mounted read-only."""
-    monkeypatch.setattr(store_module, "is_mounted_readonly", lambda _: True)
+    monkeypatch.setattr(reader_module, "is_mounted_readonly", lambda _: True)
 
 
 def interrupt_reading(monkeypatch: pytest.MonkeyPatch, writer: Writer, times: int) -> None:
@@ -76,7 +76,7 @@ def interrupt_reading(monkeypatch: pytest.MonkeyPatch, writer: Writer, times: in
             writer.write()
         return portion
 
-    monkeypatch.setattr(store_module, "read_portion", read)
+    monkeypatch.setattr(reader_module, "read_portion", read)
 
 
 def read_keys(tmp_path: Path) -> list[str]:

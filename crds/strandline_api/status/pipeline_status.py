@@ -405,7 +405,7 @@ class PipelineStatus(Record):
 
     @property
     def spent(self) -> Spent:
-        """What the run has used up, for the retry law."""
+        """Resources that the run has used up, for the retry law."""
         return Spent() if self.retries is None else self.retries.spent
 
     def find_condition(self, type_: str) -> Condition | None:

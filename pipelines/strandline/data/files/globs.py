@@ -94,7 +94,7 @@ class PathPattern:
 
     @cached_property
     def matches_hidden(self) -> bool:
-        """Return True if hidden names may match, because the pattern spells a leading dot."""
+        """Return True if hidden names may match, because the pattern has a leading dot."""
         return "/." in f"/{self.rest}"
 
     @cached_property

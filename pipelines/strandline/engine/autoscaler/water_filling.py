@@ -36,7 +36,7 @@ class PoolDemand:
 
     @property
     def is_pacing(self) -> bool:
-        """Whether the pool is measured and has work."""
+        """Return whether the pool is measured and has work."""
         return self.speed is not None and self.speed < math.inf
 
     def find_level(self, workers: int) -> float:

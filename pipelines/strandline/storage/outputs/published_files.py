@@ -60,7 +60,7 @@ class PublishedFolder(Protocol):
 
     @property
     def has_ledger(self) -> bool:
-        """True if `list_files` can return the published files."""
+        """Return whether `list_files` can return the published files."""
 
     def list_files(self) -> Iterator[OutputFile]:
         """Return the currently published files.
