@@ -85,6 +85,69 @@ result = _ship(shipment, Contents("/outputs"), "memory:/a", clock, lambda: None)
 assert (result.target, result.files) == ("/a", 1), result
 """
 
+RULE = '''
+"""Nothing but a rule of a redo."""
+
+from strandline.plan.stages.stage import Stage
+from strandline.run.revise.starts.start import Start
+
+
+class ReadNothing(Stage):
+    """Hands on what it gets."""
+
+
+class MadeUp:
+    """A place that has the output of every first stage."""
+
+    reads_cut = False
+
+    def find(self, due):
+        """Find the first stage."""
+        return Start(due.changes.list_unchanged(due.entry.attempt)[0])
+
+    def describe(self, start):
+        """Describe a start."""
+        return f"from a made-up place after {start.after}"
+
+    def open_reader(self, plan, start):
+        """Read nothing."""
+        return ReadNothing()
+
+    def list_files(self, start, record):
+        """There are no files."""
+        return []
+
+    def note_missing(self, store, location, starts_here):
+        """Nothing can be missing."""
+'''
+RULE_USER = """
+from strandline.ledger.records.entries import FinishedEntry, SourceRecord
+from strandline.ledger.store.recipes import Changes, Recipe
+from strandline.plan.fingerprint import Fingerprint
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.stages.ends import SinkStage
+from strandline.plan.stages.stage import Stage
+from strandline.run.revise.redo import plan_from
+from strandline.run.revise.starts.rules import describe_start, find_start
+from strandline.run.revise.starts.start import DueSource, Start
+
+
+
+class Sink(SinkStage):
+    '''A sink of no files.'''
+
+
+stages = StagePlan("a", "a", Stage()), StagePlan("b", "b", Sink())
+plan = PipelinePlan("ns", "p", StagePlan("source", "source", Stage()), stages, Fingerprint("", {}))
+recipes = [Recipe(n, {"order": ["a", "b"], "b.with.n": str(n)}) for n in (1, 2)]
+due = DueSource(FinishedEntry("1", 1), SourceRecord("k", ()), True, Changes(recipes), plan)
+start = find_start(due)
+assert start == Start("a", "made-up"), start
+assert describe_start(start) == "from a made-up place after a"
+reader = plan_from(plan, start).stages[0].stage
+assert type(reader).__name__ == "ReadNothing", reader
+"""
+
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
@@ -135,6 +198,19 @@ def test_a_format_of_tables_is_a_module_and_a_line(copy: Path) -> None:
     line = '    "memory": TableFormat("json"),\n'
     (formats / "registry.py").write_text(text.replace(known, known + line))
     done = execute(copy, "-c", FORMAT_USER)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_rule_of_a_redo_is_a_module_and_a_line(copy: Path) -> None:
+    starts = copy / "pipelines/strandline/run/revise/starts"
+    (starts / "made_up.py").write_text(RULE.lstrip())
+    known = '    "cut": LatestCut(),\n'
+    text = (starts / "rules.py").read_text()
+    assert known in text
+    imported = "from strandline.run.revise.starts.made_up import MadeUp\n\nRULES:"
+    listed = text.replace("RULES:", imported).replace(known, f'    "made-up": MadeUp(),\n{known}')
+    (starts / "rules.py").write_text(listed)
+    done = execute(copy, "-c", RULE_USER)
     assert done.returncode == 0, done.stderr
 
 

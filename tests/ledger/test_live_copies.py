@@ -14,8 +14,8 @@ import pytest
 from ledger_builders import finish_of, listed, opened, output_of
 from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.records.entries import Change
-from strandline.ledger.store.reading import reader as reader_module
 from strandline.ledger.store.environment.environment import LedgerEnvironment
+from strandline.ledger.store.reading import reader as reader_module
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
 

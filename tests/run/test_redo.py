@@ -25,7 +25,8 @@ from strandline.ledger.records.entries import Change
 from strandline.ledger.store.recipes import RECIPES
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import READ_BACK
-from strandline.run.revise.listing import Start, Survey, describe_redo
+from strandline.run.revise.listing import Survey, describe_redo
+from strandline.run.revise.starts.start import Start
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
@@ -75,7 +76,7 @@ def test_how_many_are_done_again_is_told_while_it_runs_and_at_the_end(tuning: Tu
 
 
 def test_from_where_and_why_sources_are_done_again_is_told_in_words() -> None:
-    starts = Counter({Start("add"): 3, Start(): 2})
+    starts = Counter({Start("add", "cut"): 3, Start(): 2})
     words = "from the output of 'add' (3) and from the beginning (2), because 'add' and 'below'"
     assert f"{words} changed" == describe_redo(Survey(starts, Counter(add=4, below=1)))
 

@@ -18,7 +18,8 @@ import tuned_stages
 from example_counts import scale_examples
 from number_runs import Item
 from pipeline_runs import crashing_at
-from strandline.run.revise.listing import Start, describe_start
+from strandline.run.revise.starts.rules import describe_start
+from strandline.run.revise.starts.start import Start
 from strandline_api.outcome.exit_codes import ExitCode
 from tuning import NAME, Tuning, add, below
 
@@ -157,7 +158,7 @@ def test_files_that_hold_other_columns_than_came_are_not_read_back(tuning: Tunin
 
 
 def test_columns_that_come_anew_are_named_beforehand() -> None:
-    start = Start("add", from_output=True, without=("times", "word"))
+    start = Start("add", rule="sink-files", without=("times", "word"))
     assert "from the files of the sink without times, word" == describe_start(start)
 
 

@@ -5,13 +5,12 @@ This module must not depend on how the sources are processed.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
@@ -19,38 +18,14 @@ from strandline.ledger.access.lease import Claim, list_recipes
 from strandline.ledger.records.entries import FinishedEntry, SourceRecord
 from strandline.ledger.store.recipes import Changes, read_changes
 from strandline.ledger.store.store import Store
-from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Output
 from strandline.plan.stages.ends import Source
-from strandline.plan.stages.stage import Stage
-from strandline.run.revise.cuts.rows import CutFile, RereadableSink
+from strandline.run.revise.cuts.rows import CutFile
 from strandline.run.revise.redoing import list_unreadable
+from strandline.run.revise.starts.rules import RULES, describe_start, find_start
+from strandline.run.revise.starts.start import DueSource, Start, find_position
 from strandline.storage.outputs.names import name_output
-
-
-class Start(NamedTuple):
-    """The point from which a finished source is redone.
-
-    Attributes:
-        after: the last stage that is not repeated, or None to repeat all stages.
-        from_output: whether to read that stage's output from the sink's own files, not from a cut.
-        without: columns to drop from those files, because later stages added them.
-    """
-
-    after: str | None = None
-    from_output: bool = False
-    without: tuple[str, ...] = ()
-
-
-def describe_start(start: Start) -> str:
-    """Describe a starting point in words."""
-    if start.after is None:
-        return "from the beginning"
-    if start.from_output:
-        added = f" without {', '.join(start.without)}" if start.without else ""
-        return f"from the files of the sink{added}"
-    return f"from the output of {start.after!r}"
 
 
 class Survey(NamedTuple):
@@ -105,13 +80,8 @@ class RedoStarts:
 
     def find(self, source: bytes, entry: FinishedEntry, record: SourceRecord) -> Start:
         """Return the latest possible starting point of a source of an older recipe."""
-        unchanged = self.changes.list_unchanged(entry.attempt)
-        # Prefer the sink's own files: they contain the last stage's output and always exist.
-        added = self._find_added(entry, record)
-        if added is not None and source not in self._unreadable:
-            return Start(unchanged[-1], from_output=True, without=added)
-        cuts = {output.cut[0] for output in record.outputs if output.cut}
-        return Start(next((stage for stage in reversed(unchanged) if stage in cuts), None))
+        is_readable = source not in self._unreadable
+        return find_start(DueSource(entry, record, is_readable, self.changes, self._plan))
 
     def rank(self, start: Start) -> tuple[int, Start]:
         """Return a sort key that is greater for later starting points."""
@@ -137,28 +107,6 @@ class RedoStarts:
             first[changed] += 1
             starts[self.find(source, entry, record)] += 1
         return Survey(starts, first, refused)
-
-    def _find_added(self, entry: FinishedEntry, record: SourceRecord) -> tuple[str, ...] | None:
-        """Return the columns to drop from the sink's files to get the input of the later stages.
-
-        Return None if the files can't provide that input.
-        """
-        sink, tail = self._plan.sink, self.changes.find_tail(entry.attempt)
-        if tail is None or not (isinstance(sink, RereadableSink) and sink.holds_tables):
-            return None
-        below = self._plan.stages[tail.begin - 1 : -1]  # `plan.stages` excludes the source
-        # A stage that declares nothing about columns may need data that no file has, such as the
-        # metadata of a task.
-        if not all(stage.stage.keeps_columns and stage.group is None for stage in below):
-            return None
-        if any(each.suffix != sink.suffix for each in record.data):
-            return None
-        if tail.renewed is None:
-            return ()
-        # The files lack the rows that this stage dropped or failed on.
-        if tail.has_dropped or below[0].name in record.count_dead():
-            return None
-        return _list_added(below[0].stage, tail.renewed)
 
 
 def read_starts(store: Store, plan: PipelinePlan) -> RedoStarts | None:
@@ -200,7 +148,9 @@ class RedoListing(Listing):
         self._starts = starts
         self._start = start
         self._root = location.rstrip("/")
-        self._has_slots = not start.from_output and _joins_below(plan, start)
+        self._rule = RULES.get(start.rule)
+        reads_cut = self._rule is not None and self._rule.reads_cut
+        self._has_slots = reads_cut and _joins_below(plan, start)
         # Makes tokens, and so output names, different from those of all older recipes.
         self._tag = plan.fingerprint.digest
 
@@ -241,20 +191,19 @@ class RedoListing(Listing):
             if digest in quarantined or not self._starts.is_due(entry):
                 continue
             if self._starts.find(digest, entry, record) == self._start:
-                firsts = map(_find_position, self._list_cut_files(record))
+                firsts = map(find_position, self._list_files(record))
                 position = min(firsts, default=(b"", 0, b""))
                 chosen.append((position, self._make(source, digest, record)))
-        # Sources that share a file must follow each other.
-        if self._start.from_output:
-            chosen.sort(key=lambda each: each[0][:2])
+        # Sources that share a file must follow each other. Others stay in the order of the listing.
+        chosen.sort(key=lambda each: each[0][:2])
         return [source for _, source in chosen]
 
     def _make(self, source: Source, digest: bytes, record: SourceRecord) -> Source:
         data = source.data
         if self._start.after is not None:
-            data = [self._find_file(digest, output) for output in self._list_cut_files(record)]
+            data = [self._find_file(digest, output) for output in self._list_files(record)]
         if self._has_slots:
-            data = list(_spread(data, self._list_cut_files(record)))
+            data = list(_spread(data, self._list_files(record)))
         return source._replace(version=f"{source.version} by {self._tag}", data=data)
 
     def _find_file(self, source: bytes, output: Output) -> CutFile:
@@ -262,15 +211,8 @@ class RedoListing(Listing):
         rows = None if part is None else range(part.begin, part.begin + output.rows)
         return CutFile(f"{self._root}/{name_output(source, output)}", output.digest, rows)
 
-    def _list_cut_files(self, record: SourceRecord) -> list[Output]:
-        if self._start.from_output:
-            return sorted(record.data, key=_find_position)
-        cut = [
-            (output.cut[1], output)
-            for output in record.outputs
-            if output.cut and output.cut[0] == self._start.after
-        ]
-        return [output for _, output in sorted(cut)]
+    def _list_files(self, record: SourceRecord) -> list[Output]:
+        return [] if self._rule is None else self._rule.list_files(self._start, record)
 
 
 def _joins_below(plan: PipelinePlan, start: Start) -> bool:
@@ -290,39 +232,6 @@ def _spread(files: Sequence[CutFile], outputs: Sequence[Output]) -> Iterator[Cut
             yield None
         yield file
         slot = output.cut[1] + 1
-
-
-def _find_position(output: Output) -> tuple[bytes, int, bytes]:
-    """Return the key that sorts outputs by file, and by position in the file."""
-    file, begin = (b"", 0) if output.part is None else output.part[:2]
-    return file, begin, output.token
-
-
-def _list_added(stage: Stage, params: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the columns that a stage added with its former parameters.
-
-    Return None if the stage did more than add columns. Its class, version, and name are unchanged.
-    """
-    try:
-        written = json.dumps(_unflatten(params))
-        former = type(stage)(type(stage).Params.model_validate_json(written))
-    # The former parameters may name a deleted file, and a key with a dot can't be restored.
-    except (ValueError, TypeError, AttributeError, OSError, StrandlineError):
-        return None
-    former.planned_name = stage.planned_name
-    return former.list_added() if former.only_adds else None
-
-
-def _unflatten(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters in nested form. Assume that no key contains a dot."""
-    values: dict[str, Any] = {}
-    for path, value in sorted(params.items(), key=lambda each: each[0]):
-        *above, name = path.split(".")
-        inner = values
-        for key in above:
-            inner = inner.setdefault(key, {})
-        inner[name] = value
-    return values
 
 
 def _limit(sources: Iterator[Source], most: int) -> Iterator[Source]:

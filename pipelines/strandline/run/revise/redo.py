@@ -9,31 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from strandline.engine.core.ports import Ending, Listing, RunProgress
-from strandline.ledger.records.entries import SETTLED, Change, Standing
+from strandline.ledger.records.entries import SETTLED, Change, FinishedEntry, SourceRecord, Standing
 from strandline.ledger.store.recipes import read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
-from strandline.plan.receipt import Output, StageCounts
+from strandline.plan.receipt import StageCounts
 from strandline.run.revise.cuts.auto_cuts import TRIAL_SOURCES, AutoCuts
-from strandline.run.revise.cuts.files import choose_missing, prune_cuts
 from strandline.run.revise.cuts.plan import add_cuts, plan_cuts
-from strandline.run.revise.cuts.rows import ReadCut, ReadOutput, RereadableSink
 from strandline.run.revise.listing import (
     RedoListing,
     RedoStarts,
-    Start,
     Survey,
     describe_redo,
-    describe_start,
     read_starts,
 )
-from strandline.run.revise.redoing import READING, Redo, note_unreadable
-from strandline.storage.outputs.names import CUTS, name_output
-from strandline.storage.outputs.remote import find_files
+from strandline.run.revise.redoing import READING, Redo
+from strandline.run.revise.starts.rules import RULES, describe_start
+from strandline.run.revise.starts.start import Start
 
 Run = Callable[[PipelinePlan, Listing, Redo], Ending]
 
@@ -98,7 +95,7 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
         standing = ending.standing
         redo = Redo(
             starts.list_above(start),
-            start.from_output,
+            bool(start.rule) and not RULES[start.rule].reads_cut,
             standing.finished,
             remaining,
             total,
@@ -126,13 +123,19 @@ def _leave_out_missing(
 
     If a whole folder was removed, its missing files would make the reading stage look broken.
     """
-    if any(start.after is not None and not start.from_output for start in look.starts):
-        with tools.open_store() as store:
-            prune_cuts(store, choose_missing(find_files(tools.location, CUTS)), lambda: None)
-    if any(start.from_output for start in look.starts):
-        with tools.open_store() as store:
-            _note_missing(store, starts, find_files(tools.location, ""))
-    return _survey(plan, tools)
+    for name, rule in RULES.items():
+        if any(start.rule == name for start in look.starts):
+            with tools.open_store() as store:
+                rule.note_missing(store, tools.location, partial(_starts_by, starts, name))
+            # A source without these files may start by the next rule.
+            starts, look = _survey(plan, tools)
+    return starts, look
+
+
+def _starts_by(
+    starts: RedoStarts, rule: str, source: bytes, entry: FinishedEntry, record: SourceRecord
+) -> bool:
+    return starts.is_due(entry) and starts.find(source, entry, record).rule == rule
 
 
 def _survey(plan: PipelinePlan, tools: RedoTools) -> tuple[RedoStarts, Survey]:
@@ -140,24 +143,6 @@ def _survey(plan: PipelinePlan, tools: RedoTools) -> tuple[RedoStarts, Survey]:
         starts = read_starts(store, plan)
         assert starts is not None  # a ledger's recipes do not change during an attempt
         return starts, starts.survey(store)
-
-
-def _note_missing(store: Store, starts: RedoStarts, is_there: Callable[[str, int], bool]) -> None:
-    """Record the sources that would start from the sink's files, but whose files are missing."""
-    change = Change()
-    for source, entry, record in store.list_records():
-        if not (starts.is_due(entry) and starts.find(source, entry, record).from_output):
-            continue
-        if not all(is_there(*_locate(source, output)) for output in record.data):
-            attempt, why = entry.attempt, "a file of its output is gone, or has another size"
-            change.fail.append((source, note_unreadable(record.key, entry, attempt, why)))
-    store.write(change)
-
-
-def _locate(source: bytes, output: Output) -> tuple[str, int]:
-    """Return name and size of a file. A part of a shared file has the size of the whole file."""
-    part = output.part
-    return name_output(source, output), output.size if part is None else part.size
 
 
 def show_whole(progress: RunProgress, redo: Redo) -> RunProgress:
@@ -226,10 +211,7 @@ def plan_from(plan: PipelinePlan, start: Start) -> PipelinePlan:
     if start.after is None:
         return plan_cuts(plan)
     names = [stage.name for stage in plan.stages]
-    reader = ReadCut()
-    if start.from_output:
-        assert isinstance(plan.sink, RereadableSink)  # otherwise no source starts there
-        reader = ReadOutput(plan.sink, start.without)
+    reader = RULES[start.rule].open_reader(plan, start)
     reading = StagePlan(READING, READING, reader, stores=plan.stages[0].stores)
     below = (reading, *add_cuts(plan.stages[names.index(start.after) + 1 :]))
     return replace(plan, stages=tuple(mark_streaming(below)))

@@ -40,9 +40,10 @@ class Redo(NamedTuple):
     """How finished sources of an older recipe are replaced.
 
     Attributes:
-        above: the stages that are not repeated, in order; the output of the last one is read from
-            its cut. If empty, sources are processed from the beginning.
-        from_output: whether to read that output from the sink's files instead.
+        above: the stages that are not repeated, in order; the output of the last one is read
+            back. If empty, sources are processed from the beginning.
+        notes_unreadable: whether the ledger excludes sources whose output can't be read, because
+            the output is no cut that could be dropped.
         finished, remaining: sources that the attempt has already finished, and all sources that it
             has to finish, if known.
         total: sources that the attempt replaces.
@@ -51,7 +52,7 @@ class Redo(NamedTuple):
     """
 
     above: tuple[str, ...] = ()
-    from_output: bool = False
+    notes_unreadable: bool = False
     finished: int = 0
     remaining: int | None = None
     total: int = 0
@@ -199,7 +200,7 @@ class RedoingWriter(RevisingWriter):
     def _fail(self, failure: Failure, change: Change) -> None:
         source = failure.source
         entry, record = self._former[source]
-        if failure.stage == READING and self._redo.from_output:
+        if failure.stage == READING and self._redo.notes_unreadable:
             # The source is not to blame: a later phase starts from an earlier point. Until then,
             # this record prevents another read of the files.
             note = note_unreadable(record.key, entry, self._attempt, failure.message)

@@ -13,8 +13,8 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stages.columns import ColumnStep, trace_columns
 from strandline.run.insight.funnel import WorstKill
 from strandline.run.revise.cuts.choice import Judged
-from strandline.run.revise.listing import Start
 from strandline.run.revise.marks.model_costs import AskEstimate
+from strandline.run.revise.starts.start import Start
 
 
 class LedgerPreview(NamedTuple):

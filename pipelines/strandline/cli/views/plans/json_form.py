@@ -103,7 +103,7 @@ def _render_redo(redo: RedoPreview | None) -> dict[str, Any] | None:
     if redo is None:
         return None
     starts = [
-        {"after": start.after, "fromOutput": start.from_output, "sources": number}
+        {"after": start.after, "fromOutput": start.rule == "sink-files", "sources": number}
         for start, number in redo.starts.items()
     ]
     return {"first": dict(redo.first), "starts": starts, "seconds": round(redo.seconds, 3)}

@@ -28,8 +28,8 @@ from strandline.plan.stages.columns import Columns, ColumnStep
 from strandline.plan.stages.stage import Shape
 from strandline.run.insight.funnel import WorstKill
 from strandline.run.revise.cuts.choice import CutVerdict, Judged
-from strandline.run.revise.listing import describe_start
 from strandline.run.revise.marks.model_costs import AskEstimate
+from strandline.run.revise.starts.rules import describe_start
 
 _COLUMNS = (
     "stage",
