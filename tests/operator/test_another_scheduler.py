@@ -1,4 +1,4 @@
-"""A new scheduler is one module and one line in a list."""
+"""Adding a scheduler takes one module and one line in a list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROWS = {"name": "cpu", "maxReplicas": 4}
 
 @pytest.fixture(autouse=True)
 def lots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add a line to the list."""
+    """Add the scheduler to the list."""
     monkeypatch.setattr(schedulers, "SCHEDULERS", (Lots(), *schedulers.SCHEDULERS))
 
 
