@@ -1,4 +1,4 @@
-"""What an API server refuses arrives as an exception that tells what kind of refusal it is."""
+"""Errors from the API server become exceptions whose class names the kind of error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A volume that a lost node still has: the attempt waits, free, and says what frees it."""
+"""An attempt waits for a volume that is still attached to a lost node.
+
+The wait is free, and its message names the condition that ends it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ CREATING = [{"name": "ray-head", "state": {"waiting": {"reason": "ContainerCreat
 
 
 def start(**deadlines: str) -> SimulatedCluster:
-    """An attempt whose head has its node, and no container yet."""
+    """Start an attempt whose head has a node but no running container."""
     cluster = SimulatedCluster()
     if deadlines:
         cluster.edit(deadlines=deadlines)
@@ -59,7 +62,7 @@ def start(**deadlines: str) -> SimulatedCluster:
 
 
 def remember_former_head(cluster: SimulatedCluster) -> None:
-    """The head of an attempt before went with its node."""
+    """Record that the head of the previous attempt was lost with its node."""
     labels = {"strandline.dev/role": "head", "strandline.dev/attempt": "0"}
     cluster.gone_pods.append(
         {
@@ -79,7 +82,7 @@ def read_condition(cluster: SimulatedCluster) -> tuple[str, str]:
 
 
 def wait(cluster: SimulatedCluster, seconds: float, warning: tuple[str, str]) -> None:
-    """Time goes on, and the controller warns each two minutes."""
+    """Advance the time; the controller warns every two minutes."""
     end = cluster.time + seconds
     while cluster.time < end:
         cluster.notices.clear()
@@ -163,7 +166,7 @@ def test_a_warning_that_is_given_once_holds_until_the_pod_starts(
     cluster = start()
     remember_former_head(cluster)
     cluster.warn("Pod", HEAD, *warning)
-    # The kubelet goes on to report a mount that does not come about, and gives no reason.
+    # Later events of the kubelet report a mount timeout without a reason.
     late = "Unable to attach or mount volumes: unmounted volumes=[ledger]: timed out waiting"
     for _ in range(40):
         cluster.warn("Pod", HEAD, "FailedMount", late)

@@ -1,4 +1,4 @@
-"""The ConfigMap of an attempt: what its driver reads, and what commands take their pod from."""
+"""The ConfigMap of an attempt, read by the attempt's driver and by commands that copy its pod."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from strandline_operator.model.view import Refusal
 
 
 def test_after_an_edit_the_driver_reads_what_the_spec_is_by_then() -> None:
-    """What was made for a RayJob that was refused can't be changed, and is not what is meant."""
+    """A ConfigMap made for a rejected RayJob is immutable and outdated, so it needs a successor."""
     cluster = SimulatedCluster()
     words = "spec.rayClusterSpec: Invalid value"
     cluster.refused[Resource.RAYJOB] = Refusal(Resource.RAYJOB, "corpus-1", 422, words)

@@ -1,4 +1,4 @@
-"""The message of an attempt names its obstacle while it starts, and its cause when it has ended."""
+"""An attempt's message names its obstacle during the start, and its cause after the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def status_of(cluster: SimulatedCluster, number: int = 1) -> AttemptStatus:
 
 
 def refuse_rayjob(message: str = WEBHOOK) -> SimulatedCluster:
-    """A cluster in which a webhook rejects each RayJob."""
+    """Return a cluster in which a webhook rejects each RayJob."""
     cluster = SimulatedCluster()
     refusal = Refusal(Resource.RAYJOB, "corpus-1", 403, message)
     cluster.refused[Resource.RAYJOB] = refusal
@@ -29,7 +29,7 @@ def refuse_rayjob(message: str = WEBHOOK) -> SimulatedCluster:
 
 
 def refuse_pods(message: str) -> SimulatedCluster:
-    """A cluster in which KubeRay may not create the pods of the first attempt."""
+    """Return a cluster in which KubeRay may not create the pods of the first attempt."""
     cluster = SimulatedCluster()
     cluster.launch("Initializing")
     for pod in ("head", "cpu"):

@@ -1,4 +1,4 @@
-"""Who reaches the pods of an attempt: each pair of pods, by the policy that is made with it."""
+"""The NetworkPolicies of an attempt, checked for each pair of pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code that a pipeline brings: how pods get it, and what is said where it is not to be had."""
+"""Code that a pipeline provides: how pods get the code, and the reports if the code is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDER = "/var/lib/strandline-code"
 
 
 def begin(code: Json, files: CodeFiles | None = None, **spec: Any) -> SimulatedCluster:
-    """A pipeline that brings code, as far as the operator takes it by itself."""
+    """Return a pipeline with its own code, after the operator's first passes."""
     cluster = SimulatedCluster(code=files)
     cluster.edit(code=code, **spec)
     cluster.settle()
@@ -28,7 +28,7 @@ def begin(code: Json, files: CodeFiles | None = None, **spec: Any) -> SimulatedC
 
 
 def pods_of(cluster: SimulatedCluster) -> dict[str, Json]:
-    """The pod specs of the newest RayJob, by what they are for."""
+    """Return the pod specs of the newest RayJob by role."""
     spec = cluster.list_of(Resource.RAYJOB)[-1]["spec"]
     templates = {
         "head": spec["rayClusterSpec"]["headGroupSpec"]["template"],
@@ -119,7 +119,7 @@ def test_what_is_fetched_is_fetched_as_the_user_set_up_rays_own_container() -> N
     (ray,) = pod["containers"]
     assert fetch["securityContext"] == ray["securityContext"]
     assert {"name": "code-fetched", "mountPath": place, "readOnly": True} in ray["volumeMounts"]
-    # The pod's size stays that of Ray's container, and a GPU is not asked for twice.
+    # The pod keeps the size of Ray's container, and the GPU is requested only once.
     assert fetch["resources"]["limits"] == {"cpu": "2", "memory": str(8 << 30)}
     assert ray["resources"]["limits"]["nvidia.com/gpu"] == "1"
 
@@ -204,7 +204,7 @@ def test_a_run_that_is_over_does_not_miss_its_files() -> None:
 
 @pytest.mark.parametrize("code", [1, 64, 75])
 def test_the_end_of_an_attempt_misses_no_files(code: int) -> None:
-    """Nobody looks for them while an attempt has its copy, nor in the pass that ends it."""
+    """Check that no pass reads the files while the attempt has a copy, or when the attempt ends."""
     cluster = begin({"configMap": "mystages"}, FILES)
     cluster.start_rayjob()
     cluster.settle()
@@ -216,7 +216,7 @@ def test_the_end_of_an_attempt_misses_no_files(code: int) -> None:
 
 
 def end_fetch(code: int, message: str = "", reason: str = "Error") -> Json:
-    """The status of a pod whose code could not be fetched."""
+    """Return the status of a pod whose code could not be fetched."""
     end = {"exitCode": code, "message": message, "reason": reason}
     status = {"name": "strandline-code", "state": {"terminated": end}}
     return {"phase": "Failed", "initContainerStatuses": [status]}

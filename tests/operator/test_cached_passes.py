@@ -1,4 +1,4 @@
-"""Passes that read what watches have shown: few requests, and nothing for good from a late view."""
+"""Passes that read a cache: few requests, and no permanent decision from a stale view."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from strandline_operator.reconcile.passes import Recheck, choose_recheck, is_unc
 
 @settings(max_examples=scale_examples(60))
 @given(st.integers(min_value=0), st.sampled_from([0.0, 0.5]))
-# With these a pass that only believes its watches has been seen to go wrong.
+# With these examples, a pass that trusted only its watches failed.
 @example(7, 0.0)
 @example(31, 0.0)
 def test_law_a_stale_cache_never_makes_a_second_attempt(seed: int, lateness: float) -> None:
@@ -66,7 +66,7 @@ def test_the_law_speaks_of_runs_with_several_attempts_and_of_restarts() -> None:
     assert sum(cluster.restarts for cluster in clusters) >= 3
 
 
-# --- What is looked at once more
+# --- Second reads from the server
 
 
 STATUS = AttemptStatus(ray_job=PipelineReference(name="corpus-1", uid="job"))
@@ -162,11 +162,11 @@ def test_what_is_made_is_made_over_a_version_that_the_server_still_has() -> None
     assert not is_unchecked(PassPlan(actions=(SetFinalizer(is_set=True),)))
 
 
-# --- What it costs, and what a late view comes to
+# --- The cost of a pass, and the effects of a stale view
 
 
 class Scene:
-    """One operator that has seen all there is."""
+    """An operator whose watches are current at the start."""
 
     def __init__(self) -> None:
         self.api = FakeApi()
@@ -179,7 +179,7 @@ class Scene:
         return asyncio.run(self.operator.passes.run(KEY))
 
     def settle(self) -> None:
-        """Pass until nothing is written any more, though no watch shows anything."""
+        """Run passes until no writes follow, although no watch delivers events."""
         for _ in range(20):
             before = len(self.api.writes)
             self.pass_once()
@@ -198,7 +198,7 @@ def test_an_attempt_is_launched_though_no_watch_shows_what_was_made() -> None:
     assert scene.count("create", Resource.ATTEMPT) == 1
     assert scene.count("create", Resource.RAYJOB) == 1
     lists = [call.resource for call in scene.api.calls if call.verb == "list"]
-    rules = [Resource.QUOTA, Resource.LIMIT_RANGE]  # once in a while for all of a namespace
+    rules = [Resource.QUOTA, Resource.LIMIT_RANGE]  # read occasionally for the whole namespace
     assert lists == [*rules, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD]
     assert scene.count("get", Resource.PIPELINE) <= 1
 
@@ -284,7 +284,7 @@ def test_a_pipeline_that_is_gone_since_it_was_shown_makes_no_attempt() -> None:
 
 
 def test_an_attempt_that_no_watch_has_shown_is_not_missing() -> None:
-    """As where an operator starts while another one has just made the attempt."""
+    """Another operator has just made the attempt, and this operator starts."""
     scene = Scene()
     store = scene.api.store
     store.create(Resource.ATTEMPT, NAMESPACE, spell_attempt(scene.pipeline))

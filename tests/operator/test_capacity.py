@@ -1,4 +1,4 @@
-"""How large a pod a cluster could hold: which nodes count, and how seldom they are read."""
+"""The largest pod that a cluster can hold: the nodes that count, and how rarely they are read."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_pod_with_gpus_counts_on_nodes_with_as_many() -> None:
 
 
 def clouds_nodes(preset: str) -> tuple[NodeSize, ...]:
-    """A large spot node and a small one on demand, as a cloud makes them."""
+    """Return a large spot node and a small on-demand node, as a cloud makes them."""
     spot, taint, regular = NODES[preset]
     taints = (Taint(taint, spot[taint], "NoSchedule"),) if taint else ()
     return (
@@ -167,7 +167,7 @@ def test_a_taint_that_comes_and_goes_makes_no_node_smaller(key: str) -> None:
 
 
 def test_pods_with_gpus_tolerate_the_taint_of_nodes_with_gpus() -> None:
-    """An admission controller adds the toleration, so no template has it."""
+    """Check GPU taints: an admission controller adds the toleration, so no template has it."""
     taints = (Taint("nvidia.com/gpu", "present", "NoSchedule"),)
     nodes = [NodeSize("gpu", 30 * GI, 8, gpu=2, taints=taints)]
     resources = {"cpu": 1, "memory": "1Gi"}
@@ -216,7 +216,7 @@ def test_nodes_are_read_once_in_ten_minutes_for_all() -> None:
         assert count_lists(api) == 1
         await memory.read(api, NOW + 600)
         assert count_lists(api) == 2
-        await memory.read(api, NOW - 1)  # a clock that was put back
+        await memory.read(api, NOW - 1)  # a clock that was set back
         assert count_lists(api) == 3
 
     asyncio.run(read())

@@ -1,4 +1,4 @@
-"""A ledger's claim grows with the spec where it may; where it may not that is told, once."""
+"""A ledger's claim grows with the spec if the cluster allows it; a refusal is reported once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORDS = "only dynamically provisioned pvc can be resized"
 
 
 def make(size: str | None = "10Gi") -> SimulatedCluster:
-    """A pipeline whose first attempt runs on a claim of that size."""
+    """Return a pipeline whose first attempt runs on a claim of this size."""
     cluster = SimulatedCluster()
     if size is not None:
         edit(cluster, size)
@@ -30,7 +30,7 @@ def make(size: str | None = "10Gi") -> SimulatedCluster:
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """The same, with 10Gi."""
+    """Return a pipeline whose first attempt runs on a claim of 10Gi."""
     return make()
 
 

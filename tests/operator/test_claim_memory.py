@@ -1,4 +1,4 @@
-"""Claims as they were read last, of as many pipelines as there are."""
+"""The memory of the last read claims, across many pipelines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strandline_operator.reconcile.caches.claims import ClaimMemory
 
 
 class CountedUid(str):
-    """A uid that counts how often it is compared."""
+    """A uid that counts comparisons."""
 
     __slots__ = ()
     compared = 0
@@ -32,7 +32,7 @@ def render_claim(name: str) -> dict[str, Any]:
 
 
 def read(memory: ClaimMemory, pipeline: str, name: str) -> VolumeClaim | None:
-    """What is known without a server that has it."""
+    """Return the remembered claim; the server has no claim."""
     access = Access(FakeApi(), NAMESPACE)
     return asyncio.run(memory.read(access, pipeline, name, 1.0, may_be_old=True))
 

@@ -1,4 +1,4 @@
-"""Limits of CPU stand where a quota or a range of limits asks for them, and nowhere else."""
+"""CPU limits are set only if a quota or a limit range requires them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def demand(*names: str) -> Body:
         ([demand("limits.memory", "requests.cpu", "pods")], [], None),
         ([demand("limits.cpu")], [], "1000m"),
         ([demand("limits.cpu")], [bound("Container", max="500m")], "500m"),
-        # The server fills in what is asked for.
+        # The server fills in the required limit.
         ([demand("limits.cpu")], [bound("Container", default="500m")], None),
         ([], [bound("Container", max="2", default="2")], None),
         ([], [bound("Container", max="2")], "1000m"),
@@ -48,7 +48,7 @@ def demand(*names: str) -> Body:
         ([], [bound("Container", maxLimitRequestRatio="4")], "200m"),
         ([], [bound("Container", maxLimitRequestRatio="4", default="2")], "200m"),
         ([], [bound("Pod", maxLimitRequestRatio="2")], "100m"),
-        # A default below what is asked for would make a pod that nobody lets in.
+        # A default below the request would make a pod that the server rejects.
         ([], [bound("Container", default="20m")], "1000m"),
         ([], [bound("PersistentVolumeClaim", max="2")], None),
         ([{}, {"spec": 7}, {"spec": {"hard": []}}], [{}, {"spec": {"limits": [7]}}], None),
@@ -88,7 +88,7 @@ def test_law_what_fits_is_within_all_bounds(
 
 
 def list_resources(cluster: SimulatedCluster) -> dict[str, Body]:
-    """Resources of all containers of ours in the attempt, by name."""
+    """Return the resources of the operator's containers in the attempt, by name."""
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     spec = rayjob["spec"]
     (submitter,) = spec["submitterPodTemplate"]["spec"]["containers"]

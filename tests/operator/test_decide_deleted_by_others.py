@@ -1,4 +1,4 @@
-"""Somebody else deletes what the operator has made: the run goes on, and nothing is made twice."""
+"""After others delete the operator's objects, the run continues and makes nothing twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strandline_operator.model.plan import Resource
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return SimulatedCluster.running()
 
 
@@ -61,7 +61,7 @@ def test_a_rayjob_that_somebody_deleted_interrupts_a_driver_that_says_nothing_el
 
 
 def lose_submission(cluster: SimulatedCluster) -> None:
-    """The submitter has lost the driver, and KubeRay gives the RayJob up."""
+    """Lose the driver in the submitter; KubeRay fails the RayJob."""
     cluster.end_rayjob("Failed", "", reason="SubmissionFailed", message="the submitter failed")
     cluster.settle()
 
@@ -112,7 +112,7 @@ def test_an_attempt_that_somebody_deleted_is_followed_by_another(
     ]
     cluster.advance(61)
     assert list(cluster.attempts) == ["corpus-2"]
-    # What the first has left behind goes before the second one's RayJob is made.
+    # The objects of the first attempt go before the second attempt's RayJob is made.
     assert [rayjob["metadata"]["name"] for rayjob in cluster.list_of(Resource.RAYJOB)] == [
         "corpus-1"
     ]

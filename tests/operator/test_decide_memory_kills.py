@@ -1,4 +1,4 @@
-"""Kills for memory: whom they are laid to, whose memory grows, and when they say nothing."""
+"""Memory kills: the blamed group, the memory increase, and kills without consequences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline_operator.model.plan import Resource
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return SimulatedCluster.running()
 
 
@@ -90,7 +90,7 @@ def test_what_a_driver_adds_to_its_word_is_taken_down_and_all_of_it_once(
         cluster.outcome = DriverOutcome(exit_code=1, evidence=tuple(said))
         cluster.settle()
     cluster.advance(30)
-    cluster.sweep()  # what is said is not placed anew once the pods are gone
+    cluster.sweep()  # the message does not change after the pods are gone
     cluster.gone_pods.clear()
     cluster.settle()
     (status,) = [status for _, status in cluster.attempts.values()]
@@ -151,7 +151,7 @@ def test_a_kill_of_what_is_not_rays_ends_nothing_and_raises_nothing(
     cluster.finish_teardown()
     assert causes(cluster)[0] is Cause.APPLICATION_ERROR
     assert cluster.status.memory == {}
-    # It is told beside the cause, since it may have to do with it.
+    # The evidence reports the kill beside the cause, because both may be related.
     (status,) = [status for _, status in cluster.attempts.values()]
     told = [record.message for record in status.evidence if record.cause is Cause.UNKNOWN]
     assert told == [f"container {name} of pod corpus-1-{pod} was killed for memory"]

@@ -1,4 +1,4 @@
-"""Whatever stands in the way ends in a condition that says what to do, and goes on by itself."""
+"""Each obstacle sets a condition with advice; the run resumes when the obstacle is gone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def message(cluster: SimulatedCluster, type_: ConditionType) -> str:
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline that nobody has looked at yet."""
+    """Return a new pipeline, before the first pass."""
     return SimulatedCluster()
 
 
@@ -41,7 +41,7 @@ def cluster() -> SimulatedCluster:
     ("wrong", "fixed", "words"),
     [
         ({"sink": {"use": "NO"}}, {"sink": {"use": "jsonl"}}, "spec.sink.use"),
-        # Stored by an earlier release, as the definition still allows.
+        # An earlier release may have stored this value, and the definition still allows it.
         ({"engine": "ray-data"}, {"engine": "ray"}, f"spec.engine: {ENGINE_REMOVED}"),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_claim_that_can_not_be_used_says_what_to_do(
     assert found is not None
     assert found.reason == reason
     assert words in found.message
-    # A claim may wait for its first pod; one that is lost or can't be written to gets none.
+    # A claim may wait for its first pod. A lost or read-only claim gets no pod.
     assert bool(cluster.attempts) == (reason == "ClaimPending")
 
 
@@ -114,7 +114,7 @@ def test_a_claim_that_is_refused_is_asked_for_again(cluster: SimulatedCluster) -
     cluster.settle()
     assert truth(cluster, ConditionType.STORAGE_READY) == ("False", "ClaimRefused")
     assert "exceeded quota" in message(cluster, ConditionType.STORAGE_READY)
-    # The run says the same of itself, and says it once.
+    # The run reports the same message, once.
     said = message(cluster, ConditionType.STORAGE_READY)
     assert message(cluster, ConditionType.SUCCEEDED) == said
     cluster.refused.clear()
@@ -300,7 +300,7 @@ def test_time_in_a_queue_is_free(cluster: SimulatedCluster) -> None:
     (status,) = [status for _, status in cluster.attempts.values()]
     assert status.phase is AttemptPhase.QUEUED
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "Queued")
-    # It begins when the queue lets it go, also where KubeRay takes a while to see that.
+    # The attempt begins when the queue admits the RayJob, even if KubeRay reacts late.
     rayjob["spec"]["suspend"] = False
     cluster.advance(100_000)
     rayjob["status"] = {"jobDeploymentStatus": "Initializing"}
@@ -312,7 +312,7 @@ def test_time_in_a_queue_is_free(cluster: SimulatedCluster) -> None:
 
 
 def graces(cluster: SimulatedCluster) -> set[int | None]:
-    """What the operator's deletions allow; 0 is by force."""
+    """Return the grace periods of the operator's deletions; 0 means by force."""
     actions = (action for plan in cluster.plans for action in plan.actions)
     return {action.grace for action in actions if isinstance(action, Delete)}
 
@@ -405,7 +405,7 @@ def test_a_deletion_waits_for_the_pods_and_no_longer(cluster: SimulatedCluster) 
     cluster.settle(3)
     assert cluster.status.phase is PipelinePhase.DELETING
     assert cluster.pipeline["metadata"]["finalizers"]
-    # KubeRay is gone too: RayJob and cluster keep its finalizers, pods end all the same.
+    # KubeRay is gone too: RayJob and RayCluster keep their finalizers, but the pods still end.
     for key in [key for key in cluster.objects if key[0] == Resource.POD]:
         del cluster.objects[key]
     cluster.pass_once()
@@ -422,7 +422,7 @@ def test_a_missing_kuberay_is_no_proof_that_a_rayjob_is_gone(cluster: SimulatedC
     cluster.has_kuberay = False
     cluster.advance(100)
     assert cluster.attempts["corpus-1"][1].end_time is None
-    cluster.outcome = DriverOutcome(exit_code=0)  # nobody is left to take its pods away
+    cluster.outcome = DriverOutcome(exit_code=0)  # no controller is left to delete the pods
     cluster.settle()
     for _ in range(3):
         cluster.advance(61)
@@ -435,7 +435,7 @@ def test_a_missing_kuberay_is_no_proof_that_a_rayjob_is_gone(cluster: SimulatedC
 def test_a_submitter_that_ended_unheard_ends_the_attempt_in_time(
     cluster: SimulatedCluster, ending: str
 ) -> None:
-    """Beside Ray in the head pod, or in a pod of its own; KubeRay still says Initializing."""
+    """Check a submitter in the head pod or a separate pod, while KubeRay reports Initializing."""
     cluster.settle()
     number = cluster.start_rayjob()
     cluster.end_rayjob("Initializing", "")

@@ -1,4 +1,4 @@
-"""A request by annotation stands until it was acted upon, whatever goes on when it comes."""
+"""A request by annotation stays pending until the operator acts on it, in any state of the run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from strandline_operator.model.plan import Resource
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return SimulatedCluster.running()
 
 
 def break_down(cluster: SimulatedCluster, code: int = 1) -> None:
-    """The attempt ends, and its pods are still there."""
+    """End the attempt while its pods still exist."""
     cluster.outcome = DriverOutcome(exit_code=code)
     cluster.settle()
     assert not cluster.attempts["corpus-1"][1].is_frozen
@@ -80,7 +80,7 @@ def test_a_cancel_that_comes_after_a_good_end_changes_nothing(cluster: Simulated
     assert handled(cluster) == ("", "too late")
     cluster.edit(runId="second")
     cluster.settle()
-    assert len(cluster.attempts) == 2  # it was for the run that it came to
+    assert len(cluster.attempts) == 2  # the request applied to the current run only
 
 
 def test_a_retry_during_the_teardown_starts_an_attempt_at_once(cluster: SimulatedCluster) -> None:
@@ -149,7 +149,7 @@ def test_the_name_in_a_request_is_in_events_statuses_and_evidence(
 def test_a_cancel_whose_handling_was_lost_does_not_reach_the_next_run(
     cluster: SimulatedCluster,
 ) -> None:
-    """The operator was killed between the two statuses, and meanwhile another run was asked for."""
+    """Kill the operator between the two statuses; meanwhile the user requests another run."""
     cluster.annotate("cancel", "enough")
     cluster.settle()
     cluster.status = cluster.status.model_copy(update={"handled": HandledTokens()})

@@ -1,4 +1,4 @@
-"""A run as a sequence of attempts: each ends with its cause, and what follows is the policy's."""
+"""A run is a sequence of attempts: each end has a cause, and the policy decides the next step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline_operator.model.plan import Count, Resource
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return SimulatedCluster.running()
 
 
@@ -122,7 +122,7 @@ def test_a_ledger_that_another_driver_has_is_asked_for_again(cluster: SimulatedC
     assert cluster.status.state.startswith("disruption 1 of 100, retry at ")
     cluster.run_next()
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
-    assert "--after" not in rayjob["spec"]["entrypoint"]  # its end says nothing of the other one's
+    assert "--after" not in rayjob["spec"]["entrypoint"]  # the other driver may still run
     cluster.finish(1)
     assert cluster.status.retries is not None
     assert (cluster.status.retries.retries, cluster.status.retries.disruptions) == (0, 1)
@@ -229,7 +229,7 @@ def test_an_ordinary_teardown_says_nothing(cluster: SimulatedCluster) -> None:
 
 
 def test_a_driver_that_has_ended_is_not_waited_for(cluster: SimulatedCluster) -> None:
-    """The RayJob says Running, for ever perhaps; the driver knows better."""
+    """Check a RayJob that may stay Running forever; the driver's report counts."""
     cluster.outcome = DriverOutcome(exit_code=0)
     cluster.settle()
     cluster.advance(4)

@@ -1,4 +1,4 @@
-"""JSON from a server is read however deep somebody has nested a value in one of its objects."""
+"""JSON from a server is read at any nesting depth of the values in its objects."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_is_no_json_is_still_none() -> None:
 
 
 def test_kopf_reads_answers_and_streams_that_are_deep() -> None:
-    """Lines come in pieces of any length."""
+    """Read lines from chunks of any length."""
     deep = nest(1, 5000, in_lists=False)
     lines = b'{"n":1}\n' + deep + b'\n{"n":2}\n{"n":3}'
 

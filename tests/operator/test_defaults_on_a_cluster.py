@@ -1,4 +1,4 @@
-"""What a namespace gives is in what is made, where the pipeline says nothing of it."""
+"""Namespace defaults fill the fields that a pipeline leaves unset."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GIVEN: Body = {
 
 
 def launch(given: Body, labels: Body | None = None, **spec: Any) -> tuple[Body, Body]:
-    """The RayJob of a pipeline, and what its driver is given."""
+    """Return the RayJob of a pipeline, and its driver's document."""
     cluster = SimulatedCluster(defaults=SpecDefaults.model_validate(given, by_alias=True))
     cluster.pipeline["metadata"]["labels"] = labels or {}
     ray = {**cluster.spec["ray"], **spec.pop("ray", {})}
@@ -60,7 +60,7 @@ def test_a_pipeline_that_says_nothing_has_them_all() -> None:
     assert rayjob["spec"]["rayClusterSpec"]["rayVersion"] == "2.55.0"
     labels = rayjob["metadata"]["labels"]
     assert (labels[QUEUE], labels[PRIORITY]) == ("team-a", "low")
-    # A place has one owner, so each pipeline has its own.
+    # Each pipeline gets a separate output location, because a location has one owner.
     assert document["spec"]["storage"]["output"] == {"url": "s3://team/clean/team/corpus"}
 
 
@@ -91,7 +91,7 @@ TOKENS: Body = {"ray": {"version": "2.60.0", "authOptions": {"mode": "token"}}}
     ("own", "name", "chosen"),
     [
         ({}, "authOptions", {"mode": "token"}),
-        # What is KubeRay's is known to nobody else, so it is not merged.
+        # The fields of KubeRay's own options are unknown here, so the options are not merged.
         ({"authOptions": {"secretName": "mine"}}, "authOptions", {"secretName": "mine"}),
         ({"authOptions": {"mode": "disabled"}}, "authOptions", {"mode": "disabled"}),
         ({}, "tlsOptions", {"enabled": True}),
@@ -143,7 +143,7 @@ def test_they_come_from_the_config_map_and_the_claim_is_read() -> None:
     view = look(api)
     assert view.defaults.output.claim_name == "shared"
     assert view.output is not None
-    # The view keeps what the user wrote.
+    # The view keeps the user's spec.
     assert view.pipeline.spec is not None
     assert view.pipeline.spec.storage.output.claim_name is None
 
@@ -188,7 +188,7 @@ def test_labels_of_batch_schedulers_pass_through(labels: Body, passed: Body) -> 
 
 
 def test_while_nobody_knows_them_no_attempt_is_made_and_none_is_launched() -> None:
-    """Else it had another image, other nodes, or wrote elsewhere."""
+    """Without the defaults, the attempt might use another image, other nodes, or another output."""
     cluster = SimulatedCluster(defaults_problem="ConfigMap strandline-defaults: ray: no YAML")
     cluster.settle()
     condition = cluster.status.find_condition(ConditionType.SUCCEEDED)

@@ -1,4 +1,7 @@
-"""What keeps pods from starting is told within seconds, of attempt and pipeline, in its words."""
+"""Delays of pod starts are reported within seconds, on the attempt and the pipeline.
+
+The message quotes the controller.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ POLICY = (
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """An attempt whose pods have their nodes, and no container yet."""
+    """Return an attempt whose pods have nodes but no running containers."""
     cluster = SimulatedCluster()
     cluster.launch("Initializing")
     for pod in cluster.list_of(Resource.POD):
@@ -40,7 +43,7 @@ def cluster() -> SimulatedCluster:
 
 
 def read_told(cluster: SimulatedCluster) -> tuple[str, str]:
-    """Reason and message of the condition Succeeded; attempt and pipeline say the same."""
+    """Return reason and message of the condition Succeeded, equal on attempt and pipeline."""
     summary = cluster.status.find_condition(ConditionType.SUCCEEDED)
     (status,) = (status for _, status in cluster.attempts.values())
     told = [
@@ -119,7 +122,7 @@ def test_init_containers_count(cluster: SimulatedCluster) -> None:
 
 
 def test_an_init_container_that_fails_again_and_again_stays_told(cluster: SimulatedCluster) -> None:
-    """It waits, runs and ends by turns; the condition does not follow it."""
+    """Check a container that waits, runs, and ends in turn; the condition stays the same."""
     end = {"terminated": {"exitCode": 3, "reason": "Error", "message": "no such bucket"}}
     for state in (RUNNING, end, {"waiting": {"reason": "PodInitializing"}}):
         containers = [{"name": "fetch", "state": state, "lastState": end}]
@@ -145,7 +148,7 @@ def test_a_container_that_can_not_be_run_is_told_though_its_pod_is_gone(
 
 
 def end_ray(cluster: SimulatedCluster, pod: str, line: str) -> None:
-    """End Ray in a pod as it starts; KubeRay removes the pod, and makes another."""
+    """End Ray in a starting pod; KubeRay replaces the pod."""
     said = f'Traceback (most recent call last):\n  File "ray", line 6\n{line}\n'
     end = {"terminated": {"exitCode": 1, "reason": "Error", "message": said}}
     name = "ray-head" if pod == HEAD else "ray-worker"
@@ -224,7 +227,7 @@ def test_a_volume_that_is_not_mounted_is_told(
     told, message = read_told(cluster)
     assert told == Reason.VOLUME_NOT_MOUNTED
     assert f"head pod {HEAD}: {words}" in message
-    # It was mounted in the end, and its image takes long.
+    # The volume was mounted at last, and the image takes long.
     cluster.advance(200)
     assert read_told(cluster)[0] == Reason.STARTING
 
@@ -322,7 +325,7 @@ def test_what_kuberay_may_not_make_beside_pods_is_told(
     cluster.settle()
     told, message = read_told(cluster)
     assert (told, f"{kind} corpus-1: {words}" in message) == (Reason.OBJECT_REFUSED, True)
-    # The same of an earlier RayJob of that name.
+    # The same event, from an earlier RayJob with this name.
     cluster.notices[0]["lastTimestamp"] = format_time(cluster.time - 60)
     cluster.settle()
     assert read_told(cluster)[0] == Reason.STARTING
@@ -332,7 +335,7 @@ def test_what_kuberay_may_not_make_beside_pods_is_told(
 def test_a_quota_that_has_had_room_since_ends_nothing(
     cluster: SimulatedCluster, has_pods: bool
 ) -> None:
-    """The event stays for an hour; what it was about has been made meanwhile."""
+    """Check an event that outlives its cause: the objects have been made meanwhile."""
     cluster.warn("RayJob", "corpus-1", "FailedToCreateRayCluster", QUOTA)
     cluster.time += 5
     for resource in (Resource.RAYCLUSTER, Resource.POD):
@@ -377,13 +380,13 @@ def test_a_pod_that_runs_and_is_not_ready_is_named_after_a_minute(
     since = format_time(begun)[11:19]
     unready = "containers with unready status: [ray]"
     assert f"head pod {HEAD} runs but is not Ready since {since}: {unready}; {probe}" in message
-    # It says a moment, not a duration: nothing is written while nothing changes.
+    # The message has a time, not a duration, so an unchanged state needs no write.
     cluster.time += 100
     assert cluster.pass_once().pipeline is None
 
 
 def make_late(cluster: SimulatedCluster) -> str:
-    """Let the time to start go by; the attempt's message."""
+    """Exceed the time to start, and return the attempt's message."""
     cluster.advance(1801)
     cluster.finish_teardown()
     status = cluster.attempts["corpus-1"][1]
@@ -433,7 +436,7 @@ def test_the_timeout_names_the_slowest_pod_where_nothing_is_wrong(
 
 
 def test_a_start_is_looked_at_soon_and_then_ever_less(cluster: SimulatedCluster) -> None:
-    """Nobody tells of what does not happen, such as the event of a mount that fails."""
+    """Check the polling pauses: no event reports missing progress, such as a failed mount."""
     pauses = []
     for _ in range(12):
         plan = cluster.pass_once()

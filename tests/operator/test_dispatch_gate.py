@@ -1,4 +1,4 @@
-"""The brake on a storm of retries: so many attempts a minute across the cluster, and no more."""
+"""The limit on retry storms: a maximum number of attempts per minute across the cluster."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_law_no_minute_has_more_than_twice_its_share(
         if gate.look(now, A).is_open:
             gate.count(now, A)
             passed.append(now)
-    # A full bucket and what flows in meanwhile.
+    # A full bucket, and the refill of a minute.
     for start in passed:
         assert sum(start <= time <= start + 60 for time in passed) <= 2 * per_minute + 1
 
@@ -92,7 +92,7 @@ def test_a_gate_that_is_shut_for_good_names_no_time() -> None:
 
 
 def use_up(gate: DispatchGate, key: Key, now: float) -> int:
-    """Make as many attempts as one namespace may at a moment, while others have pipelines."""
+    """Make as many attempts as a namespace may at once, while other namespaces have pipelines."""
     made = 0
     while gate.look(now, key, is_alone=False).is_open:
         gate.count(now, key)
@@ -104,7 +104,7 @@ def test_one_namespace_can_not_use_up_what_is_for_all() -> None:
     gate = DispatchGate(per_minute=120)
     assert use_up(gate, A, 0.0) == 60
     assert use_up(gate, B, 0.0) == 40
-    assert use_up(gate, C, 0.0) == 20  # what is left of 30
+    assert use_up(gate, C, 0.0) == 20  # the rest of 30
 
 
 def test_who_is_alone_has_all_of_it() -> None:

@@ -1,4 +1,4 @@
-"""Who took a pod's node: one test for each row of the table, with objects as they are written."""
+"""Disruptions of pods: one test for each row of the table, with objects as stored."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_pod_that_was_taken_was_not_killed(name: str) -> None:
 
 
 def test_every_kind_and_every_mark_has_a_row() -> None:
-    # Who it was is only in Karpenter's events, which are below.
+    # Only Karpenter's events, tested below, name these disruptions.
     by_events = {D.NODE_CONSOLIDATED, D.NODE_DRIFTED, D.NODE_EXPIRED}
     assert {row.kind for row in ROWS.values()} == set(Disruption) - by_events
     played = [read_marks(row.node) for row in ROWS.values() if row.node is not None]
@@ -66,7 +66,7 @@ def test_every_kind_and_every_mark_has_a_row() -> None:
 
 
 def test_the_page_names_every_mark_beside_its_kind() -> None:
-    """The page is made from the contract's words; what is looked for is in the operator."""
+    """Compare the page, generated from the contract, with the marks that the operator looks for."""
     page = (Path(__file__).parents[2] / "docs" / "failures.md").read_text(encoding="utf-8")
     rows = {kind: next(row for row in page.splitlines() if row.startswith(f"| `{kind}` |"))
             for kind in Disruption}  # fmt: skip
@@ -137,7 +137,7 @@ def test_a_pod_that_asks_for_spot_was_on_spot_where_its_node_can_not_be_read(
 ) -> None:
     (seen,) = read_row(Row(D.SPOT_RECLAIMED, status, None, ""), **spec)
     assert (seen.cause, seen.details["reason"]) == (Cause.PREEMPTED, D.SPOT_RECLAIMED)
-    # What the node itself says goes before a wish.
+    # The node's own labels take precedence over the pod's preference.
     (seen,) = read_row(Row(D.NODE_SHUTDOWN, status, spell_node(), ""), **spec)
     assert seen.cause is Cause.NODE_LOST
 
@@ -168,7 +168,7 @@ def test_a_pod_that_runs_again_was_not_taken_though_its_node_is_marked() -> None
 
 
 def test_containers_that_a_deleted_pod_has_lost_say_nothing() -> None:
-    """A kubelet that has not looked yet writes the same as one that has lost them."""
+    """Check a deleted pod: a kubelet that has not looked yet writes the same status."""
     body = spell_pod(spell_status("Running", state=spell_end(137, "ContainerStatusUnknown")))
     body["metadata"]["deletionTimestamp"] = "2026-11-26T04:00:00Z"
     assert list(find_pod_evidence(Pod.read(body), read_marks(spell_node()))) == []

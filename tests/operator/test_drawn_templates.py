@@ -1,4 +1,4 @@
-"""Whatever stands in a pod template, a pass comes to its end and says what is wrong with it."""
+"""With any pod template, a pass completes and reports the template's defects."""
 
 from __future__ import annotations
 

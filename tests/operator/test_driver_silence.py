@@ -1,4 +1,7 @@
-"""A driver that can't be reached ends nothing soon, and nothing that happened before we asked."""
+"""An unreachable driver ends an attempt only after a long silence.
+
+Time before the operator's first request does not count.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A run in flight whose driver was heard."""
+    """Return a running attempt whose driver has answered."""
     cluster = SimulatedCluster.running()
     cluster.set_pod("head", **READY)
     cluster.progress = Progress(finished=1, time=cluster.time)
@@ -50,7 +53,7 @@ def status_of(cluster: SimulatedCluster) -> Any:
 
 def test_an_outage_of_the_operator_ends_nothing(cluster: SimulatedCluster) -> None:
     cluster.restart(HOURS)
-    cluster.silence = cluster.silence.prolong(HOURS, LONGEST_PAUSE)  # the first question fails
+    cluster.silence = cluster.silence.prolong(HOURS, LONGEST_PAUSE)  # the first request fails
     cluster.settle()
     assert status_of(cluster).end_time is None
     cluster.ask_in_vain(STALL - 30)
@@ -85,7 +88,7 @@ def test_silence_is_told_first_and_ends_the_attempt_when_all_of_it_has_passed(
     assert words in message
     assert status_of(cluster).find_condition("Succeeded").message == message
     plan = cluster.pass_once()
-    assert (plan.pipeline, plan.attempts) == (None, {})  # it is told once, and written once
+    assert (plan.pipeline, plan.attempts) == (None, {})  # reported once and written once
     told = [event for event in cluster.events if event.reason == EventReason.BLOCKED]
     assert [event.message for event in told] == [message]
 
@@ -152,7 +155,7 @@ def test_law_silence_is_no_longer_than_its_questions_and_their_pauses(
 
 
 class Watched:
-    """A run in flight under an operator's process that may be replaced; passes by hand."""
+    """A running attempt under a replaceable operator process, with passes started by hand."""
 
     def __init__(self, *, heard: bool = True) -> None:
         self.api = FakeApi()
@@ -170,12 +173,12 @@ class Watched:
             self.look()
 
     def say(self, deployment: str, job: str) -> None:
-        """KubeRay says so of the RayJob."""
+        """Set the RayJob's status as KubeRay does."""
         status = {"jobDeploymentStatus": deployment, "jobStatus": job}
         self.api.store.put_status(Resource.RAYJOB, NAMESPACE, "corpus-1", status)
 
     def answer(self, page: object = None) -> None:
-        """The driver answers from now on."""
+        """Serve the driver's answers from now on."""
         progress = page or {"sources": {"total": 10, "finished": 4}}
         self.api.drivers |= {f"{URL}/progress": progress, f"{URL}/outcome": None}
 
@@ -184,12 +187,12 @@ class Watched:
         self.operator = Operator(self.api, self.limits)
 
     def look(self, seconds: float = 0.0) -> None:
-        """A pass, some seconds later."""
+        """Run a pass some seconds later."""
         self.api.store.time += seconds
         asyncio.run(self.operator.passes.run(KEY))
 
     def poll(self, seconds: float) -> None:
-        """The poller alone, some seconds later."""
+        """Run only the poller, some seconds later."""
         self.api.store.time += seconds
         talk = self.operator.passes.inputs.drivers
         for uid in talk.list_due(self.api.store.time):
@@ -222,7 +225,7 @@ def test_a_new_process_counts_from_its_own_first_question(watched: Watched) -> N
     for seconds in (0.0, 20.0, 20.0, 20.0, 20.0, 20.0, 20.0):
         watched.look(seconds)
         assert "endTime" not in watched.status
-    watched.look(20.0)  # 140 s since the first question
+    watched.look(20.0)  # 140 s since the first request
     assert watched.status["endTime"]
 
 
@@ -233,7 +236,7 @@ def test_a_clock_that_is_set_ends_nothing(watched: Watched) -> None:
         watched.look(step)
         assert "endTime" not in watched.status, step
     watched.answer()
-    watched.look(-HOURS)  # and whoever is asked by an old clock is asked by the new one
+    watched.look(-HOURS)  # drivers polled by the old clock are polled by the new clock
     assert watched.reason == "Running"
 
 
@@ -255,7 +258,7 @@ def test_passes_that_come_rarely_end_a_silence_too(watched: Watched) -> None:
 
 
 def test_an_operator_that_is_cut_off_itself_knows_nothing_of_drivers(watched: Watched) -> None:
-    """No pass comes through for hours, as its network is gone, and no driver answers either."""
+    """Check an operator without a network: for hours no pass completes and no driver answers."""
     watched.api.drivers.clear()
     for _ in range(100):
         watched.poll(60.0)
@@ -281,7 +284,7 @@ def test_a_head_that_is_missing_is_silence(watched: Watched) -> None:
 
 @pytest.fixture
 def starting() -> Watched:
-    """A head that has its address, and no driver yet."""
+    """Return a head with an address but no driver yet."""
     watched = Watched(heard=False)
     watched.say("Initializing", "")
     watched.look()
@@ -295,7 +298,7 @@ def count_blocks(watched: Watched) -> int:
 
 @pytest.mark.parametrize("pause", [5.0, 20.0, 60.0])
 def test_a_start_that_takes_its_time_is_no_silence(starting: Watched, pause: float) -> None:
-    """As one of 66 s was recorded, from the head's address to RUNNING."""
+    """Check a start like a recorded start of 66 s, from the head's address to RUNNING."""
     for state in (("Initializing", ""), ("Running", ""), ("Running", "PENDING")):
         starting.say(*state)
         for _ in range(4):

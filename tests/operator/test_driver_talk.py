@@ -1,4 +1,4 @@
-"""Drivers are asked now and then, and what they said last is kept until a status has it."""
+"""Drivers are polled at intervals, and the last report is kept until a status contains it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OUTCOME = DriverOutcome(exit_code=3, message="2 failed")
 
 
 class Scene:
-    """A pipeline with one attempt whose driver can be asked."""
+    """A pipeline with one attempt and a reachable driver."""
 
     def __init__(self, ip: str = "10.0.0.7") -> None:
         self.api = FakeApi()
@@ -69,7 +69,7 @@ class Scene:
 
     @property
     def asked(self) -> list[str]:
-        """What was asked since this was read last."""
+        """Return the requests since the last read of this property."""
         names = [call.name for call in self.api.calls if call.verb in {"pull", "log"}]
         self.api.calls.clear()
         return [name.removeprefix(URL) for name in names]
@@ -144,7 +144,7 @@ def test_a_driver_at_an_address_of_the_newer_kind_is_asked() -> None:
 
 
 def test_a_driver_is_asked_where_its_pod_says_that_it_answers() -> None:
-    """The setting may have been changed since the attempt began."""
+    """Use the pod's port, because the setting may have changed since the attempt began."""
     scene = Scene()
     named = {"dashboard": 8265, "strandline": 8790}
     ports = [{"name": name, "containerPort": port} for name, port in named.items()]
@@ -157,7 +157,7 @@ def test_a_driver_is_asked_where_its_pod_says_that_it_answers() -> None:
 
 
 def test_one_that_is_held_is_asked_no_more_often_than_one_that_runs() -> None:
-    """For half an hour perhaps, and a driver that has gone has said all it will."""
+    """Check a held attempt, which may last half an hour: an ended driver reports nothing new."""
     scene = Scene()
     scene.end(jobStatus="FAILED")
     assert scene.listen(100.0)[1] == 100.0 + END_INTERVAL

@@ -1,4 +1,4 @@
-"""No room for hours is waiting, free and told, and ends nothing; what can never fit ends."""
+"""Hours without capacity are a free, reported wait; a pod that can never fit ends the attempt."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIZES = (NodeSize("small", 16 * GIB, 4.0),)
 
 
 def unplace(cluster: SimulatedCluster, ending: str, words: str = FULL) -> None:
-    """Pods whose names end so find no node, by the scheduler's words."""
+    """Mark pods with this name ending as unschedulable, with the scheduler's message."""
     placed = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     for pod in cluster.list_of(Resource.POD):
         if pod["metadata"]["name"].endswith(ending):
@@ -38,7 +38,7 @@ def unplace(cluster: SimulatedCluster, ending: str, words: str = FULL) -> None:
 
 
 def place(cluster: SimulatedCluster, ending: str) -> None:
-    """They get their nodes, and containers are on the way."""
+    """Place the pods on a node; their containers are starting."""
     for pod in cluster.list_of(Resource.POD):
         if pod["metadata"]["name"].endswith(ending):
             pod["spec"] |= {"nodeName": "node-1"}
@@ -52,7 +52,7 @@ def wait(cluster: SimulatedCluster, seconds: float, step: float = 300.0) -> None
 
 
 def start_dry(words: str = FULL, ending: str = "", **spec: Any) -> SimulatedCluster:
-    """An attempt whose pods were made and find no room."""
+    """Return an attempt whose pods exist but find no node."""
     cluster = SimulatedCluster()
     cluster.edit(**spec)
     cluster.launch("Initializing")
@@ -72,7 +72,7 @@ def newest(cluster: SimulatedCluster) -> Any:
 
 
 def play_dry(cluster: SimulatedCluster, seconds: float) -> None:
-    """KubeRay makes the pods of each attempt that comes, and none of them finds room."""
+    """Make the pods of each new attempt as KubeRay does, without nodes for them."""
     end = cluster.time + seconds
     while cluster.time < end:
         cluster.advance(60.0)
@@ -218,7 +218,7 @@ DAY = 24 * HOUR
 
 @pytest.mark.parametrize("sizes", [None, ()])
 def test_a_wait_that_nothing_but_the_scheduler_explains_has_a_bound(sizes: Any) -> None:
-    """It is unknown whether any node could hold the pod."""
+    """Check that a wait has a limit if the capacity of nodes is unknown."""
     cluster = start_dry()
     cluster.sizes = sizes
     wait(cluster, DAY - 600)
@@ -260,7 +260,7 @@ def test_a_pod_whose_memory_was_raised_waits_an_hour_at_most_for_a_node_that_nob
 
 
 def test_a_wait_without_a_bound_has_a_reason() -> None:
-    """A node that is full and could hold the pod, or an autoscaler that tries."""
+    """Check waits for a full but large enough node, and for an autoscaler that tries."""
     full = start_dry()
     full.sizes = (NodeSize("large", 64 * GIB, 64.0),)
     wait(full, 3 * DAY, step=HOUR)
@@ -313,7 +313,7 @@ def test_a_selector_of_a_pool_that_is_dry_waits_as_long_as_its_autoscaler_has_tr
 
 
 def test_pods_of_a_group_are_alike_so_what_is_said_of_one_holds_for_all() -> None:
-    """Events are read of one of them alone."""
+    """Check a group whose pods are alike: the operator reads the events of only one pod."""
     cluster = start_dry(NO_SUCH_NODE)
     labels = cluster.objects[Resource.POD, "corpus-1-cpu"]["metadata"]["labels"]
     for number in range(2, 5):
@@ -327,7 +327,7 @@ def test_pods_of_a_group_are_alike_so_what_is_said_of_one_holds_for_all() -> Non
 
 
 def run_with_dry_workers(**spec: Any) -> SimulatedCluster:
-    """A driver that runs, whose elastic group has no worker yet."""
+    """Return a running driver whose elastic group has no worker yet."""
     groups = [{"name": "cpu", "minReplicas": 0, "maxReplicas": 4}]
     cluster = SimulatedCluster()
     cluster.edit(ray={"workerGroups": groups}, **spec)
