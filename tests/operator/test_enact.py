@@ -1,4 +1,4 @@
-"""Plans become requests: in their order, over what was read, and again as often as one likes."""
+"""Enacting a plan: requests in order, based on the read versions, and safe to repeat."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TEXT = {"apiVersion": "v1", "kind": "ConfigMap"}
 
 
 def look(api: FakeApi) -> View:
-    """The part of a view that enacting needs."""
+    """Return the part of a view that enacting needs."""
     body = api.store.get(Resource.PIPELINE, NAMESPACE, "corpus")
     assert body is not None
     attempts = map(read_attempt, api.store.list(Resource.ATTEMPT))
@@ -181,7 +181,7 @@ def test_what_belongs_to_another_is_refused(api: FakeApi, pipeline: Body) -> Non
     (refusal,) = done.refusals
     assert (refusal.what, refusal.name, refusal.status) == ("configmaps", "corpus-1", 409)
     assert refusal.message == "corpus-1 exists and belongs to another owner"
-    # Nothing more is made, since it may need what could not be made.
+    # No further object is made, because it may depend on the refused object.
     assert len(api.store.list(Resource.CONFIG_MAP)) == 1
     assert api.store.list(Resource.PIPELINE)[0]["metadata"]["finalizers"] == [FINALIZER]
 
@@ -189,7 +189,7 @@ def test_what_belongs_to_another_is_refused(api: FakeApi, pipeline: Body) -> Non
 def test_what_has_other_content_is_not_taken_for_what_is_to_be_made(
     api: FakeApi, pipeline: Body
 ) -> None:
-    """The driver would run what somebody else has put there."""
+    """Check that the driver never runs with the content of another owner."""
 
     def exact(manifest: Body) -> Create:
         return Create(Resource.CONFIG_MAP, manifest, is_exact=True)
@@ -382,7 +382,7 @@ def test_an_event_is_told_once_however_often_it_is_told(api: FakeApi, pipeline: 
     assert len(told[1]["message"]) == 1024
     assert told[0]["metadata"]["name"].startswith("corpus-1.")
 
-    # The same words after an edit of the spec are another transition.
+    # The same text after an edit of the spec is another transition.
     api.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", {"spec": {"suspend": True}})
     carry_out(api, plan)
     assert len(api.store.list(Resource.EVENT)) == 4

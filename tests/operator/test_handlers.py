@@ -1,4 +1,4 @@
-"""What kopf is given: two streams of events, and settings under which it does nothing else."""
+"""The operator's use of kopf: two event streams, and settings that disable everything else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BARE = Credentials("http://localhost", "", None, None, None, is_insecure=True)
 
 
 class FakeService:
-    """Keeps what it is told."""
+    """A service that records its calls."""
 
     def __init__(self) -> None:
         self.reported: list[tuple[str, Any]] = []
@@ -106,14 +106,14 @@ def test_kopf_keeps_its_hands_off() -> None:
     assert not chosen.posting.enabled
     assert chosen.peering.standalone
     assert chosen.scanning.disabled
-    # Where kopf meets its finalizer on an object without handlers that need it, it takes it off.
+    # If kopf finds its finalizer on an object whose handlers do not need it, kopf removes it.
     assert chosen.persistence.finalizer != FINALIZER
     assert chosen.process.ultimate_exiting_timeout == 30
 
 
 def test_streams_end_and_begin_anew_and_silence_is_noticed() -> None:
     watching = configure(Settings()).watching
-    # It is handed to the server as it is spelled here.
+    # kopf passes the value to the server unchanged.
     assert str(watching.server_timeout) == "300"
     assert watching.client_timeout is not None
     assert watching.server_timeout is not None

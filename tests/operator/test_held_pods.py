@@ -1,6 +1,6 @@
-"""Pods that are kept for somebody to look: after the last attempt alone, and never beside another.
+"""Pods that are held for inspection: only after the last attempt, and never beside another.
 
-What is held back by nothing else must not be held back by a hold.
+A hold must not delay anything else.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from strandline_operator.decide.run.hold import BEFORE_START
 from strandline_operator.model.plan import Create, Delete, Resource
 
 HOLD, SETTLE = 1800.0, 4.0
-BAD_SPEC = 64  # what no retry mends
+BAD_SPEC = 64  # exit code without a retry
 
 
 def run(hold: str | None = "30m", **fields: Any) -> SimulatedCluster:
-    """A pipeline whose first attempt runs, and whose failures are held."""
+    """Return a pipeline whose first attempt is running and whose failures are held."""
     cluster = SimulatedCluster()
     cluster.edit(holdOnFailure=hold, **fields)
     cluster.launch()
@@ -34,7 +34,7 @@ def run(hold: str | None = "30m", **fields: Any) -> SimulatedCluster:
 
 
 def fail(cluster: SimulatedCluster, code: int = BAD_SPEC) -> None:
-    """The driver ends badly, and what may be known of it is known."""
+    """Fail the driver, and wait until all evidence is in."""
     cluster.outcome = DriverOutcome(exit_code=code, message="no such column")
     cluster.end_rayjob("Failed", "FAILED")
     cluster.settle()
@@ -44,7 +44,7 @@ def fail(cluster: SimulatedCluster, code: int = BAD_SPEC) -> None:
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """One whose run has failed, and whose pods are held."""
+    """Return a pipeline whose run failed and whose pods are held."""
     cluster = run()
     fail(cluster)
     assert is_held(cluster)
@@ -65,7 +65,7 @@ def read(cluster: SimulatedCluster, type_: ConditionType) -> tuple[str, str]:
     return ("", "") if found is None else (found.status, found.reason)
 
 
-# --- What is held, and for how long
+# --- Held attempts, and the duration of a hold
 
 
 def test_the_pods_of_a_run_that_failed_are_kept_for_its_time(cluster: SimulatedCluster) -> None:
@@ -87,7 +87,7 @@ def test_it_is_told_at_once_and_once(cluster: SimulatedCluster) -> None:
     assert succeeded is not None
     assert (succeeded.status, succeeded.reason) == ("Unknown", Reason.HELD)
     assert succeeded.message == "no such column; its pods are kept until 1970-01-12T14:16:40Z"
-    # Tools read the first as a failure, and the second as what may still change.
+    # Tools read Stalled as a failure, and an Unknown Succeeded as a state that may change.
     assert read(cluster, ConditionType.STALLED) == ("True", Reason.HELD)
     assert read(cluster, ConditionType.SUCCEEDED) == ("Unknown", Reason.HELD)
     assert (cluster.status.phase, cluster.status.state) == (
@@ -157,7 +157,7 @@ def test_a_head_that_goes_meanwhile_ends_the_hold(cluster: SimulatedCluster) -> 
 
 
 def test_nothing_is_held_before_the_cause_is_known() -> None:
-    """Evidence that comes a moment later may name one after which another attempt follows."""
+    """Check that late evidence counts, because it may cause a retry."""
     cluster = run(retry={"maxRetries": 0, "jitter": "none"})
     cluster.end_rayjob("Failed", "FAILED", reason="AppFailed")
     cluster.settle()
@@ -180,7 +180,7 @@ def test_whoever_shortens_it_in_the_spec_is_heard(cluster: SimulatedCluster) -> 
 
 
 def test_the_teardown_has_its_time_after_a_hold() -> None:
-    """Nothing is deleted by force, nor told to be overdue, for the time that it was to be kept."""
+    """Check that no pod is force-deleted or reported overdue because of the hold's duration."""
     cluster = run()
     fail(cluster)
     cluster.advance(HOLD)
@@ -192,7 +192,7 @@ def test_the_teardown_has_its_time_after_a_hold() -> None:
     assert read(cluster, ConditionType.SUCCEEDED)[1] == Reason.TEARDOWN_OVERDUE
 
 
-# --- What ends it
+# --- Ends of a hold
 
 
 def ask(cluster: SimulatedCluster, way: str) -> None:
@@ -273,13 +273,13 @@ def test_law_held_pods_are_never_beside_another_attempt(
 
 
 def check_no_two(cluster: SimulatedCluster) -> None:
-    """Of pods, clusters and RayJobs there are those of one attempt at most."""
+    """Check that RayJobs, RayClusters, and pods belong to at most one attempt."""
     kinds = (Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD)
     found = [body["metadata"]["labels"] for kind in kinds for body in cluster.list_of(kind)]
     assert len({labels["strandline.dev/attempt"] for labels in found}) <= 1
     held = [name for name, (_, status) in cluster.attempts.items() if status.phase == "Held"]
     assert held in ([], list(cluster.attempts)[-1:])
-    # Nobody's attempt is due while another's pods are looked at.
+    # No attempt is due while pods are held.
     if held:
         assert cluster.status.next_attempt_time is None
 
@@ -287,7 +287,7 @@ def check_no_two(cluster: SimulatedCluster) -> None:
 @settings(deadline=None)
 @given(st.lists(st.sampled_from([1, 75, 137, 3]), min_size=1, max_size=4))
 def test_law_a_hold_delays_no_retry(codes: list[int]) -> None:
-    """As long as attempts follow each other, a pipeline with a hold does what one without does."""
+    """Check that a hold changes nothing as long as attempts follow each other."""
     made, often = [], {"maxRetries": 9, "jitter": "none"}
     for cluster in (run(retry=often), run(None, retry=often)):
         for code in codes:

@@ -1,6 +1,7 @@
-"""What Karpenter wrote on a real API server, as the operator reads it.
+"""Recordings of Karpenter on a real API server, as the operator reads them.
 
-`make karpenter` records it; each file has every version of nodes, pods, NodeClaims and events.
+`make karpenter` makes the recordings. Each file has every version of nodes, pods, NodeClaims, and
+events.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ RECORDINGS = Path(__file__).parents[1] / "fixtures" / "karpenter"
 
 @dataclass
 class Recording:
-    """A story, played up to the moment in which a pod is gone, or to its end.
+    """A story, played until a pod is gone or until the end.
 
     Attributes:
-        nodes, pods: the last version of each, by name.
-        events: all of them.
+        nodes, pods: last version of each object, by name.
+        events: all events.
     """
 
     nodes: dict[str, Json] = field(default_factory=dict)
@@ -73,7 +74,7 @@ def find_recorded_room(story: str) -> RoomFinding | None:
     ("story", "pod", "kind"),
     [
         ("consolidated", "small", Disruption.NODE_CONSOLIDATED),
-        # Karpenter gives no reason for what it takes by force.
+        # Karpenter gives no reason for forced removals.
         ("expired", "worker", Disruption.NODE_DISRUPTED),
         ("taken-back", "worker", Disruption.NODE_DISRUPTED),
     ],
@@ -108,7 +109,7 @@ def test_karpenter_says_the_same_of_a_large_pod_and_of_a_pool_that_is_nearly_ful
     finding = find_recorded_room(story)
     assert finding is not None
     assert "no instance type has enough resources" in finding.words
-    # A run must not end at once for a pool that others fill at the moment.
+    # A pool that is full at the moment must not end a run at once.
     assert not finding.is_certain
 
 

@@ -1,6 +1,6 @@
-"""Defaults of a namespace that vanish, return or change: the status keeps what a pipeline needs.
+"""Namespace defaults that vanish, return, or change: the status keeps the needed values.
 
-Each simulated pass starts from the stored status, as an operator does that has just been started.
+Each simulated pass starts from the stored status, like a restarted operator.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CLAIM = {"output": {"claimName": "shared"}}
 
 
 def give(cluster: SimulatedCluster, given: dict[str, Any] | None) -> None:
-    """Change the ConfigMap of defaults; None deletes it."""
+    """Change the ConfigMap of defaults, or delete it if `given` is None."""
     cluster.defaults = SpecDefaults.model_validate(given or {}, by_alias=True)
     cluster.defaults_digest = "" if given is None else f"{crc32(str(given).encode()):x}"
 
@@ -55,7 +55,7 @@ def read_reason(cluster: SimulatedCluster) -> str:
 
 
 def read_output(cluster: SimulatedCluster, number: int = 1) -> dict[str, Any] | None:
-    """The output location that the driver of an attempt is given; None if it is given none."""
+    """Return the output location in an attempt's driver config, or None if the config has none."""
     config = cluster.objects[Resource.CONFIG_MAP, f"corpus-{number}"]
     spec = yaml.safe_load(config["data"]["pipeline.yaml"])["spec"]
     output: dict[str, Any] | None = spec.get("storage", {}).get("output")
@@ -63,7 +63,7 @@ def read_output(cluster: SimulatedCluster, number: int = 1) -> dict[str, Any] | 
 
 
 def run_again(cluster: SimulatedCluster, run: str) -> None:
-    """Complete the run that goes on, and begin another one."""
+    """Complete the current run, and begin another run."""
     if cluster.list_of(Resource.POD):
         cluster.finish()
     cluster.edit(runId=run)
@@ -149,7 +149,7 @@ def test_defaults_that_could_not_be_read_before_they_went_are_waited_for_too() -
     cluster.defaults_digest, cluster.defaults_problem = "", ""
     cluster.settle()
     assert (read_reason(cluster), cluster.attempts) == ("DefaultsUnusable", {})
-    # A lost right tells nothing: the ConfigMap may exist.
+    # A lost permission proves nothing: the ConfigMap may exist.
     cluster.defaults_problem = "the operator may not read ConfigMap strandline-defaults"
     cluster.advance(2 * DEFAULTS_WAIT_SECONDS)
     assert not cluster.attempts
@@ -172,14 +172,14 @@ def test_a_clock_that_is_set_neither_ends_the_wait_early_nor_prolongs_it_for_hou
     cluster.settle()
     cluster.edit(suspend=False)
     cluster.advance(step)
-    # A step ahead looks like time that has passed; one back begins the wait again.
+    # A clock set forward looks like elapsed time; a clock set back restarts the wait.
     assert bool(cluster.attempts) is (step > 0)
     cluster.advance(DEFAULTS_WAIT_SECONDS)
     assert len(cluster.attempts) == 1
 
 
 def test_an_invalid_pipeline_does_not_keep_the_record_of_defaults_that_are_gone() -> None:
-    """Its record would hold up each new pipeline of the namespace."""
+    """Check a record that would otherwise delay each new pipeline of the namespace."""
     cluster = make_cluster(IMAGE)
     cluster.edit(suspend=True)
     cluster.settle()
@@ -195,7 +195,7 @@ def test_an_invalid_pipeline_does_not_keep_the_record_of_defaults_that_are_gone(
 def test_an_attempt_that_ends_while_they_are_unknown_is_judged_by_them_later(
     *, is_missing: bool, is_deleted: bool
 ) -> None:
-    """The retries that the namespace gives are unknown, too."""
+    """Check an end while the namespace's retry defaults are unknown too."""
     cluster = make_cluster(IMAGE)
     cluster.launch()
     cluster.settle()

@@ -1,4 +1,4 @@
-"""The client against a server of ours: what it sends, and what it makes of the answers."""
+"""The Kubernetes client against a local server: sent requests and handled responses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FAILURE = {"kind": "Status", "status": "Failure"}
 
 
 def tell(story: Story, notes: list[tuple[str, str, int]] | None = None) -> None:
-    """Run a story with a server and a client of it."""
+    """Run a story with a server and a client of this server."""
 
     async def run() -> None:
         async with serve() as stub:
@@ -234,7 +234,7 @@ def test_a_stream_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_streams_of_many_namespaces_leave_room_for_requests() -> None:
-    """Of twenty namespaces, each with five streams, no limit of a pool may be reached."""
+    """Check that five streams in each of twenty namespaces exceed no pool limit."""
 
     async def hold(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

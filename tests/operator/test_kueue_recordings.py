@@ -1,4 +1,4 @@
-"""What Kueue 0.17 did to RayJobs on a real API server, and what the operator makes of it."""
+"""Kueue 0.17's actions on RayJobs on a real API server, and the operator's reactions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_run_that_is_taken_back_says_why_and_waits_again(
         ("borrowed", "other", BEGUN),
         ("no-queue", "early", BEGUN),
         ("no-queue", "late", BEGUN),
-        # The same attempt waits as often as Kueue likes, until its driver has run.
+        # The same attempt waits as often as Kueue requires, until its driver has run.
         ("preempted-early", "low", ["Queued", "Starting", *BEGUN]),
         ("pods-ready", "slow", ["Queued", "Starting", "Queued", "Starting", "Queued"]),
         ("all-managed", "plain", ["Queued"]),
@@ -124,7 +124,7 @@ def test_a_queue_that_never_lets_it_in_is_recorded_without_an_admission(
 
 
 def test_a_flavor_is_in_all_templates_while_it_is_admitted_and_out_of_them_after() -> None:
-    """Where pods go Kueue writes into the RayJob alone, which the operator leaves as it is."""
+    """Check that Kueue writes placements only into the RayJob, and that the operator keeps them."""
     versions = read_rayjobs("flavor", "placed-1")
     running = [each for each in versions if each["status"].get("jobStatus") == "RUNNING"]
     for template in running[0]["spec"]["templates"].values():

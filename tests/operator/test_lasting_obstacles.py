@@ -1,4 +1,4 @@
-"""Obstacles that usually pass are told by an event only after they have lasted."""
+"""Obstacles that usually pass cause an event only after some time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def list_warnings(cluster: SimulatedCluster) -> list[tuple[str, str]]:
 
 
 def name_all(cluster: SimulatedCluster) -> set[str]:
-    """The names under which the server keeps the events."""
+    """Return the names of the events on the server."""
     meta = Meta("corpus", "default", "uid-p")
     return {
         render_event(event, meta, "1/1", cluster.time)["metadata"]["name"]

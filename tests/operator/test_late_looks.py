@@ -1,4 +1,4 @@
-"""A run that has completed is complete, however late the operator looks and whatever it wants."""
+"""A completed run stays complete, however late the operator looks and whatever its decision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Complete = Callable[[SimulatedCluster], None]
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs, in its first second."""
+    """Return a pipeline whose first attempt is in its first second."""
     cluster = SimulatedCluster.running()
     cluster.progress = Progress(total=9, finished=1, time=cluster.time)
     cluster.settle()
@@ -33,14 +33,14 @@ def status_of(cluster: SimulatedCluster) -> Any:
 
 
 def complete_by_rayjob(cluster: SimulatedCluster) -> None:
-    """KubeRay reports the end, and when the job ended."""
+    """Report the end of the job with its time, as KubeRay does."""
     ended = format_time(cluster.time)
     info = {"startTime": format_time(1_000_000.0), "endTime": ended}
     cluster.end_rayjob(rayJobInfo=info, endTime=format_time(cluster.time + 3.0))
 
 
 def complete_by_pod(cluster: SimulatedCluster) -> None:
-    """The driver is asked, and its container has ended."""
+    """Let the driver answer with success, and end its container with a time."""
     cluster.outcome = DriverOutcome(exit_code=0)
     end = {"exitCode": 0, "reason": "Completed", "finishedAt": format_time(cluster.time)}
     container = {"name": "ray-head", "state": {"terminated": end}}
@@ -48,7 +48,7 @@ def complete_by_pod(cluster: SimulatedCluster) -> None:
 
 
 def complete_undated(cluster: SimulatedCluster) -> None:
-    """Nothing says when the driver ended."""
+    """Complete the driver without a recorded time."""
     cluster.outcome = DriverOutcome(exit_code=0)
 
 
@@ -57,7 +57,7 @@ COMPLETE: list[Complete] = [*DATED, complete_undated]
 
 
 def look(cluster: SimulatedCluster, seconds: float) -> None:
-    """The operator was away until now."""
+    """Advance the time as if the operator was away until now."""
     cluster.progress = None
     cluster.advance(seconds)
     cluster.finish_teardown()

@@ -1,4 +1,4 @@
-"""Each end of an attempt is for a lineage system once, by whoever knows it: driver or operator."""
+"""Each end of an attempt reaches a lineage system once, from the driver or the operator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_reported(limits: Limits = REPORTING) -> SimulatedCluster:
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return run_reported()
 
 
@@ -79,7 +79,7 @@ def test_a_driver_that_reports_nowhere_is(cluster: SimulatedCluster) -> None:
 def test_a_driver_that_ran_out_of_memory_has_one_end_though_its_parent_tells_of_it(
     cluster: SimulatedCluster,
 ) -> None:
-    """The parent outlives it and leaves an outcome, and has told no listener."""
+    """Check a driver whose parent survives and leaves an outcome, but reported to no listener."""
     cluster.progress = Progress(total=9, finished=4, time=cluster.time)
     cluster.settle()
     cluster.finish(137, evidence=(OOM,))
@@ -136,7 +136,7 @@ def test_an_attempt_ends_with_its_pipeline(cluster: SimulatedCluster) -> None:
     assert cluster.pipeline["metadata"]["finalizers"] == [FINALIZER]
     delete_pipeline(cluster)
     cluster.settle()
-    assert list_ends(cluster) == []  # its pods are still there
+    assert list_ends(cluster) == []  # the pods still exist
     cluster.sweep()
     cluster.settle()
     assert describe(cluster) == [(1, Cause.INTERRUPTED)]
@@ -184,7 +184,7 @@ def test_an_end_that_is_written_once_more_is_not_told_again(cluster: SimulatedCl
 
 
 def lose_reports(cluster: SimulatedCluster) -> None:
-    """Kill the operator between the write of an end and its report, and start another one."""
+    """Kill the operator between the write of an end and its report, and start a new operator."""
     cluster.restart(60)
     cluster.lineage.ends.clear()
 

@@ -1,4 +1,4 @@
-"""What a listener is sent of ends, and that nobody waits for it."""
+"""The reports of ends that a listener receives, and that no pass waits for."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
 
 @pytest.fixture
 def notes() -> queue.Queue[str]:
-    """What became of each end, as it is noted."""
+    """Return the queue of recorded results of reports."""
     return queue.Queue()
 
 
@@ -122,7 +122,7 @@ def test_an_end_reaches_the_listener(
             "unfinished": 4,
         },
     }
-    assert dict(os.environ) == before  # the client writes into it what it has read there
+    assert dict(os.environ) == before  # the client writes settings it has read into the environment
 
 
 def test_driver_and_operator_speak_of_one_run(
@@ -147,13 +147,14 @@ def test_driver_and_operator_speak_of_one_run(
         assert len({event["job"][part] for event in listener.events}) == 1
     parents = [event["run"]["facets"]["parent"] for event in listener.events]
     assert parents[0] == parents[1] == parents[2]
-    # A facet replaces one of its name: the driver's stay. Tags are the client's own.
+    # A facet replaces a facet with the same name, so the driver's facets stay. The client adds
+    # tags.
     facets = [set(event["run"]["facets"]) - {"tags"} for event in listener.events]
     assert facets[2] & facets[0] == {"parent"}
 
 
 def test_events_are_the_clients_own_and_whole() -> None:
-    """Its classes check what they are given; a time without a zone or an id would be refused."""
+    """Build client events, whose classes reject missing time zones and ids."""
     for status in (KILLED, AttemptStatus()):
         event = make_end(make(status=status), 2000.0)
         assert isinstance(event, RunEvent)
@@ -201,7 +202,7 @@ def test_an_attempt_lost_to_memory_ends_once(
 def test_an_end_that_a_killed_operator_has_not_sent_is_sent_by_the_next_one(
     reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
 ) -> None:
-    """The first operator writes the end, and is killed before its reporter gets it."""
+    """Kill the first operator after it wrote the end, before its reporter gets the end."""
     scenario = Scenario("s-driver-oom", Limits(reports_lineage=True))
     scenario.run()
     (past,) = scenario.pipeline["status"]["attempts"]
@@ -308,7 +309,7 @@ def test_an_end_is_sent_again_until_a_listener_is_back(
     assert [notes.get(timeout=60) for _ in range(2)] == [reporting.SENT] * 2
     reporter.close()
     numbers = [event["run"]["facets"][FACET]["number"] for event in listener.events]
-    assert numbers == sorted(numbers)  # in their order, the first as often as it took
+    assert numbers == sorted(numbers)  # in order, with the first end repeated
 
 
 def test_too_many_that_wait_are_dropped_and_counted(
@@ -317,12 +318,12 @@ def test_too_many_that_wait_are_dropped_and_counted(
     listener.answers.clear()
     reporter = EndReporter(notes.put, lambda: 0.0, most=2)
     reporter.report(make(1))
-    assert listener.received.wait(60)  # this one is with the listener, so two more may wait
+    assert listener.received.wait(60)  # the listener holds this end, so two more may wait
     for number in (2, 3, 4):
         reporter.report(make(number))
     assert notes.get_nowait() == reporting.DROPPED
     assert "attempt's end was dropped" in caplog.text
-    reporter.close(0.0)  # a full queue is not waited for
+    reporter.close(0.0)  # a full queue is not awaited
     assert "lineage: 2 ends were not sent" in caplog.text
     listener.answers.set()
     assert [notes.get(timeout=60) for _ in range(3)] == [reporting.SENT] * 3
@@ -359,7 +360,7 @@ def play(
 def test_a_listener_that_does_not_answer_holds_up_no_pass(
     reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
 ) -> None:
-    """Passes go on while the first end is with a listener that is silent."""
+    """Check that passes continue while the first end is with a silent listener."""
     listener.answers.clear()
     passes: list[str] = []
 
@@ -375,7 +376,7 @@ def test_a_listener_that_does_not_answer_holds_up_no_pass(
             service.see_pipeline(make_pipeline(api.store, f"later-{number}"))
         await until(lambda: len(set(passes)) == 21)
         assert service.report_health()
-        assert notes.empty()  # not one of the ends is through
+        assert notes.empty()  # no end has been sent
 
     play(reporter.report, story, choose)
     listener.answers.set()

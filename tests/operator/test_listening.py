@@ -1,4 +1,4 @@
-"""Pages are answered at both families' addresses, by real sockets."""
+"""Pages are served on real sockets at IPv4 and IPv6 addresses."""
 
 from __future__ import annotations
 
@@ -153,18 +153,16 @@ def count_answering() -> int:
 def test_connections_that_ask_nothing_hold_few_threads_and_keep_nobody_waiting(
     listen: Callable[[Any], int],
 ) -> None:
-    port, before = listen(Numbers().page), count_answering()  # those of other tests
+    port, before = listen(Numbers().page), count_answering()  # threads of other tests
     with ExitStack() as opened:
         idle = [
             opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
             for _ in range(3 * MOST_CONNECTIONS)
         ]
         assert ask("127.0.0.1", port, "/metrics")[0] == 200
-        assert idle[0].recv(1) == b""  # the oldest ones were ended
+        assert idle[0].recv(1) == b""  # the server closed the oldest connections
         end = time.monotonic() + 20
-        while (
-            count_answering() > before + MOST_CONNECTIONS
-        ):  # a thread lasts longer than its connection
+        while count_answering() > before + MOST_CONNECTIONS:  # a thread outlives its connection
             assert time.monotonic() < end
             time.sleep(0.01)
 

@@ -1,4 +1,4 @@
-"""Log lines are one JSON object each, with what they are about under names of their own."""
+"""Log lines: one JSON object each, with separate fields for the subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches for garbage: what a long one has looked at is left out of those to come."""
+"""Garbage collection: objects examined by a long search are excluded from later searches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _thawed() -> Iterator[None]:
 
 
 class Searches:
-    """Plays Python, and counts how often it was told to leave objects out."""
+    """A fake of Python's collector that counts the freezes."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -36,7 +36,7 @@ class Searches:
         self._watch("start", info)
         self.now += seconds
         self._watch("stop", info)
-        self.now += 100.0  # what is between two searches is none of its time
+        self.now += 100.0  # the time between two searches does not count
 
     def _freeze(self) -> None:
         self.frozen += 1
@@ -46,7 +46,7 @@ class Searches:
 
 
 class Knot:
-    """Refers to itself, so that only a search ends it."""
+    """An object that refers to itself, so only a garbage search can free it."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -65,7 +65,7 @@ def test_a_search_looks_at_all_once_in_a_while() -> None:
     searches.search(2, LONG * 2)
     assert searches.thawed == 0
     searches.now += WHOLE_AFTER
-    searches.search(0, LONG / 2)  # of young objects alone
+    searches.search(0, LONG / 2)  # of young objects only
     assert searches.thawed == 0
     searches.search(2, LONG * 2)
     searches.search(2, LONG * 2)
@@ -95,12 +95,12 @@ def test_python_takes_it_and_what_is_dropped_later_goes_for_all_that() -> None:
 def test_circles_that_were_left_out_go_with_a_later_search() -> None:
     knot = Knot()
     ends = weakref.ref(knot)
-    clock = count(0.0, WHOLE_AFTER / 4)  # each search is long, and a while after the last
+    clock = count(0.0, WHOLE_AFTER / 4)  # each search is long, after a long pause
     gc.callbacks.append(GarbageWatch(partial(next, clock), gc.freeze, gc.unfreeze))
     gc.collect()
     del knot
     gc.collect()
-    assert ends() is not None  # it is among what was left out
+    assert ends() is not None  # the object is among the excluded objects
     for _ in range(4):
         gc.collect()
     assert ends() is None

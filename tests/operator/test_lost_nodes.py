@@ -1,4 +1,4 @@
-"""Pods of a node that is lost: which of them count as gone, and what is said while they do not."""
+"""Pods of a lost node: when they count as gone, and the reports while they remain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WITHHELD = [NodeState.SILENT, NodeState.UNREAD]
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """An attempt that runs on two nodes."""
+    """Return an attempt that runs on two nodes."""
     cluster = SimulatedCluster()
     cluster.launch()
     for pod in cluster.list_of(Resource.POD):
@@ -51,7 +51,7 @@ def status_of(cluster: SimulatedCluster, name: str = "corpus-1") -> Any:
 
 
 def remove_all_but(cluster: SimulatedCluster, ending: str) -> None:
-    """The teardown comes as far as a pod whose node does not carry it out."""
+    """Tear everything down except a pod whose node does not carry out the deletion."""
     for (kind, name), body in list(cluster.objects.items()):
         if kind == Resource.POD and name.endswith(ending):
             body["metadata"]["deletionTimestamp"] = format_time(cluster.time)
@@ -76,7 +76,7 @@ def test_pods_of_a_lost_node_hold_nothing_back(cluster: SimulatedCluster, state:
     cluster.settle()
     assert status_of(cluster).cause is Cause.APPLICATION_ERROR
     assert status_of(cluster).is_frozen
-    assert list(cluster.attempts) == ["corpus-1", "corpus-2"]  # its time had come meanwhile
+    assert list(cluster.attempts) == ["corpus-1", "corpus-2"]  # the second attempt was due
     assert [rayjob["metadata"]["name"] for rayjob in cluster.list_of(Resource.RAYJOB)] == [
         "corpus-2"
     ]
@@ -142,7 +142,7 @@ def test_a_stall_is_explained_by_a_node_that_fell_silent_before_it(
     remove_all_but(cluster, "head")
     cluster.nodes = {"node-h": NodeView(NodeState.SILENT, since=ended + 1)}
     cluster.advance(60)
-    assert status_of(cluster).cause is Cause.STALLED  # by our own teardown, perhaps
+    assert status_of(cluster).cause is Cause.STALLED  # the operator's teardown may be the reason
     cluster.nodes = {"node-h": NodeView(NodeState.SILENT, since=ended - 300)}
     cluster.settle()
     assert status_of(cluster).cause is Cause.NODE_LOST
@@ -249,7 +249,7 @@ def test_a_pass_reads_the_node_of_an_overdue_pod_once_more_and_no_other() -> Non
         asyncio.run(operator.passes.run(KEY))
         return [call.name for call in api.calls if call.resource is Resource.NODE]
 
-    # Each is seen once, before it can go.
+    # Each node is read once, before it can vanish.
     assert look() == ["node-9", "node-1"]
     api.store.time += 60
     assert look() == ["node-9"]

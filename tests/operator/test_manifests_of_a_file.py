@@ -1,4 +1,4 @@
-"""What an attempt would be made of, from a file alone: the example of spot nodes above all."""
+"""Manifests rendered from a file alone, mainly from the spot node example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory after kills for memory: raised, bounded, lowered again, and told of."""
+"""Memory after memory kills: raised, limited, lowered again, and reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OOM = {"name": "ray-worker", "state": {"terminated": {"reason": "OOMKilled", "ex
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs, with 8 GiB in each pod of the group `cpu`."""
+    """Return a pipeline whose first attempt is running, with 8 GiB per pod of the group `cpu`."""
     cluster = SimulatedCluster.running()
     cluster.edit(retry={"maxRetries": 50, "jitter": "none"})
     cluster.settle()
@@ -27,7 +27,7 @@ def cluster() -> SimulatedCluster:
 
 
 def kill(cluster: SimulatedCluster) -> None:
-    """A worker of the newest attempt is killed for memory, and all of it goes."""
+    """Kill a worker of the newest attempt for memory, and tear the attempt down."""
     cluster.set_pod("cpu", containerStatuses=[OOM])
     cluster.settle()
     cluster.finish_teardown()
@@ -45,7 +45,7 @@ def ask(cluster: SimulatedCluster, memory: str, **more: Any) -> None:
 
 
 def given(cluster: SimulatedCluster) -> int:
-    """Bytes of a worker pod of the attempt under way."""
+    """Return the memory in bytes of a worker pod in the current attempt."""
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     (group,) = rayjob["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     (container,) = group["template"]["spec"]["containers"]
@@ -68,7 +68,7 @@ def test_a_limit_that_was_lowered_holds_for_the_next_attempt(cluster: SimulatedC
     kill(cluster)
     assert cluster.status.memory == {"cpu": "10240Mi"}
     assert "memory of cpu is limited to 10240Mi by oom.maxMemory" in cluster.status.state
-    cluster.edit(oom={"maxMemory": "4Gi"})  # less than was asked for: what was asked for
+    cluster.edit(oom={"maxMemory": "4Gi"})  # less than the request, so the request applies
     cluster.run_next()
     assert given(cluster) == 8 * GI
     assert cluster.attempts["corpus-5"][0]["spec"].get("memory", {}) == {}
@@ -99,7 +99,7 @@ def test_what_somebody_writes_replaces_what_kills_have_raised(
 
 def test_an_edit_of_something_else_leaves_it_raised(cluster: SimulatedCluster) -> None:
     kill(cluster)
-    ask(cluster, "8192Mi", maxReplicas=4)  # the same, spelled otherwise
+    ask(cluster, "8192Mi", maxReplicas=4)  # the same amount in another unit
     cluster.run_next()
     assert given(cluster) == 12 * GI
 
@@ -120,7 +120,7 @@ def test_it_does_not_grow_past_what_the_largest_node_has(cluster: SimulatedClust
     kill_again(cluster, 1)
     why = "is limited to 18432Mi, the most that the largest suitable node can hold (large)"
     assert cluster.status.memory == {"cpu": "18432Mi"}
-    assert told(cluster, EventReason.MEMORY_LIMITED) == []  # it came to just that
+    assert told(cluster, EventReason.MEMORY_LIMITED) == []  # the growth reached exactly this limit
     kill_again(cluster, 1)
     assert cluster.status.memory == {"cpu": "18432Mi"}
     assert why in told(cluster, EventReason.MEMORY_LIMITED)[0]
@@ -129,7 +129,7 @@ def test_it_does_not_grow_past_what_the_largest_node_has(cluster: SimulatedClust
     assert condition.message.startswith("retry 3 of 50 at ")
     assert why in condition.message
     assert len(told(cluster, EventReason.MEMORY_RAISED)) == 2
-    # A large node that goes takes nothing away from what pods have had.
+    # The removal of a large node does not lower memory that pods have had.
     cluster.sizes = (NodeSize("small", 12 * GI, 4),)
     kill_again(cluster, 1)
     assert cluster.status.memory == {"cpu": "18432Mi"}
@@ -148,7 +148,7 @@ def test_the_last_sentence_of_a_run_says_that_memory_had_to_stop() -> None:
 
 
 def test_a_limit_that_was_set_is_not_the_nodes_to_lower(cluster: SimulatedCluster) -> None:
-    """Nodes may be made as they are needed; whoever sets a limit knows."""
+    """Check an explicit limit above all nodes, because nodes may be created on demand."""
     cluster.edit(oom={"maxMemory": "64Gi"})
     cluster.sizes = (NodeSize("only", 9 * GI, 4),)
     kill(cluster)
@@ -197,7 +197,7 @@ def test_a_group_that_has_left_spot_nodes_grows_as_far_as_those_on_demand(
 
 @pytest.mark.parametrize("sizes", [None, (), (NodeSize("tiny", 2 * GI, 0.1),)])
 def test_growth_has_a_bound_where_no_node_shows_one(cluster: SimulatedCluster, sizes: Any) -> None:
-    """Nodes that may not be listed, or none that could run the pod at the moment."""
+    """Check nodes that may not be listed, and nodes that are all too small at the moment."""
     cluster.sizes = sizes
     kill(cluster)
     kill_again(cluster, 9)

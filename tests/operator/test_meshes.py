@@ -1,4 +1,4 @@
-"""What a mesh puts beside containers stays out of our pods, unless their template asks for it."""
+"""A mesh adds no sidecar to the operator's pods unless their template requests one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from strandline_operator.model.plan import Resource
 
 Json = dict[str, Any]
 ISTIO, LINKERD = "sidecar.istio.io/inject", "linkerd.io/inject"
-# Whichever way a mesh is asked in, its own "out" must not be there too.
+# If a template opts in, by any spelling, the mesh's opt-out must be absent.
 CHOICES: dict[str, tuple[str, str, str]] = {
     "istio's label": ("labels", ISTIO, "true"),
     "istio's annotation": ("annotations", ISTIO, "true"),
@@ -33,7 +33,7 @@ chosen = pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 
 
 def make(template: Json | None = None, defaults: Json | None = None) -> SimulatedCluster:
-    """A pipeline whose check has passed, so that its attempt is made."""
+    """Return a pipeline with a preflight check and the given templates."""
     given = SpecDefaults(ray=RayDefaults(pod_template=defaults or {}))
     cluster = SimulatedCluster(limits=Limits(preflight=True), defaults=given)
     cluster.edit(ray={"podTemplate": template or {}, "workerGroups": [{"name": "cpu"}]})
@@ -51,7 +51,7 @@ def end_check(cluster: SimulatedCluster, code: int = 0, **status: Any) -> None:
 
 
 def list_metadata(cluster: SimulatedCluster) -> Iterator[tuple[str, Json]]:
-    """Each kind of pod that is made for a pipeline, and its labels and annotations."""
+    """Yield each kind of pod of a pipeline, with labels and annotations."""
     (job,) = cluster.list_of(Resource.JOB)
     yield "check", job["spec"]["template"]["metadata"]
     end_check(cluster)
@@ -89,7 +89,7 @@ def test_no_mesh_is_let_into_any_pod() -> None:
 @chosen
 @pytest.mark.parametrize("by", ["pipeline", "namespace"])
 def test_a_template_that_asks_for_a_mesh_gets_it(choice: tuple[str, str, str], by: str) -> None:
-    """In each pod, or a check could not reach what the run can; and the other mesh stays out."""
+    """Check every pod: the check must have the run's network, and the other mesh stays out."""
     where, key, value = choice
     template = {"metadata": {where: {key: value}}}
     cluster = make(template) if by == "pipeline" else make(None, template)
@@ -146,7 +146,7 @@ def test_a_template_that_names_none_changes_nothing(metadata: Any) -> None:
 def test_a_proxy_that_goes_before_the_check_and_ends_after_it_has_no_say(
     code: int, end: int
 ) -> None:
-    """As a native sidecar: it is an init container, and is ended once the check is over."""
+    """Check a native sidecar: an init container that ends after the check."""
     cluster = make()
     proxy = {"name": "istio-proxy", "state": {"terminated": {"exitCode": end, "reason": "Error"}}}
     phase = "Failed" if code else "Succeeded"
@@ -158,7 +158,7 @@ def test_a_proxy_that_goes_before_the_check_and_ends_after_it_has_no_say(
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_command_is_over_with_its_own_container(code: int) -> None:
-    """A proxy beside it goes on until the Job is deleted, as it is then."""
+    """Check a proxy that runs until the Job is deleted."""
     proxy = {"name": "istio-proxy", "state": {"running": {}}}
     own = {"name": CONTAINER, "state": {"terminated": {"exitCode": code, "message": ""}}}
     status = {"phase": "Running", "containerStatuses": [proxy, own]}

@@ -1,4 +1,4 @@
-"""The page about metrics has a line for each that is served, and for no other."""
+"""The metrics page lists exactly the served metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline_operator.metrics.numbers import Numbers
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 TABLE = re.compile(r"<!-- table: metrics -->\n(.*?)<!-- end -->", re.DOTALL)
-DRIVERS = "## Of a driver"  # what follows is held by the tests of its server
+DRIVERS = "## Of a driver"  # tests of the driver's server cover the rest of the page
 
 
 def render_table() -> str:
@@ -47,7 +47,7 @@ def test_what_the_page_advises_to_look_at_is_served() -> None:
 
 
 def list_paths(node: Any, base: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every path of an object that a configuration of kube-state-metrics reads."""
+    """Yield every object path in a configuration of kube-state-metrics."""
     if isinstance(node, dict):
         path = tuple(node.get("path", ()))
         yield from [base + path] * bool(path)

@@ -1,4 +1,4 @@
-"""A pipeline that is made anew under a name whose pods still live waits, and names them."""
+"""A recreated pipeline waits for the pods of its former namesake, and names these pods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ending(cluster: SimulatedCluster) -> tuple[str, str]:
     return found.reason, found.message
 
 
-# --- What follows
+# --- Consequences
 
 
 def test_no_attempt_is_made_beside_pods_of_a_namesake() -> None:
@@ -46,7 +46,7 @@ def test_no_attempt_is_made_beside_pods_of_a_namesake() -> None:
 
 def test_an_attempt_that_was_made_is_not_launched_beside_them() -> None:
     cluster = SimulatedCluster()
-    cluster.has_kuberay = False  # so that the attempt is made and no more
+    cluster.has_kuberay = False  # to make the attempt without a RayJob
     cluster.settle()
     cluster.has_kuberay = True
     cluster.namesakes = tuple(f"pod old-{number}" for number in range(5))
@@ -56,7 +56,7 @@ def test_an_attempt_that_was_made_is_not_launched_beside_them() -> None:
     assert cluster.list_of(Resource.RAYJOB) == []
 
 
-# --- How they are found
+# --- Detection
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def api() -> FakeApi:
 
 
 def former(name: str = "corpus") -> Body:
-    """A pipeline that is gone."""
+    """Return a deleted pipeline."""
     return {"metadata": {"name": name, "uid": "uid-of-the-former"}}
 
 
@@ -80,7 +80,7 @@ def put(api: FakeApi, kind: Resource, name: str, status: Body) -> None:
 
 
 def pass_over(api: FakeApi, times: int = 4) -> Body:
-    """The pipeline after some passes."""
+    """Run some passes, and return the pipeline."""
     operator = Operator(api, Limits())
     for _ in range(times):
         asyncio.run(operator.passes.run(KEY))
@@ -139,4 +139,4 @@ def test_they_are_looked_for_only_where_something_may_be_made(api: FakeApi) -> N
     before = len([call for call in api.calls if call.verb == "list"])
     pass_over(api, 1)
     after = len([call for call in api.calls if call.verb == "list"])
-    assert after - before == 4  # attempts, RayJobs, clusters and pods of its own
+    assert after - before == 4  # the pipeline's own attempts, RayJobs, RayClusters, and pods

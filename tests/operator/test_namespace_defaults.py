@@ -1,4 +1,4 @@
-"""A namespace's defaults of the retry policy: read now and then, and broken ones only said."""
+"""A namespace's defaults of the retry policy: read at intervals; broken defaults are reported."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_of_a_broken_one_is_said_that_nobody_knows_what_it_gives(text: str, said
     assert (found.policy.model_fields_set, found.refusals) == (set(), ())
     assert found.unusable.startswith(f"ConfigMap {NAME}: {said}")
     assert "\n" not in found.unusable
-    # A broken ConfigMap exists, so its return is awaited once it is deleted.
+    # A broken ConfigMap exists, so after a deletion the operator waits for its return.
     assert found.digest
 
 
@@ -85,7 +85,7 @@ def test_what_cant_be_read_is_told_as_what_nobody_knows() -> None:
             found.unusable
             == f"ConfigMap {NAME}: ray.queueName: must be text, not 5; put it in quotes"
         )
-        put_again(api, ray="colour: red")  # a newer operator may know it
+        put_again(api, ray="colour: red")  # a newer operator may support the field
         assert (await defaults.read(api, "team", 200.0)).unusable == ""
 
     asyncio.run(run())
@@ -155,7 +155,7 @@ def test_a_namespace_is_asked_once_in_a_while() -> None:
         assert (await defaults.read(api, "other", 101.0))[0].max_retries == 3
         assert (await defaults.read(api, "team", 100.0 + KEEP_SECONDS))[0].max_retries == 7
         assert len(api.calls) == 3
-        # A clock that was set back does not keep the old for ever.
+        # A clock set back does not keep old defaults forever.
         await defaults.read(api, "team", 0.0)
         assert len(api.calls) == 4
 

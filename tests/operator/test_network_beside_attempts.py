@@ -1,4 +1,4 @@
-"""What pods reach that are made for a pipeline beside its attempts: its check, and commands."""
+"""Network access of a pipeline's pods outside attempts: the check and the commands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NOT_DNS = {
 def make(
     network: AttemptNetwork | None, name: str = "corpus", *, preflight: bool = True, **spec: Any
 ) -> SimulatedCluster:
-    """A pipeline as its check is begun, or its attempt where none is made."""
+    """Return a pipeline at the start of its check, or of its attempt without a check."""
     cluster = SimulatedCluster(limits=Limits(preflight=preflight, attempt_network=network))
     cluster.pipeline["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
     cluster.edit(**spec)
@@ -54,7 +54,7 @@ def make(
 
 
 def find_check(cluster: SimulatedCluster) -> Endpoint:
-    """The pod of the check."""
+    """Return the pod of the check."""
     (job,) = cluster.list_of(Resource.JOB)
     return Endpoint(NAMESPACE, job["spec"]["template"]["metadata"]["labels"])
 
@@ -68,7 +68,7 @@ def pass_check(cluster: SimulatedCluster) -> None:
 
 
 def render_command(cluster: SimulatedCluster) -> dict[str, Any]:
-    """The Job of a command of `kubectl strandline`, from what the operator has left."""
+    """Return the Job of a `kubectl strandline` command, from the operator's ConfigMap."""
     (config,) = (
         body for body in cluster.list_of(Resource.CONFIG_MAP) if HEAD_TEMPLATE in body["data"]
     )
@@ -81,7 +81,7 @@ def render_command(cluster: SimulatedCluster) -> dict[str, Any]:
 
 
 def find_command(cluster: SimulatedCluster) -> Endpoint:
-    """The pod of such a Job."""
+    """Return the pod of a command's Job."""
     labels = render_command(cluster)["spec"]["template"]["metadata"]["labels"]
     return Endpoint(NAMESPACE, labels)
 
@@ -126,7 +126,7 @@ def test_names_are_asked_of_the_clusters_servers_alone(made: Made, protocol: str
 
 @KINDS
 def test_whoever_installs_says_who_answers_for_names(made: Made) -> None:
-    """As on OpenShift, where the servers have another port, or with a cache on each node."""
+    """Check other DNS servers, as on OpenShift (another port) or with a cache on each node."""
     servers = {
         "to": [{"ipBlock": {"cidr": "169.254.20.10/32"}}],
         "ports": [{"port": 5353, "protocol": "UDP"}],
@@ -179,7 +179,7 @@ def test_it_is_made_once_for_a_check_and_all_commands() -> None:
 
 
 def test_what_was_open_before_the_values_changed_opens_nothing_now() -> None:
-    """Policies add up, and the operator may change none: the older one selects older pods."""
+    """Check two policies: policies add up and are immutable, so the older selects older pods."""
     wide = make(AttemptNetwork(egress=({},)), preflight=False)
     narrow = make(RESTRICTED, preflight=False)
     both = [*list_policies(wide), *list_policies(narrow)]
@@ -188,7 +188,7 @@ def test_what_was_open_before_the_values_changed_opens_nothing_now() -> None:
 
 
 def test_each_pipeline_has_one_of_its_own() -> None:
-    """It goes with its pipeline, and must leave no pod of another without one."""
+    """Check that a pipeline's policy, deleted with the pipeline, covers no pod of another."""
     policies, _ = make_command(RESTRICTED)
     other = find_command(make(RESTRICTED, "images", preflight=False))
     assert is_allowed(policies, other, OUTSIDE, 443)

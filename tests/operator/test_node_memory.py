@@ -1,4 +1,4 @@
-"""Nodes are seen before they go, by a watch or one by one, and what was seen last is kept."""
+"""Nodes are read before they go, by a watch or by name, and the last state is kept."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def gone(name: str = "a", **more: Any) -> Pod:
 
 
 class Watched:
-    """A memory whose nodes are watched."""
+    """A node memory with a watch."""
 
     def __init__(self, *nodes: Json) -> None:
         self.api, self.memory = FakeApi(), NodeMemory()
@@ -80,13 +80,13 @@ def test_a_node_that_is_gone_is_remembered_for_its_pods() -> None:
     cluster.show("DELETED", SPOT)
     marks = cluster.look(make_a_pod())["uid-of-a"]
     assert (marks.is_gone, marks.is_spot) == (True, True)
-    # A node of the same name that comes back is another one.
+    # A node that returns under the same name is another node.
     cluster.show("ADDED", {**SPOT, "metadata": {**SPOT["metadata"], "uid": "another"}})
     assert not cluster.look(make_a_pod())["uid-of-a"].is_gone
 
 
 def test_a_pod_that_went_keeps_the_marks_of_its_time() -> None:
-    """A node that has lost its last pod may be emptied for that very reason."""
+    """Check a node that lost its last pod, and may be removed only for that reason."""
     cluster = Watched(SPOT)
     cluster.look(make_a_pod())
     cluster.look(ended=(gone(),))
@@ -98,7 +98,7 @@ def test_a_pod_that_went_keeps_the_marks_of_its_time() -> None:
 def test_a_worker_that_was_let_go_keeps_the_marks_of_when_it_was(
     role: str, *, is_kept: bool
 ) -> None:
-    """Karpenter takes a node away as soon as it is empty."""
+    """Check Karpenter, which removes a node as soon as it is empty."""
     cluster = Watched(SPOT)
     meta: Json = {
         "labels": {"strandline.dev/role": role},
@@ -239,7 +239,7 @@ def test_karpenters_word_for_a_spot_interruption_stands_with_its_node() -> None:
         notices = asyncio.run(memory.read_reasons(api, [pod], marks, NOW))
         (seen,) = find_pod_evidence(pod, marks["uid-of-a"], notices)
         assert (seen.cause, seen.details["reason"]) == (Cause.PREEMPTED, "SpotReclaimed")
-    # Of a pod that stays nobody asks.
+    # No reasons are read for a pod that stays.
     asked = len(api.calls)
     asyncio.run(memory.read_reasons(api, [make_a_pod("b")], marks, NOW))
     assert len(api.calls) == asked
@@ -247,7 +247,7 @@ def test_karpenters_word_for_a_spot_interruption_stands_with_its_node() -> None:
 
 @pytest.mark.parametrize("is_deleting", [True, False])
 def test_the_reason_is_read_for_a_pod_that_holds_its_node_back(is_deleting: bool) -> None:
-    """Karpenter deletes the node of a spot interruption too, and that cloud does not wait."""
+    """Check Karpenter's deletion of the node after a spot interruption; the cloud does not wait."""
     api, memory = FakeApi(), NoticeMemory()
     event = make_event("node-1", "", "SpotInterrupted", "Spot interruption warning was triggered")
     event["involvedObject"] = {"kind": "Node", "name": "node-1"}

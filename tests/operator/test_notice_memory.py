@@ -1,4 +1,4 @@
-"""Events are read for what does not get to start, seldom, and for nothing else."""
+"""Events are read rarely, and only for objects that fail to start."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WARNING = {
 def make_parts(
     pods: dict[str, Body], age: float = 10.0, **rayjob: Any
 ) -> tuple[RayJob, list[RayClusterState], list[Pod]]:
-    """The RayJob of attempt 1, its RayCluster, and pods of that age by name."""
+    """Return the RayJob of attempt 1, its RayCluster, and pods of this age by name."""
     created = format_time(NOW - age)
     labels = {"strandline.dev/attempt": "1"}
     metadata = {"labels": labels, "creationTimestamp": created}
@@ -118,7 +118,7 @@ def test_nothing_is_asked_once_the_driver_runs(status: Body) -> None:
 def test_a_submitter_that_is_not_there_is_asked_about_whatever_kuberay_says(
     pods: dict[str, Body], expected: str
 ) -> None:
-    """KubeRay says Running once it has made the Job, which may not get its pod."""
+    """Check a RayJob that KubeRay reports as Running once its Job exists, perhaps without a pod."""
     parts = make_parts(pods, 100, jobDeploymentStatus="Running")
     assert list_stuck(*parts, NOW) == tuple(expected.split())
 
@@ -136,7 +136,7 @@ UNPLACED = {
 
 
 def leave_unplaced(*names: str, **rayjob: Any) -> tuple[RayJob, list[RayClusterState], list[Pod]]:
-    """Pods without a node; a worker is of the group that its name says."""
+    """Return pods without a node; a worker's name contains its group."""
     job, clusters, _ = make_parts({}, 100, **rayjob)
     bodies = [
         {
@@ -195,7 +195,7 @@ def test_where_events_can_not_be_read_nothing_is_told_and_all_goes_on(error: Exc
 
 
 def test_what_was_read_before_stands_while_events_can_not_be_read() -> None:
-    """Or a condition would come and go with each question that fails."""
+    """Check that a condition does not flap with each failed read of events."""
     api, memory = FakeApi(FakeStore()), NoticeMemory()
     api.store.create(Resource.EVENT, NAMESPACE, WARNING)
 
@@ -297,7 +297,7 @@ async def _tell(story: Callable[[Stub, KubernetesApi], Awaitable[None]]) -> None
 
 
 def start_head(api: FakeApi, **status: Any) -> Body:
-    """The head pod of an attempt that KubeRay has made and that does not run yet."""
+    """Create the head pod of an attempt that KubeRay has made but that does not run yet."""
     pipeline = make_pipeline(api.store)
     attempt = make_attempt(api.store, pipeline)
     make_rayjob(api.store, pipeline, attempt, {"jobDeploymentStatus": "Initializing"})
@@ -334,7 +334,7 @@ def read_summary(api: FakeApi) -> tuple[str, str]:
 
 
 def test_a_mount_that_fails_is_told_by_the_pass_that_follows() -> None:
-    """From the object of the event to the condition of the pipeline."""
+    """Check the path from the event's object to the pipeline's condition."""
     api = FakeApi(FakeStore(time=NOW))
     pod = start_head(api, **CREATING)
     operator = Operator(api, Limits())
@@ -351,7 +351,7 @@ def test_a_mount_that_fails_is_told_by_the_pass_that_follows() -> None:
 
 
 def test_what_an_autoscaler_says_is_weighed_with_the_nodes_that_there_are() -> None:
-    """An event that warns of nothing, and a list of nodes, by which a full one is told."""
+    """Check a normal event and a list of nodes, which identify a full node."""
     api = FakeApi(FakeStore(time=NOW))
     placed = start_head(api)
     api.store.remove(Resource.POD, NAMESPACE, "corpus-1-head")
