@@ -1,4 +1,4 @@
-"""What one pass reads, from a server with anything on it: odd objects make no pass fail."""
+"""The reads of a pass, from a server with any content: odd objects never fail a pass."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def test_makers_are_read_before_what_they_make(api: FakeApi, pipeline: Body) -> 
 
 
 def read_claims(api: FakeApi, inputs: PassInputs, times: int, now: float = NOW) -> int:
-    """How many of some looks have read the claim."""
+    """Return the number of passes that read the claim."""
     before = sum(call.resource is Resource.CLAIM for call in api.calls)
     for _ in range(times):
         asyncio.run(look_at(api, inputs, now))
@@ -298,7 +298,7 @@ def test_a_claim_under_an_attempt_is_read_once_a_minute(
     make_attempt(api.store, pipeline)
     assert read_claims(api, inputs, 3) == 1
     assert read_claims(api, inputs, 1, NOW + KEEP_SECONDS) == 1
-    assert read_claims(api, inputs, 1, NOW) == 1  # a clock that was put back
+    assert read_claims(api, inputs, 1, NOW) == 1  # a clock that was set back
     view = asyncio.run(look_at(api, inputs, NOW + 1))
     assert view.claim is not None
     assert view.claim.phase == "Bound"
@@ -400,7 +400,7 @@ def test_code_that_may_not_be_read_is_not_taken_for_missing(api: FakeApi) -> Non
 
 
 def plant_check(api: FakeApi, **status: Any) -> Body:
-    """A pipeline whose attempt is due, with the Job that checks it and that Job's pod."""
+    """Create a due pipeline, its preflight Job, and the pod of this Job."""
     pipeline = make_pipeline(api.store)
     labels = {"strandline.dev/preflight": "key-1"}
     due = {"run": "first", "nextAttemptTime": "2026-11-25T07:00:00Z", **status}
@@ -423,7 +423,7 @@ def test_the_job_of_a_check_is_read_with_its_pod(api: FakeApi) -> None:
     assert job is not None
     assert job.pod is not None
     assert (job.meta.name, job.pod.meta.name) == ("corpus-preflight", "corpus-preflight-x")
-    # No pod of a check is one of an attempt, or the attempt would wait for it.
+    # The pod of a check belongs to no attempt; otherwise the attempt would wait for the pod.
     assert look(api, make_checking()).pods == ()
 
 
@@ -434,7 +434,7 @@ def test_a_job_that_may_not_be_read_keeps_nothing_else_from_being_read(
     plant_check(api)
 
     def refuse(call: Call) -> None:
-        # Its pod is looked for once it is known.
+        # A pass lists the pods only after it has read the Job.
         is_of_check = any(past.resource is Resource.JOB for past in api.calls)
         if is_of_check and call.resource is resource:
             raise Forbidden(403, "Forbidden", "no such right")

@@ -1,4 +1,4 @@
-"""The operator's command: help, version, and one sentence where it can't start."""
+"""The operator's command: help, version, and one sentence per startup error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow  # each of them starts the command
+pytestmark = pytest.mark.slow  # each test starts the command
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -107,7 +107,7 @@ def test_pipelines_are_counted_by_how_their_last_run_ended() -> None:
     assert found[f'{over}{{pipeline_namespace="corpora",result="Completed"}}'] == 1
     numbers.note_result("one", "team", "")  # another run begins
     numbers.note_result("three", "team", "Completed")
-    numbers.note_result("two", "team", "")  # it is deleted
+    numbers.note_result("two", "team", "")  # the pipeline is deleted
     numbers.note_result("four", "corpora", "no such cause")
     left = {name: number for name, number in read(numbers).items() if name.startswith(over)}
     assert left == {

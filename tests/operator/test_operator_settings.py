@@ -1,4 +1,4 @@
-"""Settings from flags and variables, and sentences for those that can't be used."""
+"""Settings from flags and variables, and sentences for invalid settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_without_anything_the_limits_are_those_of_the_product() -> None:
 
 
 def test_every_limit_can_be_set() -> None:
-    # Those of OpenLineage's client; and what the operator draws.
+    # Set by OpenLineage's variables, or drawn by the operator.
     by_other_variables = {"reports_lineage", "token_key"}
     limits = {field.name for field in fields(Limits)}
     assert limits - set(Settings.model_fields) == by_other_variables

@@ -1,4 +1,4 @@
-"""The claim for outputs: looked at as the ledger's is, and named in the same condition."""
+"""The output claim: checked like the ledger's claim, and reported in the same condition."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHARED = {"spec": {"accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose ledger has its volume, and whose workers write to a claim."""
+    """Return a pipeline with a bound ledger claim, whose workers write to a claim."""
     cluster = SimulatedCluster()
     cluster.edit(storage={"output": {"claimName": "datasets"}})
     cluster.pass_once()
@@ -70,7 +70,7 @@ def test_an_output_that_is_not_there_is_waited_for(cluster: SimulatedCluster) ->
         ({"status": {"phase": "Pending"}}, "Unknown", "ClaimPending", True),
         ({"status": {"phase": "Lost"}}, "False", "ClaimLost", False),
         (with_modes("ReadOnlyMany"), "False", "ClaimNotWritable", False),
-        # Pods of one node share it, and nobody knows yet where they will be.
+        # Pods on the same node can share the claim, and the nodes are not yet chosen.
         (with_modes("ReadWriteOnce"), "Unknown", "ClaimNotShared", True),
         (with_modes("ReadWriteOncePod"), "False", "ClaimNotShared", False),
         (with_modes("ReadWriteOnce", "ReadWriteMany"), "True", "ClaimBound", True),

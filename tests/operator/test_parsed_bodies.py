@@ -1,4 +1,4 @@
-"""A body is parsed once, and again whenever anything in it is another."""
+"""A body is parsed once, and parsed again only after a change."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def test_a_body_that_no_text_can_be_made_of_is_parsed_each_time() -> None:
         parsed.parse(body, lambda deep: calls.append(len(deep)))
 
     assert calls == [1, 1]
-    while body:  # else its end would be as deep
+    while body:  # otherwise deallocation would recurse as deeply
         body = body.pop()

@@ -1,4 +1,4 @@
-"""A pass puts reading, deciding and writing in order, and remembers what was refused."""
+"""A pass reads, decides, and writes in this order, and keeps the refusals."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LIMITS = Limits(settle=9.0)
 
 
 class Scene:
-    """Passes over a pipeline, with a decision that a test sets."""
+    """Passes over a pipeline, with a decision that the test sets."""
 
     def __init__(self, per_minute: float = 60) -> None:
         self.api = FakeApi()
@@ -164,7 +164,7 @@ def make_end(scene: Scene) -> AttemptEnd:
 def test_an_end_is_reported_where_its_status_stands_whatever_follows(
     refused: Resource | None, expected: int
 ) -> None:
-    """No later pass sees it end, though the rest may have to be done again."""
+    """Check that no later pass reports the end, even if other work has to be repeated."""
     scene = Scene()
     make_attempt(scene.api.store, scene.pipeline)
     end = make_end(scene)
@@ -178,7 +178,7 @@ def test_an_end_is_reported_where_its_status_stands_whatever_follows(
 
 
 def test_an_end_is_reported_though_the_pipelines_status_meets_a_server_error() -> None:
-    """The attempt is over by then, and no later pass sees it end."""
+    """Check a failed write after the end: no later pass sees the attempt end."""
     scene = Scene()
     make_attempt(scene.api.store, scene.pipeline)
     end = make_end(scene)
@@ -219,7 +219,7 @@ def test_what_was_not_written_was_not_done() -> None:
 def test_who_was_faster_is_no_failure_and_is_looked_at_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A pipeline that is deleted while its finalizer is put on, as anybody may do at any time."""
+    """Check a pipeline that a user deletes while the operator adds the finalizer."""
     caplog.set_level("INFO", logger="strandline_operator")
     scene = Scene()
     scene.fail(Conflict(409, "Conflict", "the object has been modified"), verb="patch")
@@ -339,7 +339,7 @@ def test_progress_counts_while_the_run_goes_on() -> None:
 
 
 def test_a_head_of_another_namespace_ends_no_run() -> None:
-    """A copy with all labels, as a backup makes it when it is restored beside the original."""
+    """Check a copy with all labels, as a restored backup beside the original has."""
     api = FakeApi()
     store = api.store
     pipeline = make_pipeline(store)

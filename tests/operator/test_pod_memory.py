@@ -1,4 +1,4 @@
-"""The last of pods is kept for as long as it may tell something, and never too much of it."""
+"""The memory of deleted pods: the last state, for a limited time and a limited number."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_pod_of_another_namespace_is_none_of_the_pipelines_whatever_its_labels
 
 
 def test_nothing_is_kept_of_owners_whose_pods_have_made_room() -> None:
-    """Of some nobody says that they went: no pipeline has their uid, or it went before its pods."""
+    """Check pods whose end is never reported: unknown pipelines, and pipelines deleted earlier."""
     memory, store = PodMemory(most_of_all=1), FakeStore()
     for name in ("one", "two", "three"):
         _, (pod,) = make_pods(1, name, store)

@@ -1,4 +1,4 @@
-"""Drivers of running attempts are asked apart from passes, which run only where there is news."""
+"""Drivers of running attempts are polled outside passes, which run only after news."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 200.0
 
 
 class Scene:
-    """A pipeline whose driver runs, with passes by hand and a poller."""
+    """A pipeline with a running driver, with manual passes and a poller."""
 
     def __init__(self) -> None:
         self.api = FakeApi()
@@ -49,7 +49,7 @@ class Scene:
         await asyncio.sleep(0)
 
     def write(self, heard: float | None = None, **status: object) -> None:
-        """Have an attempt's status that was written with progress as it was heard then."""
+        """Write an attempt's status with the progress of this time."""
         told = {"progress": {"finished": 4, "time": format_time(heard)}} if heard else {}
         status |= {"runningTime": format_time(900.0), **told}
         self.api.store.put_status(Resource.ATTEMPT, NAMESPACE, "corpus-1", status)
@@ -63,11 +63,11 @@ class Scene:
         return await self.talk.listen(self.api, self.uid, attempt, rayjob, pods, self.now, PATIENCE)
 
     def listen(self) -> tuple[DriverView, float | None]:
-        """What a pass does."""
+        """Read the driver as a pass does."""
         return asyncio.run(self.hear())
 
     def poll(self, seconds: float = 0.0) -> list[str]:
-        """What the poller has to say, some seconds later."""
+        """Advance the time, poll the due drivers, and return the pipelines with news."""
         self.now += seconds
         self.news.clear()
         asyncio.run(self.poller.ask_due())
@@ -111,7 +111,7 @@ def test_law_between_two_questions_an_interval_passes_whoever_asks() -> None:
 def test_progress_is_news_only_where_a_status_would_be_written() -> None:
     scene = Scene()
     scene.listen()
-    assert scene.poll(15.0) == [scene.uid]  # the status has none yet
+    assert scene.poll(15.0) == [scene.uid]  # the status has no progress yet
     scene.write(heard=scene.now)
     scene.listen()
     assert scene.poll(15.0) == []
@@ -137,7 +137,7 @@ def test_an_outcome_is_news_and_kept_for_the_pass() -> None:
     scene.listen()
     scene.api.drivers[f"{URL}/outcome"] = OUTCOME.to_json()
     assert scene.poll(15.0) == [scene.uid]
-    scene.api.drivers.clear()  # having been heard it goes
+    scene.api.drivers.clear()  # a driver ends after its outcome has been read
     view, _ = scene.listen()
     assert view.outcome == OUTCOME
     assert scene.poll(100.0) == []
@@ -152,8 +152,8 @@ def test_silence_is_news_once_it_has_lasted_and_where_it_may_end_the_attempt() -
     for seconds in range(15, 271, 15):
         told += [seconds] if scene.poll(15.0) else []
         if seconds % 60 == 0:
-            scene.listen()  # passes go on, and there is nothing for them to do
-    # The first question counts for nothing.
+            scene.listen()  # passes continue without new work
+    # The first request does not count.
     assert told == [75, 225, 240, 255, 270]
 
 
@@ -164,7 +164,7 @@ def test_the_end_of_a_silence_is_news() -> None:
     scene.api.drivers.clear()
     for _ in range(5):
         scene.poll(15.0)
-    scene.write(heard=scene.now)  # so that progress is no news
+    scene.write(heard=scene.now)  # so the next progress is not news
     scene.listen()
     scene.api.drivers |= {f"{URL}/progress": PROGRESS, f"{URL}/outcome": None}
     assert scene.poll(15.0) == [scene.uid]
@@ -194,7 +194,7 @@ def test_nobody_asks_for_a_pipeline_that_is_gone() -> None:
 
 
 def play_slowly(scene: Scene, story: Callable[[], Awaitable[None]], *, late: str) -> None:
-    """Tell a story while a question of the poller is on its way: to the driver, or back."""
+    """Run a story while a poller's request is in flight, before or after the driver."""
 
     async def run() -> None:
         gate, held = asyncio.Event(), list[Call]()
@@ -244,7 +244,7 @@ def test_a_word_that_a_pass_has_heard_meanwhile_is_not_lost() -> None:
         scene.api.store.put_status(Resource.RAYJOB, NAMESPACE, "corpus-1", {"jobStatus": "FAILED"})
         view, _ = await scene.hear()
         assert view.outcome == OUTCOME
-        scene.api.drivers.clear()  # having been heard it goes
+        scene.api.drivers.clear()  # a driver ends after its outcome has been read
 
     play_slowly(scene, end, late="question")
     assert scene.listen()[0].outcome == OUTCOME
@@ -294,5 +294,5 @@ def test_it_goes_on_until_it_is_stopped() -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(run())
-    # One question by the pass at the begin, the others an interval apart each.
+    # The first pass makes one request; the others follow at intervals.
     assert scene.now - 1000.0 >= 3 * 15.0 - TICK

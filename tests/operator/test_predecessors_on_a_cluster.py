@@ -1,4 +1,4 @@
-"""A run that comes after others waits for them and says so; what it reads is in its pods."""
+"""A run after other runs waits for them and reports the wait; its pods mount what it reads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def complete(cluster: SimulatedCluster, code: int = 0) -> None:
 
 
 def follow(*others: SimulatedCluster, **spec: Any) -> SimulatedCluster:
-    """A pipeline that comes after others."""
+    """Return a pipeline that runs after others."""
     cluster = SimulatedCluster()
     for other in others:
         cluster.others[other.pipeline["metadata"]["name"]] = other
@@ -66,7 +66,7 @@ def test_it_waits_until_the_other_has_succeeded_and_says_for_whom() -> None:
     raw.finish()
     cluster.settle()
     assert len(cluster.attempts) == 1
-    # Nobody is alarmed by it.
+    # The wait causes no warning.
     assert not [event for event in cluster.events if event.is_warning]
 
 
@@ -160,7 +160,7 @@ def test_a_run_that_is_named_must_be_that_run() -> None:
     assert cluster.status.state == "waits for raw (run 'second' has not started)"
     raw.edit(runId="second")
     complete(raw)
-    # Another one that has begun since takes nothing away from it.
+    # A newer run does not invalidate the named run.
     raw.edit(runId="third")
     raw.settle()
     cluster.settle()
@@ -211,7 +211,7 @@ REFERENCE = {"source": {"use": "jsonl-files", "with": {"paths": [{"pipeline": "r
 
 
 def launch(raw: SimulatedCluster, reference: Body | None = None) -> tuple[Body, Body]:
-    """The RayJob of a pipeline that reads another one, and what its driver is given."""
+    """Return the RayJob of a pipeline that reads another, and its driver's document."""
     complete(raw)
     source = {"use": "jsonl-files", "with": {"paths": [reference or {"pipeline": "raw"}]}}
     cluster = follow(raw, source=source)
@@ -222,7 +222,7 @@ def launch(raw: SimulatedCluster, reference: Body | None = None) -> tuple[Body, 
 
 
 def list_mounts(rayjob: Body) -> list[tuple[str, str, bool]]:
-    """Claims of others that Ray's pods mount, with the place; the same in all of them."""
+    """Return the mounts of other pipelines' claims, equal in all Ray pods."""
     cluster = rayjob["spec"]["rayClusterSpec"]
     groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
     found = []
@@ -300,7 +300,7 @@ STORAGE: Body = {"ledger": {"claimName": "mine"}, "output": {"claimName": "share
     ],
 )
 def test_a_claim_is_in_a_pod_once_whatever_it_is_for(theirs: Body, own: Body) -> None:
-    """A kubelet never starts a pod that has one claim as two volumes, and does not say so."""
+    """Check that no pod has a claim as two volumes, because a kubelet never starts such a pod."""
     raw = make_other(storage=theirs)
     source = {"use": "jsonl-files", "with": {"paths": [{"pipeline": "raw"}]}}
     cluster = follow(raw, source=source, storage=own)
@@ -400,10 +400,10 @@ def test_whoever_waits_is_looked_at_when_the_other_changes() -> None:
     assert dependents.note(Key("team", "other"), body("other")) == ()
     both = (KEY, Key("team", "reader"))
     assert dependents.note(raw, body("raw")) == both
-    # Progress is no news to them.
+    # Progress does not wake the dependents.
     assert dependents.note(raw, body("raw")) == ()
     assert dependents.note(raw, body("raw", "True")) == both
-    # An edit takes it out; another namespace's pipelines are others.
+    # An edit removes the dependency, and pipelines of other namespaces do not count.
     dependents.note(KEY, body("corpus", generation=2))
     assert dependents.note(Key("else", "raw"), body("raw", "True")) == ()
     assert dependents.note(raw, body("raw", "False")) == both[1:]

@@ -1,4 +1,4 @@
-"""A check before a cluster is made: what it finds wrong ends the run, what ails it never does."""
+"""A check before a cluster is made: mistakes end the run, failures of the check never do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRONG = format_outcome_line(DriverOutcome(exit_code=64, message=SENTENCE))
 
 
 def make(**fields: Any) -> SimulatedCluster:
-    """A pipeline that is to be checked, whose Job was made."""
+    """Return a pipeline with an enabled check, after its Job was made."""
     cluster = SimulatedCluster(limits=Limits(preflight=True))
     cluster.edit(**fields)
     cluster.settle()
@@ -37,7 +37,7 @@ def make(**fields: Any) -> SimulatedCluster:
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """The same."""
+    """Return a pipeline whose check is under way."""
     cluster = make()
     assert find_job(cluster) is not None
     return cluster
@@ -48,13 +48,13 @@ def find_job(cluster: SimulatedCluster) -> dict[str, Any] | None:
 
 
 def list_checks(cluster: SimulatedCluster) -> int:
-    """How many Jobs were made."""
+    """Return the number of Jobs that were made."""
     actions = [action for plan in cluster.plans for action in plan.actions]
     return sum(isinstance(each, Create) and each.resource is Resource.JOB for each in actions)
 
 
 def end(cluster: SimulatedCluster, code: int = 0, message: str = "", **more: Any) -> None:
-    """The Job's pod ends."""
+    """End the pod of the Job."""
     ended = {"exitCode": code, "reason": "Error" if code else "Completed", "message": message}
     state = {
         "name": "strandline-preflight",
@@ -72,7 +72,7 @@ def show(cluster: SimulatedCluster, **status: Any) -> None:
 
 
 def sweep(cluster: SimulatedCluster) -> None:
-    """What is deleted goes."""
+    """Remove the Job if it is being deleted."""
     job = find_job(cluster)
     if job is not None and "deletionTimestamp" in job["metadata"]:
         del cluster.objects[Resource.JOB, JOB]
@@ -89,7 +89,7 @@ def record(cluster: SimulatedCluster) -> Preflight:
     return cluster.status.preflight
 
 
-# --- What is checked, and when
+# --- When a check runs, and on which input
 
 
 def test_no_attempt_is_made_before_the_check_has_passed(cluster: SimulatedCluster) -> None:
@@ -107,7 +107,7 @@ def test_no_attempt_is_made_before_the_check_has_passed(cluster: SimulatedCluste
 
 
 def test_it_is_looked_at_soon(cluster: SimulatedCluster) -> None:
-    """No watch tells of it."""
+    """Check the wake-up time: no watch reports the Job."""
     wake = cluster.plans[-1].wake_at
     assert wake is not None
     assert wake - cluster.time <= cluster.limits.settle
@@ -135,7 +135,7 @@ def test_a_mistake_ends_the_run_with_its_sentence(cluster: SimulatedCluster) -> 
 def test_whoever_asks_again_after_a_mistake_is_checked_again(
     cluster: SimulatedCluster, way: str
 ) -> None:
-    """An image of the same name may have been mended meanwhile."""
+    """Check a repeated request, because an image of the same name may have been fixed."""
     end(cluster, 64, WRONG)
     if way == "run":
         cluster.edit(runId="second")
@@ -151,7 +151,7 @@ def test_the_same_is_checked_once(cluster: SimulatedCluster) -> None:
     end(cluster)
     cluster.start_rayjob()
     cluster.settle()
-    cluster.finish(137)  # so that the next one has more memory
+    cluster.finish(137)  # so the next attempt has more memory
     cluster.run_next()
     cluster.finish(0)
     cluster.edit(runId="second")
@@ -190,7 +190,7 @@ def test_an_edit_meanwhile_is_what_is_checked(cluster: SimulatedCluster) -> None
     job = find_job(cluster)
     assert job is not None
     assert "deletionTimestamp" in job["metadata"]
-    end(cluster, 64, WRONG)  # the old one's word
+    end(cluster, 64, WRONG)  # the result of the old spec
     assert cluster.attempts == {}
     assert read(cluster, ConditionType.SUCCEEDED)[0] == "Unknown"
     cluster.advance(1)
@@ -244,7 +244,7 @@ def test_a_cancel_meanwhile_ends_the_run(cluster: SimulatedCluster) -> None:
     assert read(cluster, ConditionType.SPEC_APPLIED) == ("True", Reason.APPLIED)
 
 
-# --- What ails it is no reason to hold the run
+# --- Failures of the check itself do not hold the run
 
 
 def waiting(reason: str, message: str) -> dict[str, Any]:
@@ -314,7 +314,7 @@ DEAD_PROXY = {"name": "a-log-agent", "state": {"terminated": {"exitCode": 1, "re
 def test_what_is_put_beside_the_check_has_no_say_in_it(
     cluster: SimulatedCluster, beside: dict[str, Any], code: int
 ) -> None:
-    """A proxy never ends, and so neither does the pod."""
+    """Check a proxy that never ends, so the pod never ends."""
     line = format_outcome_line(DriverOutcome(exit_code=code, message="no such stage"))
     ended = {"terminated": {"exitCode": code, "message": line if code else ""}}
     own = {"name": "strandline-preflight", "state": ended}
@@ -350,7 +350,7 @@ def test_where_no_job_can_be_had_the_run_goes_on(what: str) -> None:
     assert list(cluster.attempts) == ["corpus-1"]
     assert record(cluster).verdict is PreflightVerdict.UNKNOWN
     assert read(cluster, ConditionType.SUCCEEDED)[1] != Reason.PERMISSION_DENIED
-    # Nobody's Job is touched.
+    # A Job of another owner is not touched.
     assert what in {"refused", "unread"} or "deletionTimestamp" not in find_job(cluster)["metadata"]  # type: ignore[index]
 
 
@@ -392,7 +392,7 @@ STEPS = st.sampled_from(
 @settings(deadline=None)
 @given(st.lists(STEPS, max_size=12))
 def test_law_no_check_holds_a_run_for_ever(steps: list[str]) -> None:
-    """Whatever becomes of Jobs and pods, an attempt is made in bounded time."""
+    """Check that an attempt is made in limited time, whatever happens to Jobs and pods."""
     cluster = make()
     edits = 1
     for number, step in enumerate(steps):
@@ -414,7 +414,7 @@ def test_law_no_check_holds_a_run_for_ever(steps: list[str]) -> None:
         elif step == "refuse":
             cluster.refused[Resource.JOB] = Refusal(Resource.JOB, JOB, 422, "a policy")
         cluster.advance(LONGEST / 2 if step == "time" else 1.0)
-        # An attempt of nothing that was asked for is never made, and never two.
+        # At most one attempt is made.
         assert len(cluster.attempts) <= 1
     for _ in range(3):
         cluster.advance(LONGEST)

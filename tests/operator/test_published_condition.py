@@ -1,4 +1,4 @@
-"""The condition `Published`: whether readers are led to what the last complete run has made."""
+"""The condition `Published`: whether readers are led to the last complete run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GATE: dict[str, Any] = {"require": {"rows": {"min": 10}}}
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline with requirements whose first attempt runs."""
+    """Return a pipeline with publish requirements whose first attempt is running."""
     cluster = SimulatedCluster()
     cluster.edit(publish=GATE)
     cluster.launch()
@@ -76,7 +76,7 @@ def test_a_run_that_does_not_is_told_with_each_requirement(cluster: SimulatedClu
     summary = cluster.status.find_condition(ConditionType.SUCCEEDED)
     assert summary is not None
     assert (summary.status, summary.reason) == ("False", Cause.REQUIREMENTS_NOT_MET)
-    assert len(cluster.attempts) == 1  # no retry makes rows
+    assert len(cluster.attempts) == 1  # a retry produces no more rows
     assert cluster.pass_once().pipeline is None
 
 

@@ -1,4 +1,4 @@
-"""Passes run at the same time, each pipeline's one by one, and the process ends when asked."""
+"""Passes run concurrently, but one at a time per pipeline, and the process ends on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A, B, C = (Key("team", name) for name in "abc")
 
 
 class Scene:
-    """A queue whose passes a test opens one by one."""
+    """A queue whose passes the test releases one by one."""
 
     def __init__(self, concurrency: int = 2) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""What the operator reads of Kueue: with it, with a former version, without it, without rights."""
+"""Reads of Kueue: the current version, an older version, no Kueue, or no permission."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def render_rayjob(**spec: Any) -> RayJob:
 
 
 class Reading:
-    """Reads of one RayJob's state, with a server and a memory."""
+    """Reads of a RayJob's queue state, with a server and a memory."""
 
     def __init__(self, *unserved: KueueKind) -> None:
         self.api, self.memory = FakeApi(unserved=set(unserved)), QueueMemory()
@@ -185,7 +185,7 @@ def test_a_rayjob_that_does_not_wait_costs_no_request(spec: dict[str, Any]) -> N
                 "set `spec.active` of Workload w to true to queue it again",
             ),
         ),
-        # A resized cluster has a Workload for each size, and the former ones are finished.
+        # A resized cluster has a Workload for each size; the earlier Workloads are finished.
         (
             [
                 render_workload("old", conditions=[render_condition("", "True", "Finished")]),

@@ -1,7 +1,7 @@
-"""What KubeRay says of itself and what the driver said are told apart, whatever the reason.
+"""KubeRay's own failures and driver failures are distinguished for every reason.
 
-One row for each way in which KubeRay 1.7.0 ends a RayJob, by its source: `rayjob_controller.go`,
-wherever it sets `Status.Reason`. Its sentences are quoted as they stand there.
+The table has one row for each way in which KubeRay 1.7.0 ends a RayJob. The rows follow each place
+in `rayjob_controller.go` that sets `Status.Reason`, and quote its messages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOGS = "last available logs (truncated to 20,000 chars):\n"
 
 
 class Row(NamedTuple):
-    """A status, and the cause; None: nothing in it says anything, or the driver has completed."""
+    """A status and the expected cause, or None for a completed driver or no evidence."""
 
     deployment: str
     job: str
@@ -124,7 +124,7 @@ RAYS = [
     Row("Complete", "STOPPED", "", "Job was intentionally stopped.", Cause.INTERRUPTED),
     Row("Failed", "STOPPED", "SubmissionFailed", BACKOFF, Cause.INTERRUPTED),
 ]
-# Ray says that the driver has completed, and what KubeRay finds amiss is the submitter's.
+# Ray reports a completed driver; KubeRay's complaint concerns the submitter.
 DONE = [
     Row("Complete", "SUCCEEDED", "", "Job finished successfully.", None),
     Row("Complete", "SUCCEEDED", GRACE, NO_TRANSITION, None),
@@ -132,7 +132,7 @@ DONE = [
     Row("Failed", "SUCCEEDED", "DeadlineExceeded", "has passed", None),
     Row("Failed", "SUCCEEDED", "AppFailed", "Ray head pod not found.", None),
 ]
-# As `rayjob_types.go` lists them.
+# The list in `rayjob_types.go`.
 REASONS = {
     "SubmissionFailed",
     "DeadlineExceeded",
@@ -197,7 +197,7 @@ LOST = [
 
 
 def drain(cluster: SimulatedCluster, ending: str) -> None:
-    """A kubelet gets to stop pods that were evicted; they are still there."""
+    """Evict pods that are still terminating on their kubelet."""
     target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     cluster.set_pod(ending, conditions=[target])
     for pod in cluster.list_of(Resource.POD):
@@ -206,7 +206,7 @@ def drain(cluster: SimulatedCluster, ending: str) -> None:
 
 
 def leave(cluster: SimulatedCluster) -> None:
-    """The operator is evicted too; when it is back, all pods are gone."""
+    """Restart the operator after an eviction; all pods have gone meanwhile."""
     cluster.lose_pod("")
     cluster.gone_pods.clear()
     cluster.seen.clear()
@@ -215,7 +215,7 @@ def leave(cluster: SimulatedCluster) -> None:
 
 @pytest.mark.parametrize("row", LOST, ids=str)
 def test_a_drain_that_evicts_both_operators_is_an_eviction(row: Row) -> None:
-    """The last that this one sees is a head that is told to go."""
+    """Check an operator whose last observation is a terminating head."""
     cluster = SimulatedCluster.running()
     drain(cluster, "head")
     cluster.settle()
@@ -250,7 +250,7 @@ def test_a_driver_that_said_why_it_failed_was_not_interrupted_by_the_loss_of_its
 
 
 def test_a_head_that_went_with_its_cluster_explains_nothing() -> None:
-    """KubeRay deletes the cluster a minute after the end, and nobody was there in between."""
+    """Check a cluster that KubeRay deletes a minute after the end, while the operator was away."""
     cluster = SimulatedCluster.running()
     leave(cluster)
     for resource, name in list(cluster.objects):
@@ -262,7 +262,7 @@ def test_a_head_that_went_with_its_cluster_explains_nothing() -> None:
 
 
 def test_a_head_that_may_still_stay_is_not_taken() -> None:
-    """A disruption may be withdrawn until the pod is told to go."""
+    """Check that a disruption may be withdrawn until the pod is deleted."""
     cluster = SimulatedCluster.running()
     target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     cluster.set_pod("head", conditions=[target])

@@ -1,4 +1,4 @@
-"""Every recording of a real KubeRay ends in the right cause and is followed by the right thing.
+"""Every recording of a real KubeRay ends with the right cause and the right next step.
 
 The table follows the notes of the recordings, not the code. Transcripts of the status changes are
 in tests/golden/scenarios.
@@ -28,7 +28,7 @@ WAIT = "wait"
 
 
 class End(NamedTuple):
-    """A cause, what follows, and whose pod the evidence names: role or role/container."""
+    """A cause, the next step, and the pod in the evidence: role or role/container."""
 
     cause: str
     follows: str
@@ -92,7 +92,7 @@ ENDS = {
     "s-submitter-lost": End("SubmissionFailed", RETRY),
     "s-success": End("", DONE),
     "s-suspend": End("Interrupted", DISRUPTION),
-    # With more memory, rather than let the same worker die again.
+    # The operator retries with more memory, before the same worker dies again.
     "s-worker-oom": End("OOMKilled", RETRY, "worker/ray-worker"),
     "s-worker-preempted": End("", DONE, incidents=1),
     "v-no-ray-version": End("SchedulingTimeout", RETRY),
@@ -115,7 +115,7 @@ def find_conditions(body: dict[str, Any]) -> dict[str, str]:
 
 
 def read_following(scenario: Scenario) -> str:
-    """What the pipeline's status says when the attempt is counted."""
+    """Return the next step in the pipeline's status when the attempt is counted."""
     for one in statuses(scenario, "CurationPipeline"):
         status = one.body["status"]
         if status.get("retries", {}).get("through") == 1:
@@ -211,7 +211,7 @@ def test_no_condition_contradicts_another(name: str) -> None:
 
 @everywhere
 def test_a_status_is_written_only_when_something_has_changed(name: str) -> None:
-    """Each write asks for another pass; were any of them about nothing, they would never end."""
+    """Check for redundant writes: each write requests a pass, so passes would never end."""
     last: dict[str, Any] = {}
     for sighting in play(name).sightings:
         before, now = last.get(sighting.kind), forget_times(sighting.body["status"])
@@ -248,9 +248,9 @@ def test_it_was_told_long_before(name: str, reason: str, seconds: float) -> None
 
 
 def test_a_healthy_start_that_is_slow_blames_nobody() -> None:
-    """Its head takes 43 s to be Ready, and the job 23 s more.
+    """Check a recording whose head needs 43 s to be Ready, and whose job needs 23 s more.
 
-    That a driver is silent so long is nobody's fault either: `test_driver_silence.py`.
+    `test_driver_silence.py` tests that a driver's silence during this time has no consequences.
     """
     scenario = play("v-slow-start")
     told = [
@@ -267,7 +267,7 @@ def test_a_healthy_start_that_is_slow_blames_nobody() -> None:
 
 
 def test_a_submitter_that_a_quota_refuses_costs_seconds_and_no_half_hour() -> None:
-    """KubeRay said Running after 52 s, and went on saying so; its Job was refused before."""
+    """Check a recording where KubeRay reported Running after 52 s, though its Job was refused."""
     ends = [
         sighting.at
         for sighting in statuses(play("v-quota-on-submitter"), "CurationAttempt")
@@ -278,7 +278,7 @@ def test_a_submitter_that_a_quota_refuses_costs_seconds_and_no_half_hour() -> No
 
 @pytest.mark.parametrize("back", [105.0, 140.0], ids=["before KubeRay", "after KubeRay's word"])
 def test_an_operator_that_was_evicted_too_takes_the_drain_for_no_failure(back: float) -> None:
-    """KubeRay fails the RayJob by itself then, which was taken for the driver's own word."""
+    """Check a RayJob that KubeRay itself failed, once mistaken for the driver's report."""
     scenario = AwayScenario("v-node-drained", away=(66.0, back))
     scenario.run()
     status = scenario.attempt["status"]

@@ -1,4 +1,4 @@
-"""Watched namespaces that refuse the operator: told, tried again, and no obstacle to others."""
+"""Watched namespaces that refuse the operator: reported, retried, and no obstacle to others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from test_service import Scene
 
 
 def refuse_namespaces(api: FakeApi, refused: set[str]) -> None:
-    """Have the server let nobody list or watch anything in some namespaces."""
+    """Reject all lists and watches in some namespaces."""
     list_pages, watch = api.list_pages, api.watch
 
     async def list_allowed(scope: Scope) -> AsyncIterator[Page]:

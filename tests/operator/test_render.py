@@ -1,4 +1,4 @@
-"""The manifests an attempt is made of."""
+"""Manifests of an attempt."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def render(**spec: Any) -> dict[str, Any]:
-    """The RayJob of the first attempt of a pipeline with these fields."""
+    """Return the RayJob of the first attempt of a pipeline with these fields."""
     cluster = SimulatedCluster()
     cluster.share_claim("shared")
     cluster.edit(**spec)
@@ -43,7 +43,7 @@ def render(**spec: Any) -> dict[str, Any]:
 
 
 def render_with_key() -> tuple[dict[str, Any], dict[str, Any]]:
-    """The RayJob and the Secret of an attempt whose operator has a key."""
+    """Return the RayJob and the Secret of an attempt whose operator has a key."""
     cluster = SimulatedCluster(limits=Limits(token_key=b"key"))
     cluster.settle()
     (rayjob,), (secret,) = map(cluster.list_of, (Resource.RAYJOB, Resource.SECRET))
@@ -76,7 +76,7 @@ def test_the_whole_of_an_attempt(golden: Callable[[str, str], None]) -> None:
     )
     cluster.share_claim("shared")
     cluster.settle()
-    del cluster.objects[Resource.CLAIM, "shared"]  # it is not the attempt's
+    del cluster.objects[Resource.CLAIM, "shared"]  # not part of the attempt
     made = [cluster.attempts["corpus-1"][0], *cluster.objects.values()]
     golden("operator/attempt.yaml", yaml.safe_dump_all(made, sort_keys=False))
 
@@ -100,7 +100,7 @@ def test_nothing_ends_an_attempt_by_time_that_has_no_deadline() -> None:
 @pytest.mark.parametrize(
     ("deadline", "grace", "expected"),
     [
-        # A start without room, the attempt, its drain, and what KubeRay allows beyond that.
+        # The sum: a start without capacity, the attempt, its drain, and KubeRay's extra time.
         ("2h", "30s", 30 * 86_400 + 7200 + 30 + 15 + 120),
         ("400d", "1h", 30 * 86_400 + 400 * 86_400 + 3600 + 15 + 120),
     ],
@@ -133,7 +133,7 @@ def test_no_pod_has_what_reads_the_driver_and_lets_it_go() -> None:
             digest = digest_token(token) if name == "head" else None
             assert given.get(variable) == digest
             assert token not in json.dumps(rayjob)
-    # Nor what the token is derived from.
+    # The input of the token's derivation must be absent, too.
     assert f'"{uid}"' not in json.dumps(rayjob["spec"])
 
 
@@ -169,7 +169,7 @@ IN_HEAD = {"spec": {"containers": [{"name": "ray-head", "env": [DISABLED]}]}}
         ({"version": "v3.0.0rc1"}, {"mode": "token"}),
         ({"version": "2.60.9"}, None),
         ({"version": "nightly"}, None),
-        ({"image": "mine:1"}, None),  # whose version nobody has told
+        ({"image": "mine:1"}, None),  # the version of this image is unknown
         ({"version": "2.61.0", "authOptions": {"mode": "disabled"}}, {"mode": "disabled"}),
         ({"version": "2.61.0", "podTemplate": IN_HEAD}, None),
     ],
@@ -182,13 +182,13 @@ def test_a_ray_that_starts_only_with_a_token_is_given_one(
     cluster.settle()
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     assert rayjob["spec"]["rayClusterSpec"].get("authOptions") == asked
-    # A KubeRay that does not know it would leave the token out unseen.
+    # A KubeRay without support for the field would silently omit the token.
     assert list_strict(cluster) == ([Resource.RAYJOB] if asked else [])
 
 
 @pytest.mark.parametrize("mode", ["disabled", "token"])
 def test_a_ray_that_is_to_want_no_token_is_told_so_itself(mode: str) -> None:
-    """KubeRay says nothing to it then, and newer ones want a token unless they are told."""
+    """Check both modes: KubeRay passes nothing to Ray, and newer Rays default to a token."""
     for pod in pods_of(render(ray={"authOptions": {"mode": mode}})).values():
         told = pod["spec"]["containers"][0].get("env", [])
         assert (DISABLED in told) == (mode == "disabled")
@@ -207,7 +207,7 @@ def test_without_them_a_field_that_is_not_known_is_left_out_as_ever() -> None:
 
 
 def list_strict(cluster: SimulatedCluster) -> list[Resource]:
-    """What was made only with all that it is asked for."""
+    """Return the kinds that were created in strict mode."""
     made = (action for plan in cluster.plans for action in plan.actions)
     return [each.resource for each in made if isinstance(each, Create) and each.is_strict]
 
@@ -286,7 +286,7 @@ def test_the_head_drains_within_its_grace() -> None:
     assert "sleep 8" in command
     variables = {one["name"]: one["value"] for one in container["env"]}
     assert variables["RAY_task_oom_retries"] == "0"
-    assert variables["RAY_JOB_STOP_WAIT_TIME_S"] == "58"  # or `ray job stop` kills what drains
+    assert variables["RAY_JOB_STOP_WAIT_TIME_S"] == "58"  # before `ray job stop` kills the driver
 
 
 def find_leave_hook(**group: Any) -> str:
@@ -333,7 +333,7 @@ def test_the_driver_knows_who_may_tell_it_that_a_node_goes() -> None:
 
 
 def test_without_a_key_nobody_can_tell_the_driver_anything() -> None:
-    """Everybody could derive such tokens, and what is only printed has no key."""
+    """Check that there is no token, because without a key anyone could derive tokens."""
     cluster = SimulatedCluster()
     cluster.settle()
     assert cluster.list_of(Resource.SECRET) == []

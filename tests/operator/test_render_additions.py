@@ -1,4 +1,4 @@
-"""What users add to the pods of an attempt: where it goes, and where it doesn't."""
+"""User additions to the pods of an attempt: the affected containers, and the unaffected."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SECRET = {"secretKeyRef": {"name": "s3", "key": "user"}}
 def test_a_variable_of_ours_that_a_user_sets_is_the_users_alone(
     place: str, own: dict[str, Any]
 ) -> None:
-    """KubeRay's definition refuses a name twice, and Kubernetes a value beside its origin."""
+    """Check that a variable is set once: duplicates, and values with a source, are rejected."""
     user = {"name": "USER", **own}
     template = {"spec": {"containers": [{"name": "ray-head", "env": [user]}]}}
     field, everywhere = {"env": [user]}, {"head": {"podTemplate": template}}
@@ -132,5 +132,5 @@ def test_a_pod_that_would_fill_the_config_is_not_kept() -> None:
     cluster.edit(ray={"podTemplate": {"spec": {"hostAliases": ["a" * 500_000]}}})
     cluster.settle()
     (config,) = cluster.list_of(Resource.CONFIG_MAP)
-    # What a command must have for a policy to find it stays: nobody gets out of it by size.
+    # The metadata that makes a policy select a command stays, whatever the template's size.
     assert config["data"].keys() == {"pipeline.yaml", "command-metadata.json"}

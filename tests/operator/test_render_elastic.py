@@ -1,4 +1,4 @@
-"""A cluster that grows: the autoscaler's container alone gets a token."""
+"""An elastic cluster: only the autoscaler's container gets a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pod that has failed and begins once more, as on a VM that is started again, is seen to have."""
+"""A failed pod that starts again, as on a restarted VM, is recognized as restarted."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NAME = "corpus-1-head"
 
 
 class Watcher:
-    """An operator whose passes see pods from its watches, or from the server, and decide nothing.
+    """An operator without decisions, whose passes read pods from its watches or the server.
 
     Args:
-        is_late: the watch lags behind, so that pods are read from the server.
+        is_late: the watch lags behind, so pods are read from the server.
     """
 
     def __init__(self, *, is_late: bool) -> None:

@@ -1,7 +1,7 @@
-"""What schedulers and autoscalers write about pods without a node, sentence by sentence.
+"""Messages of schedulers and autoscalers about pods without a node, one by one.
 
-The sentences are those of kube-scheduler, of the cluster autoscaler (GKE's and AKS's own lines
-among them) and of Karpenter (EKS Auto Mode's among them), as their sources make them.
+The messages come from the sources of kube-scheduler, of the cluster autoscaler (including lines of
+GKE and AKS), and of Karpenter (including EKS Auto Mode).
 """
 
 from __future__ import annotations
@@ -231,11 +231,11 @@ def find(pod: Pod, *notices: Notice, sizes: tuple[NodeSize, ...] | None = None) 
     ],
 )
 def test_what_those_say_that_make_nodes(reason: str, words: str, expected: str) -> None:
-    """Beside a scheduler that finds no node for the selector, of a pool that has none now."""
+    """Check node creators beside a scheduler that finds no node, because the pool is empty."""
     finding = find_room(make_pod(NOWHERE), [make_notice(reason, words, "them")], None, NOW)
     assert finding is not None
     assert (finding.kind, finding.speaker, finding.words) == (expected, "them", words)
-    # Of a pool near its limits Karpenter says the same as of a pod that is too large.
+    # Karpenter reports a pool near its limits and an oversized pod in the same way.
     is_small = "enough resources" in words and reason == "FailedScheduling"
     assert finding.is_certain is (expected == "NeverFits" and not is_small)
 
@@ -300,7 +300,7 @@ def test_what_the_scheduler_says_where_nobody_else_speaks(
 ) -> None:
     assert find(make_pod(words), sizes=sizes) == expected
     finding = find_room(make_pod(words), [], sizes, NOW)
-    # Somebody may yet make a node: no word of the scheduler's is certain.
+    # The scheduler's report is never certain, because a new node may appear.
     assert finding is None or not finding.is_certain
 
 
@@ -314,7 +314,7 @@ NEVER = make_notice(
 def test_a_node_that_is_there_and_full_may_be_larger_than_those_that_can_be_made() -> None:
     assert find(make_pod(), NEVER, sizes=LARGE) == RoomKind.NO_ROOM
     assert find(make_pod(), NEVER, sizes=SMALL) == RoomKind.NEVER_FITS
-    # What daemons take is in nobody's list; the autoscaler has counted it.
+    # No list has the daemons' share, but the autoscaler counts it.
     assert find(make_pod(), NEVER, sizes=(NodeSize("tight", 16 * GIB, 4.0),)) == RoomKind.NEVER_FITS
     tainted = (NodeSize("large", 64 * GIB, 16.0, taints=(Taint("team", "other", "NoSchedule"),)),)
     assert find(make_pod(), NEVER, sizes=tainted) == RoomKind.NEVER_FITS
@@ -325,7 +325,7 @@ def test_a_node_that_is_there_and_full_may_be_larger_than_those_that_can_be_made
 
 
 def require(operator: str) -> dict[str, Any]:
-    """The part of a pod's spec that we add to keep it on spot nodes, or off them."""
+    """Return the affinity that the operator adds for spot nodes, or against spot nodes."""
     expression = {"key": "capacity", "operator": operator, "values": ["spot"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     return {
@@ -361,7 +361,7 @@ def test_a_node_claim_that_no_cloud_has_room_for_is_told_of_its_pod() -> None:
     assert (
         find(make_pod(NOWHERE), nominated, make_claim_notice("default-a", 30)) == RoomKind.NO_ROOM
     )
-    # It was for somebody else, or another one was tried since.
+    # The failed claim belonged to another pod, or a newer claim was tried since.
     other = make_claim_notice("default-b", 30)
     assert find(make_pod(NOWHERE), nominated, other) == RoomKind.ON_ITS_WAY
     again = make_notice("Nominated", "Pod should schedule on: nodeclaim/default-c", "karpenter", 9)

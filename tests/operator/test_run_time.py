@@ -1,4 +1,4 @@
-"""What `deadlines.run` counts: the time in which a run could go on, and no other."""
+"""The time that `deadlines.run` counts: only the time in which the run could proceed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MINUTE, HOUR = 60.0, 3600.0
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs, and whose run may take an hour."""
+    """Return a pipeline whose first attempt is running, with a deadline of an hour for the run."""
     cluster = SimulatedCluster.running()
     cluster.edit(deadlines={"run": "1h"})
     cluster.settle()
@@ -32,7 +32,7 @@ def ending(cluster: SimulatedCluster) -> tuple[str, str]:
 
 
 def hold_back(cluster: SimulatedCluster, seconds: float) -> None:
-    """Suspend the pipeline for a while; nothing of it runs at the end."""
+    """Suspend the pipeline for a while, until nothing runs."""
     cluster.edit(suspend=True)
     cluster.settle()
     if not all(status.is_frozen for _, status in cluster.attempts.values()):

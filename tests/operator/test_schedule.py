@@ -1,4 +1,4 @@
-"""Which pass is due when: one at a time for each pipeline, none forgotten, failures ever later."""
+"""Due passes: one at a time per pipeline, no request lost, increasing pauses after failures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_who_has_been_due_for_longest_goes_first() -> None:
 
 
 def test_a_lag_is_read_while_pipelines_become_due() -> None:
-    """Metrics are read in a thread of their own."""
+    """Read metrics in a separate thread, as the server does."""
     schedule, is_over = Schedule(), Event()
     for number in range(1000):
         schedule.enqueue(Key("team", str(number)), 1.0)
@@ -67,7 +67,7 @@ def test_a_poke_during_a_pass_asks_for_one_more() -> None:
     assert schedule.take(1.0) is None
     assert schedule.longest_silence(3.0) == 3.0
     schedule.note_sign(A, 2.0)
-    schedule.note_sign(B, 2.0)  # it does not run
+    schedule.note_sign(B, 2.0)  # no pass runs for this pipeline
     assert schedule.longest_silence(3.0) == 1.0
 
     schedule.finish(A, 3.0, wake_at=100.0)
@@ -231,7 +231,7 @@ def test_a_time_that_was_promised_goes_before_those_who_wait_for_longer() -> Non
 def test_law_what_happens_during_a_pass_asks_for_another(
     events: Sequence[bool], is_promised: bool
 ) -> None:
-    """Each step: whether anything happens during the pass."""
+    """Check a series of passes, each with or without an event during the pass."""
     schedule, now = Schedule(), 0.0
     for is_during in events:
         schedule.enqueue(A, now)
@@ -264,7 +264,7 @@ def test_passes_of_one_namespace_leave_some_for_the_others() -> None:
         schedule.enqueue(key, 0.0)
     slow = [schedule.take(1.0), schedule.take(1.0)]
     assert schedule.take(1.0) is None
-    assert [schedule.next_time] == [None]  # whoever waits for a time would ask again at once
+    assert [schedule.next_time] == [None]  # a queue that waits until a time would ask again at once
     assert schedule.lag(9.0) == 9.0
     schedule.enqueue(A, 2.0)
     assert schedule.next_time == 2.0
@@ -292,7 +292,7 @@ def test_law_who_is_due_waits_for_no_more_than_one_pass_of_each_other_namespace(
     assert len(order) == len(waiting)
     for at, namespace in enumerate(order):
         left = order[at + 1 :]
-        # Between two passes of one namespace each that has some left has one.
+        # Between two passes of a namespace, each other namespace with due pipelines has one pass.
         if namespace in left:
             between = left[: left.index(namespace)]
             assert set(between) == set(left) - {namespace}

@@ -1,4 +1,4 @@
-"""Runs by the clock: one for each time at most, none beside another, and what is left out told."""
+"""Scheduled runs: at most one for each time, never two at once, and skipped runs are reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def schedule(cron: str, zone: str | None = None) -> RunSchedule:
 
 
 def start(**given: object) -> SimulatedCluster:
-    """A pipeline with a schedule whose first run has completed a little after midnight."""
+    """Return a pipeline with a schedule whose first run completed a little after midnight."""
     cluster = SimulatedCluster(time=MIDNIGHT)
     cluster.edit(schedule=given or NIGHTLY)
     cluster.settle()
@@ -61,7 +61,7 @@ def test_a_run_begins_at_its_time_under_a_name_of_its_own() -> None:
     go_to(cluster, MIDNIGHT + 3 * HOUR)
     assert cluster.status.run == "at-20261124t0300z"
     assert len(cluster.attempts) == 2
-    # The driver is told of that run, and the spec stays as it was.
+    # The driver gets the new run's name, and the spec does not change.
     (config,) = [
         body for body in cluster.list_of(Resource.CONFIG_MAP) if "corpus-2" in str(body["metadata"])
     ]
@@ -217,9 +217,9 @@ def test_a_status_of_before_there_were_schedules_is_read_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("after", "expected"),
     [
-        # The clock skips the hour: the run is made up for right after.
+        # The clock skips this hour, so the run starts right afterwards.
         ("2026-03-29T00:00:00+01:00", "2026-03-29T03:00:00+02:00"),
-        # The hour comes twice: the run comes once, the first time.
+        # This hour occurs twice, and the run starts once, at the first occurrence.
         ("2026-10-25T00:00:00+02:00", "2026-10-25T02:30:00+02:00"),
         ("2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"),
         ("2026-07-01T00:00:00+02:00", "2026-07-01T02:30:00+02:00"),

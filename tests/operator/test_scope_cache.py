@@ -1,4 +1,4 @@
-"""A cache of a scope ends as its server stands, whatever it was shown and in which order."""
+"""A scope's cache ends in the server's state, whatever the order of its events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_cache() -> ScopeCache[Value]:
 
 @dataclass
 class World:
-    """A store, and a cache that is shown it late; `answers` are writes that it was not told of."""
+    """A store and a cache that lags behind; `answers` are writes the cache has not seen."""
 
     store: FakeStore = field(default_factory=FakeStore)
     cache: ScopeCache[Value] = field(default_factory=make_cache)
@@ -45,7 +45,7 @@ class World:
     told: list[Observation[Value]] = field(default_factory=list)
 
     def change(self, verb: str, name: str, text: str) -> None:
-        """Somebody changes an object, if that can be."""
+        """Change an object if the change is possible."""
         there = self.store.get(KIND, NAMESPACE, name) is not None
         if verb == "make" and not there:
             body = {"metadata": {"name": name}, "data": text}
@@ -61,13 +61,13 @@ class World:
         self.shown = len(self.store.history)
 
     def stream(self, events: int | None = None) -> None:
-        """The stream shows some of what it has not shown yet; all of it without a number."""
+        """Deliver some of the pending events, or all if `events` is None."""
         for change in self.store.history[self.shown :][:events]:
             self.told += self.cache.apply(change.kind, change.body)
             self.shown += 1
 
     def answer(self, index: int) -> None:
-        """The answer to one of our writes arrives."""
+        """Deliver the response to one of the operator's writes."""
         if self.answers:
             self.cache.put(self.answers.pop(index % len(self.answers)), 0.0)
 
@@ -114,7 +114,7 @@ def test_law_a_list_ends_in_the_same_state_as_the_stream(steps: list[Any], is_li
         world.stream()
     there = {read(body) for body in world.store.list(KIND)}
     assert describe(world.cache) == there
-    # Answers that arrive after everything else bring nothing back.
+    # Late responses do not bring deleted objects back.
     while world.answers:
         world.answer(0)
     assert describe(world.cache) == there
@@ -142,7 +142,7 @@ def test_law_what_was_written_is_read_until_the_server_shows_more(
     world.change("make" if before is None else "edit", name, "mine")
     world.cache.put(world.answers.pop(), 0.0)
     (mine,) = (value for value in describe(world.cache) if value[2] == "mine" and value[0] == name)
-    # Older events, on their way since before the write, do not take it back.
+    # Older events, in flight since before the write, do not revert the write.
     world.stream(len(world.store.history) - world.shown - 1)
     assert mine in describe(world.cache)
 

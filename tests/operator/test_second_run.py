@@ -1,4 +1,4 @@
-"""A driver that is started a second time inside one RayJob ends the attempt, whoever did it."""
+"""A driver that starts a second time within one RayJob ends the attempt, whatever the reason."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FIRST, SECOND = "2026-11-21T10:26:19Z", "2026-11-21T10:28:40Z"
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs; Ray has said since when."""
+    """Return a pipeline whose first attempt is running, with Ray's start time."""
     cluster = SimulatedCluster.running()
     start(cluster, FIRST)
     return cluster
 
 
 def start(cluster: SimulatedCluster, time: str | None) -> None:
-    """The RayJob says that its driver was started then."""
+    """Report the start time of the driver in the RayJob."""
     cluster.end_rayjob("Running", "RUNNING", rayJobInfo={} if time is None else {"startTime": time})
     cluster.settle()
 

@@ -1,4 +1,4 @@
-"""No status, condition, event or log line of the operator shows what looks like a secret."""
+"""No status, condition, event, or log line of the operator shows a likely secret."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strandline_operator.model.view import Refusal
 from strandline_operator.reconcile.enact import render_event
 from test_driver_talk import Scene
 
-# Put together, so that nobody who looks for secrets finds these.
+# Split, so that secret scanners do not report these strings.
 AWS_KEY: Final = "AKIA" + "IOSFODNN7EXAMPLE"
 PASSWORD: Final = "hunter2"  # noqa: S105 - made up
 BEARER: Final = "0a1b2c3d4e5f6a7b"
@@ -35,7 +35,7 @@ META = Meta("corpus", NAMESPACE, "uid")
 
 
 def check(shown: Any) -> None:
-    """It shows that something was left out, and none of it."""
+    """Check that the text marks an omission and contains no secret."""
     text = json.dumps(shown)
     assert not [secret for secret in HIDDEN if secret in text]
     assert SECRET in text
@@ -54,7 +54,7 @@ def test_the_drivers_last_lines(leak: str) -> None:
     scene.api.logs[NAMESPACE, "submit"] = f"begun\n{leak}\n{format_line(outcome)}\n"
     view, _ = scene.listen(100.0)
     check(AttemptStatus().model_copy(update={"log_tail": view.log_tail}).to_json())
-    # What is decided from the outcome is the driver's own word.
+    # Decisions use the driver's original outcome.
     assert view.log_outcome == outcome == find_outcome_line(format_line(outcome))
 
 

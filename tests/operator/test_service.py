@@ -1,4 +1,4 @@
-"""The operator at work over an API server in memory: whatever is seen asks for a pass in time."""
+"""The operator over an API server in memory: each observed change requests a pass in time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from strandline_operator.settings import Settings
 
 
 class Scene:
-    """A service whose decisions are kept and come to nothing."""
+    """A service that records its decisions without acting."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.api = FakeApi()
@@ -216,7 +216,7 @@ def test_the_first_passes_wait_for_lists_and_not_for_ever() -> None:
 
 def test_events_of_our_kinds_ask_for_a_pass() -> None:
     scene = Scene()
-    scene.api.is_stalled = True  # a watch that shows the same would ask for passes of its own
+    scene.api.is_stalled = True  # otherwise a watch of the same object would request passes, too
 
     async def story() -> None:
         await scene.service.start()
@@ -239,7 +239,7 @@ def test_only_the_namespaces_that_were_named_are_looked_at() -> None:
 
     async def story() -> None:
         await scene.service.start()
-        # Nodes are in no namespace.
+        # Nodes have no namespace.
         *watches, nodes = scene.service.watches
         assert {watch.scope.namespace for watch in watches} == {"one", "two"}
         assert (len(watches), nodes.scope.resource) == (10, Resource.NODE)
@@ -338,7 +338,7 @@ def test_a_server_that_is_slow_is_not_taken_for_an_operator_that_is_stuck() -> N
     def answer_slowly(_: object) -> None:
         scene.now += 28.0
         for watch in scene.service.watches:
-            watch.last_event = scene.now  # as bookmarks do it
+            watch.last_event = scene.now  # as bookmarks do
         scene.service.queue.note_answer()
         answers.append(max(scene.service.check().values()))
 
@@ -347,7 +347,7 @@ def test_a_server_that_is_slow_is_not_taken_for_an_operator_that_is_stuck() -> N
         await until(lambda: len(scene.seen) == 1)
         scene.api.before.append(answer_slowly)
         for cache in scene.service._cache.namespaces.values():
-            cache.pipelines.is_connected = False  # so that all is read from the server
+            cache.pipelines.is_connected = False  # so that all reads go to the server
         scene.service.queue.enqueue(KEY)
         await until(lambda: len(scene.seen) == 2)
 
@@ -439,7 +439,7 @@ def test_what_was_written_is_read_at_once_though_no_stream_has_shown_it() -> Non
         assert scene.views[1].pipeline.status.attempt == 1
         await asyncio.sleep(0.02)
         reads = {call.verb for call in scene.api.calls[asked:]} - {"status", "watch"}
-        assert reads == {"get"}  # of defaults, and of the claim
+        assert reads == {"get"}  # of the defaults and the claim
         assert not any(call.resource is Resource.PIPELINE for call in scene.api.calls[asked + 1 :])
         assert len(scene.views) == 2
 

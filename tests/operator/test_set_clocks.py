@@ -1,4 +1,4 @@
-"""Clocks that differ, and clocks that are set: nothing ends, waits or begins because of that."""
+"""Clocks that differ or are set: no end, wait, or start because of the clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ A, B = Key("team", "a"), Key("team", "b")
 
 
 class SkewedCluster(SimulatedCluster):
-    """A cluster whose server's clock is behind the operator's by so many seconds."""
+    """A cluster whose server clock is this many seconds behind the operator's clock."""
 
     ahead = 0.0
 
@@ -221,7 +221,7 @@ def test_passes_that_are_due_in_the_future_are_due_in_time() -> None:
     schedule.enqueue(B, HOUR)
     assert schedule.take(HOUR) == B
     schedule.fail(B, HOUR)
-    # The clock is set an hour back; whatever happens now is looked at soon.
+    # The clock is set back an hour, and new events still get a pass soon.
     assert schedule.take(0.0) is None
     assert schedule.next_time is not None
     assert schedule.next_time <= 1.0
@@ -252,7 +252,7 @@ def test_a_pass_under_way_at_a_step_back_ends_as_ever() -> None:
 def test_what_a_pass_asks_for_that_began_before_a_step_back_is_due_in_time(
     later: float, *, is_noticed: bool
 ) -> None:
-    """It has asked by the clock as it was; what it has written asks for nothing else."""
+    """Check a pass that requested the next by the old clock, and whose write requests nothing."""
     schedule = Schedule()
     schedule.enqueue(A, HOUR)
     assert schedule.take(HOUR) == A
@@ -261,7 +261,7 @@ def test_what_a_pass_asks_for_that_began_before_a_step_back_is_due_in_time(
     schedule.finish(A, 0.5, HOUR + later)
     assert schedule.take(later - 1.0) is None
     assert schedule.take(later + 2.0) == A
-    # The next one goes by the clock as it is.
+    # The next pass follows the new clock.
     schedule.finish(A, later + 2.0, later + 20.0)
     assert schedule.take(later + 19.0) is None
     assert schedule.take(later + 20.0) == A
@@ -293,11 +293,11 @@ def test_a_queue_goes_on_after_a_step_back() -> None:
 
 class _Deaf:
     def note_pass(self, seconds: float, outcome: str) -> None:
-        """Nobody counts."""
+        """Ignore the pass."""
 
 
 class Times:
-    """What a machine's two clocks say: the one that is set, and the one that only runs."""
+    """The two clocks of a machine: wall clock and monotonic clock."""
 
     def __init__(self, wall: float) -> None:
         self.wall, self.run = wall, 100.0
@@ -381,7 +381,7 @@ def test_an_answer_of_the_server_sets_the_clock(status: int, is_taken: bool) -> 
         ("", "2026-11-24T00:00:00Z", True),
         ("", "soon", False),
         ("", None, False),
-        # The answer's own date is later by as much as the request took, and is believed alone.
+        # The response's date alone counts, though it is later by the duration of the request.
         (DATE, "2026-11-25T00:00:00Z", True),
     ],
 )
@@ -403,7 +403,7 @@ def test_what_the_server_makes_sets_the_clock_where_answers_have_no_date(
 
 
 def test_what_was_made_before_sets_no_clock() -> None:
-    """Only what is new tells what time it is."""
+    """Check that only a new object's time counts."""
     times = Times(MIDNIGHT + HOUR)
     clock = times.make()
 

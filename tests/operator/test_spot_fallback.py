@@ -1,4 +1,4 @@
-"""Off spot nodes for the rest of a run: after losses, or without room, at no cost; then back."""
+"""Fallback from spot nodes for the rest of a run: after losses or without capacity, for free."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def spot(**fallback: Any) -> dict[str, Any]:
 def start(
     head: dict[str, Any] | None = None, cpu: dict[str, Any] | None = None
 ) -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     cluster = SimulatedCluster()
     group = {"name": "cpu"} | ({"spot": cpu} if cpu else {})
     cluster.edit(ray={"head": {"spot": head} if head else {}, "workerGroups": [group]})
@@ -46,7 +46,7 @@ def start(
 
 
 def preempt(cluster: SimulatedCluster, ending: str) -> None:
-    """A cloud takes the node of a pod, and with it the attempt where that was the head's."""
+    """Reclaim the node of a pod; the loss of the head's node ends the attempt."""
     target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     cluster.set_pod(ending, phase="Failed", conditions=[target])
     cluster.settle()
@@ -99,7 +99,7 @@ def test_a_loss_on_demand_or_of_somebody_else_is_no_loss_of_a_spot_node() -> Non
     preempt(cluster, "head")
     cluster.run_next()
     assert cluster.status.spot == ()
-    # The rest goes on without a worker: that has ended nothing.
+    # The attempt continues without the worker, so the loss has not ended anything.
     preempt(cluster, "cpu")
     assert cluster.status.spot == ()
     assert is_on_spot(cluster, "cpu")
@@ -116,7 +116,7 @@ def test_an_attempt_that_is_made_anew_for_a_worker_counts_for_its_group() -> Non
 
 
 def dry(head: dict[str, Any] | None = None, cpu: dict[str, Any] | None = None) -> SimulatedCluster:
-    """A pipeline whose first attempt finds no room."""
+    """Return a pipeline whose first attempt finds no capacity."""
     cluster = start(head, cpu)
     cluster.edit(runId="second")
     cluster.finish()
@@ -148,7 +148,7 @@ def test_without_room_for_long_enough_the_next_attempt_is_on_demand_and_free() -
     assert before is not None
     assert after is not None
     assert (after.retries, after.disruptions) == (before.retries, before.disruptions)
-    # Where there is no room on demand either, that is waited for as ever.
+    # Without on-demand capacity, the usual wait applies.
     play_dry(cluster, 3 * HOUR)
     assert len(cluster.attempts) == 3
 
@@ -183,7 +183,7 @@ SHORTAGES: dict[str, tuple[str, tuple[str, str] | None]] = {
 
 
 def report(cluster: SimulatedCluster, notice: tuple[str, str] | None) -> None:
-    """An autoscaler speaks of each pod without a node, as it does every few minutes."""
+    """Record the autoscaler's report about each pod without a node."""
     for pod in cluster.list_of(Resource.POD):
         if notice is not None and not pod.get("spec", {}).get("nodeName"):
             cluster.warn("Pod", pod["metadata"]["name"], *notice)
@@ -204,7 +204,7 @@ def test_fallback_works_however_a_shortage_is_reported(name: str) -> None:
     cluster.sizes = (NodeSize("regular", 2**40, 512.0),)
     unplace(cluster, "", words)
     before = cluster.status.retries
-    # The operator's own limit for starts is 30 minutes, and 5 for what never fits.
+    # The operator's own limits are 30 minutes for a start and 5 for pods that never fit.
     wait_dry(cluster, notice, 2940.0)
     assert newest(cluster).end_time is None
     wait_dry(cluster, notice, 120.0)
@@ -278,7 +278,7 @@ def test_what_never_fits_on_demand_either_ends_in_time() -> None:
 
 
 def test_a_pod_that_no_fallback_helps_ends_the_attempt_in_time() -> None:
-    """The head has room on spot nodes alone, and the group waits in vain for others."""
+    """Check a head that waits only for spot nodes, and a group that waits for other nodes."""
     cluster = dry(head=spot(afterNoRoom="2h"))
     unplace(cluster, "", NO_SUCH_NODE)
     wait_dry(cluster, ("NotTriggerScaleUp", NEVER), 800.0)
@@ -342,7 +342,7 @@ def test_a_node_on_its_way_is_not_left_behind() -> None:
     cluster.warn("Pod", name, "TriggeredScaleUp", "pod triggered scale-up: [{spot 0->1}]")
     wait(cluster, 600.0, step=60.0)
     assert newest(cluster).end_time is None
-    # It did not come.
+    # The node did not come.
     wait(cluster, 900.0, step=60.0)
     assert newest(cluster).end_time is not None
 

@@ -1,4 +1,4 @@
-"""Spot nodes by preset: what pods ask for, and that a head is not put beside them unasked."""
+"""Spot presets: the pods' placement, and a head that avoids spot nodes by default."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from test_render import pods_of, render
 NO_RAYJOB = Refusal(Resource.RAYJOB, "corpus-1", 0, "not yet")
 GROUP = {"name": "cpu", "resources": {"cpu": 4}}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# Labels and taints of a spot node and of one on demand, as each cloud makes them.
+# Labels and taints of a spot node, and labels of an on-demand node, for each cloud.
 NODES: dict[str, tuple[dict[str, str], str, dict[str, str]]] = {
     "gke": ({"cloud.google.com/gke-spot": "true"}, "cloud.google.com/gke-spot", {}),
     "eks": (
@@ -39,7 +39,7 @@ NODES: dict[str, tuple[dict[str, str], str, dict[str, str]]] = {
 
 
 def fits(spec: dict[str, Any], labels: dict[str, str], taint: str = "") -> bool:
-    """Whether a scheduler would put a pod on a node with these labels and this taint."""
+    """Return True if a scheduler would place a pod on a node with these labels and this taint."""
     selector = spec.get("nodeSelector", {})
     affinity = spec.get("affinity", {}).get("nodeAffinity", {}).get(REQUIRED, {})
     terms = affinity.get("nodeSelectorTerms", [{"matchExpressions": []}])
@@ -62,7 +62,7 @@ def meets(expression: dict[str, Any], labels: dict[str, str]) -> bool:
 
 
 def render_spot(on_demand: tuple[str, ...] = (), **ray: Any) -> dict[str, dict[str, Any]]:
-    """The pods' specs by what they are, with those on demand that have fallen back."""
+    """Return the pod specs by role, with the given fallbacks to on-demand nodes."""
     cluster = SimulatedCluster()
     cluster.edit(ray=ray)
     cluster.refused[Resource.RAYJOB] = NO_RAYJOB
@@ -83,7 +83,7 @@ def test_a_group_runs_on_spot_nodes_and_the_head_on_others(preset: str) -> None:
     assert not fits(pods["cpu"], regular)
     for name in ("head", "submitter"):
         assert fits(pods[name], regular)
-        # As nodes are that no cloud's group has made.
+        # A node outside any cloud's node group.
         assert fits(pods[name], {})
         assert not fits(pods[name], spot, taint)
         assert not fits(pods[name], spot)

@@ -1,4 +1,4 @@
-"""Losses that a run has absorbed do not explain its end, before and after an operator restart."""
+"""Absorbed losses do not explain a run's end, before and after an operator restart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ End = Callable[[SimulatedCluster], None]
 
 
 def make_running(**spec: Any) -> SimulatedCluster:
-    """An attempt that runs, its pods on a spot node; worker losses are absorbed."""
+    """Return a running attempt with pods on a spot node; worker losses are absorbed."""
     cluster = SimulatedCluster()
     spot = {"preset": "gke", "fallback": {"afterDisruptions": 1}}
     group = {"name": "cpu", "resources": {"memory": "8Gi"}, "spot": spot}
@@ -62,7 +62,7 @@ def put_status(cluster: SimulatedCluster, name: str, status: Json) -> None:
 
 
 def preempt(cluster: SimulatedCluster, name: str = "corpus-1-other", *, is_dated: bool) -> None:
-    """A worker's node is taken back, and KubeRay deletes the pod."""
+    """Reclaim a worker's node, and delete the pod as KubeRay does."""
     status = end_by_shutdown()
     if is_dated:
         status["conditions"][0]["lastTransitionTime"] = format_time(cluster.time)
@@ -75,7 +75,7 @@ def preempt(cluster: SimulatedCluster, name: str = "corpus-1-other", *, is_dated
 def kill_for_memory(
     cluster: SimulatedCluster, name: str = "corpus-1-other", *, is_dated: bool
 ) -> None:
-    """A worker is killed for memory, and KubeRay deletes the pod."""
+    """Kill a worker for memory, and delete the pod as KubeRay does."""
     container = oom("ray-worker")
     if is_dated:
         container["state"]["terminated"]["finishedAt"] = format_time(cluster.time)
@@ -86,7 +86,7 @@ def kill_for_memory(
 
 
 def go_on(cluster: SimulatedCluster, seconds: float, finished: int = 500) -> None:
-    """The driver reports progress, half of it at once."""
+    """Report progress twice; the first report has half of the sources."""
     cluster.advance(15.0)
     tell_progress(cluster, finished // 2)
     cluster.advance(seconds)
@@ -94,7 +94,7 @@ def go_on(cluster: SimulatedCluster, seconds: float, finished: int = 500) -> Non
 
 
 def forget(cluster: SimulatedCluster) -> None:
-    """The operator restarts: what only its process knew is lost."""
+    """Restart the operator, so its memory is lost."""
     cluster.gone_pods.clear()
     cluster.seen.clear()
     cluster.restart(5.0)
@@ -165,7 +165,7 @@ def test_an_absorbed_loss_does_not_explain_a_later_end(
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_loss_that_was_made_good_for_does_not_explain_an_end_soon_after_it(loss: str) -> None:
-    """No source has been finished meanwhile; another worker has become ready."""
+    """Check a replaced worker: no source has been finished, but another worker is ready."""
     cluster = make_running()
     add_worker(cluster)
     LOSSES[loss](cluster, is_dated=True)
@@ -332,7 +332,7 @@ def test_a_head_that_was_replaced_before_the_driver_ran_does_not_explain_a_later
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_a_head_that_failed_and_went_is_seen_alike_after_a_restart(*, is_restarted: bool) -> None:
-    """No record names a cause: KubeRay only says that the head is gone."""
+    """Check an end without a named cause: KubeRay only reports the missing head."""
     cluster = make_running()
     container = {"name": "ray-head", "state": {"terminated": {"exitCode": 139, "reason": "Error"}}}
     cluster.set_pod("head", phase="Failed", containerStatuses=[container])
@@ -368,7 +368,7 @@ def test_a_head_that_was_replaced_in_mid_run_ends_the_attempt_alike_after_a_rest
 
 
 def test_a_kill_that_the_driver_absorbed_long_ago_is_not_recreated_for() -> None:
-    """The policy changes in mid-run; what was lost under the former one ends nothing."""
+    """Check a policy change during a run; losses under the previous policy end nothing."""
     cluster = make_running()
     add_worker(cluster)
     kill_for_memory(cluster, is_dated=True)
@@ -407,7 +407,7 @@ def test_a_kill_that_only_the_driver_has_seen_is_believed() -> None:
 
 
 def test_a_loss_of_hours_ago_that_a_new_process_sees_first_explains_no_end() -> None:
-    """The operator was away; the pod that failed is still there, and says when."""
+    """Check an operator that was away; the failed pod still exists, with the time of its end."""
     cluster = make_running()
     add_worker(cluster)
     put_status(cluster, "corpus-1-other", date(end_by_shutdown(), cluster.time))
@@ -451,7 +451,7 @@ def test_a_loss_after_an_end_does_not_explain_it_though_both_are_seen_late(name:
 
 
 def date(status: Json, time: float) -> Json:
-    """Date the condition and the containers' ends of a pod's status."""
+    """Add times to the condition and the container ends of a pod's status."""
     for condition in status["conditions"]:
         condition["lastTransitionTime"] = format_time(time)
     for container in status["containerStatuses"]:

@@ -1,4 +1,4 @@
-"""KubeRay says Running before the submitter has a pod: until Ray has the job, it is a start."""
+"""KubeRay reports Running before the submitter has a pod; the start ends when Ray has the job."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ POLICY = (
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """Head and worker are ready, and KubeRay has made the submitter's Job: it says Running."""
+    """Return a Running RayJob with ready pods and a submitter Job without a pod."""
     cluster = SimulatedCluster()
     cluster.launch("Running")
     cluster.set_pod("", **READY)
@@ -53,7 +53,7 @@ def status_of(cluster: SimulatedCluster) -> Any:
 
 
 def refuse(cluster: SimulatedCluster, words: str) -> None:
-    """The Job's controller tries in vain to make the pod."""
+    """Report the Job controller's failure to make the pod."""
     cluster.warn("Job", "corpus-1", "FailedCreate", words)
     cluster.settle()
 
@@ -81,7 +81,7 @@ def test_a_submitter_that_a_quota_refuses_is_told_as_that_and_ends_soon(
 def test_a_submitter_that_a_policy_refuses_is_told_and_costs_five_minutes(
     cluster: SimulatedCluster,
 ) -> None:
-    """Head and workers have their nodes meanwhile, and do nothing."""
+    """Check a refusal while head and workers occupy nodes without work."""
     refuse(cluster, POLICY)
     assert read_told(cluster)[0] == Reason.OBJECT_REFUSED
     cluster.advance(290)
@@ -125,7 +125,7 @@ def test_a_submitter_whose_image_is_missing_is_told(cluster: SimulatedCluster) -
 
 
 def test_a_refusal_ends_nothing_once_the_driver_answers(cluster: SimulatedCluster) -> None:
-    """KubeRay reads from Ray every few seconds at best; the driver is asked itself."""
+    """Check a driver that answers itself, before KubeRay's slower report."""
     cluster.progress = Progress(finished=1, time=cluster.time)
     cluster.settle()
     refuse(cluster, LIMITS)
@@ -149,14 +149,14 @@ PROXIES = {
 
 
 def keep_submitter(cluster: SimulatedCluster, proxy: str, code: int) -> None:
-    """The submitter ends, and what was put beside it goes on; KubeRay waits for its Job."""
+    """End the submitter while its sidecar runs, so KubeRay waits for the Job."""
     ended = {"exitCode": code, "finishedAt": format_time(cluster.time), "reason": "Completed"}
     own = {"name": "ray-job-submitter", "state": {"terminated": ended}}
     add_submitter(cluster, phase="Running", containerStatuses=[PROXIES[proxy], own])
 
 
 def report(cluster: SimulatedCluster, job: str, message: str = "") -> None:
-    """What KubeRay reads from Ray, while the submitter's Job goes on."""
+    """Set the job status that KubeRay reads from Ray, while the submitter's Job runs."""
     cluster.end_rayjob("Running", job, message=message)
     cluster.settle()
 
@@ -174,7 +174,7 @@ def report(cluster: SimulatedCluster, job: str, message: str = "") -> None:
 def test_what_never_ends_beside_the_submitter_hides_no_end_of_the_driver(
     cluster: SimulatedCluster, proxy: str, job: str, message: str, cause: Cause | None, state: str
 ) -> None:
-    """Nobody hears the driver: neither its pages nor the submitter's log can be read."""
+    """Check an unreachable driver: neither its pages nor the submitter's log can be read."""
     report(cluster, "RUNNING")
     keep_submitter(cluster, proxy, code=0 if cause is None else 1)
     report(cluster, job, message)
@@ -185,7 +185,7 @@ def test_what_never_ends_beside_the_submitter_hides_no_end_of_the_driver(
 
 
 def test_an_end_is_left_to_kuberay_while_it_may_tell_it(cluster: SimulatedCluster) -> None:
-    """Without anything beside it the submitter's Job ends within seconds."""
+    """Check a submitter without a sidecar, whose Job ends within seconds."""
     report(cluster, "RUNNING")
     ended = {"terminated": {"exitCode": 0, "finishedAt": format_time(cluster.time)}}
     own = {"name": "ray-job-submitter", "state": ended}
@@ -222,7 +222,7 @@ def test_a_submitter_that_is_lost_while_the_driver_runs_is_told_as_before(
 def test_a_submitter_of_which_nothing_is_known_is_named_when_time_is_over(
     cluster: SimulatedCluster,
 ) -> None:
-    """As where events may not be read."""
+    """Check a cluster without readable events."""
     cluster.advance(1802)
     cluster.finish_teardown()
     assert status_of(cluster).cause is Cause.SCHEDULING_TIMEOUT

@@ -1,4 +1,4 @@
-"""An attempt that a queue takes back is followed at once: its successor waits in the queue."""
+"""If a queue takes an attempt back, the next attempt waits in the queue at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_queued(*, is_label: bool = False, **spec: Any) -> SimulatedCluster:
 
 
 def take_back(cluster: SimulatedCluster) -> None:
-    """Suspend the RayJob as Kueue does, with its pods on their way."""
+    """Suspend the RayJob as Kueue does, while its pods terminate."""
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     rayjob["spec"]["suspend"] = True
     cluster.settle()
@@ -54,7 +54,7 @@ def test_the_next_attempt_waits_in_the_queue_as_soon_as_the_pods_are_gone(
     cluster = run_queued(is_label=is_label)
     take_back(cluster)
     cluster.advance(5.0)
-    assert list_rayjobs(cluster) == ["corpus-1"]  # while there are pods, none gets others
+    assert list_rayjobs(cluster) == ["corpus-1"]  # the second RayJob waits for the first pods to go
     cluster.finish_teardown()
     assert list_rayjobs(cluster) == ["corpus-2"]
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
@@ -65,7 +65,7 @@ def test_the_next_attempt_waits_in_the_queue_as_soon_as_the_pods_are_gone(
 
 @pytest.mark.parametrize("is_queued", [False, True])
 def test_its_rayjob_goes_at_once_or_the_queue_would_start_it_again(*, is_queued: bool) -> None:
-    """With its first head still on its way out; what that one says is read all the same."""
+    """Check a first head that is still terminating; its report is read all the same."""
     cluster = run_queued() if is_queued else SimulatedCluster.running()
     cluster.edit(holdOnFailure="1h", retry={"disruptions": {"maxRetries": 0}})
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
@@ -113,7 +113,7 @@ WHY = "Preempted to accommodate a workload due to prioritization in the ClusterQ
 
 @pytest.mark.parametrize("is_late", [False, True])
 def test_the_attempt_says_why_the_queue_took_it_back(*, is_late: bool) -> None:
-    """From Kueue's event about the RayJob, which may come after the suspension, to its message."""
+    """Check the path from Kueue's event, which may follow the suspension, to the message."""
     api = FakeApi(FakeStore(time=1_000_000.0))
     pipeline = make_pipeline(api.store)
     attempt = make_attempt(api.store, pipeline)

@@ -1,4 +1,4 @@
-"""Attempts whose nodes are taken: cause, message, who pays, and that another attempt follows."""
+"""Attempts that lose their nodes: cause, message, cost, and the next attempt."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TAKEN = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 SPOT = read_marks(spell_node(labels=GKE_SPOT))
 GONE = replace(SPOT, is_gone=True)
 DIED = "Job supervisor actor died: The actor is dead because its node has died."
-# What KubeRay says where it has lost a driver, without an exit code of its own.
+# KubeRay's reports of a lost driver without an exit code.
 ECHOES: list[Json] = [
     {"reason": "AppFailed", "message": DIED},
     {"reason": "AppFailed", "message": "Unexpected error occurred: the node has died"},
@@ -50,7 +50,7 @@ ECHOES: list[Json] = [
 
 
 def make_running() -> SimulatedCluster:
-    """An attempt that runs, its head on `node-h` and its worker on `node-w`, both spot."""
+    """Return a running attempt, its head on `node-h` and its worker on `node-w`, both spot."""
     cluster = SimulatedCluster.running()
     for pod in cluster.list_of(Resource.POD):
         is_head = pod["metadata"]["name"].endswith("head")
@@ -90,7 +90,7 @@ def fail(cluster: SimulatedCluster, echo: Json = ECHOES[0]) -> None:
 
 
 def check_end(cluster: SimulatedCluster, kind: Disruption, words: str) -> None:
-    """The attempt ended so, nothing was paid as a failure, and another one runs."""
+    """Check that the attempt ended this way, at no cost in retries, and that another runs."""
     status = status_of(cluster)
     assert (status.cause, status.evidence[0].details["reason"]) == (kind.cause, kind.value)
     assert words in status.message
@@ -116,13 +116,13 @@ def test_a_spot_head_that_is_shut_down_is_taken_back_whatever_kuberay_says(
 def test_a_head_that_vanishes_with_its_node_was_taken_with_it(
     cluster: SimulatedCluster, echo: Json, delay: float
 ) -> None:
-    """No status is written: the VM is deleted, then its node, then its pods."""
+    """Check a deleted VM: the node and the pods go without a written status."""
     cluster.end_rayjob(**{"deployment": "Failed", "job": "FAILED", **echo})
     if not delay:
         cluster.marks["node-h"] = GONE
         cluster.lose_pod("head")
     cluster.settle()
-    # The controller of nodes takes its time to see that the VM is gone.
+    # The node controller needs some time to see that the VM is gone.
     cluster.advance(delay)
     cluster.marks["node-h"] = GONE
     if delay:
@@ -148,7 +148,7 @@ def test_a_kill_is_explained_by_a_node_that_turns_out_to_be_gone(cluster: Simula
 def test_a_node_that_is_gone_before_its_pods_has_taken_them(cluster: SimulatedCluster) -> None:
     cluster.marks["node-h"] = replace(GONE, is_spot=False)
     cluster.settle()
-    assert status_of(cluster).end_time is None  # nobody has said yet that the driver is lost
+    assert status_of(cluster).end_time is None  # the driver's loss is not yet reported
     fail(cluster, ECHOES[1])
     check_end(cluster, Disruption.NODE_GONE, "node node-h was removed from the cluster")
 
@@ -207,7 +207,7 @@ def test_containers_that_a_node_has_lost_were_not_killed(
 def test_a_head_that_had_failed_and_begins_once_more_ends_the_attempt(
     cluster: SimulatedCluster, phase: str
 ) -> None:
-    """A stopped VM that is started again: its kubelet reports all pods from the beginning."""
+    """Check a restarted VM, whose kubelet reports all pods from the beginning."""
     put_status(cluster, "head", end_by_shutdown())
     cluster.settle()
     assert status_of(cluster).end_time is None
@@ -398,7 +398,7 @@ def test_law_an_attempt_whose_node_was_taken_never_failed_by_itself(
     cluster.settle()
     cluster.finish_teardown()
     status = status_of(cluster)
-    # A driver that was told to stop has said so itself, and a worker's loss is no reason for that.
+    # A driver that was told to stop reports this itself; a worker's loss is no reason to stop.
     allowed = TAKEN | ({Cause.INTERRUPTED} if code == 75 and role == "cpu" else set())
     assert status.cause in allowed, (name, status.evidence)
 

@@ -1,4 +1,4 @@
-"""Drivers are told which of their nodes are about to go: what, once, and at no pass's cost."""
+"""Drivers are notified of departing nodes: once for each mark, without delaying a pass."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ MARKS: list[tuple[Json, float, str]] = [
 
 
 def make_cluster() -> SimulatedCluster:
-    """An attempt that runs on two nodes, its pods with addresses and a grace of 45 seconds."""
+    """Return an attempt on two nodes, its pods with addresses and a grace period of 45 seconds."""
     cluster = SimulatedCluster.running()
     for pod in cluster.list_of(Resource.POD):
         ending = "h" if pod["metadata"]["name"].endswith("head") else "w"
@@ -204,7 +204,7 @@ HOLDS: list[tuple[Json, Json, Json]] = [
 def hold(
     cluster: SimulatedCluster, ending: str, node: Json, annotations: Json, wanted: Json
 ) -> None:
-    """Somebody drains the node of a pod that is to be waited for by these means."""
+    """Drain the node of a pod that is protected by these settings."""
     who = {"head": "node-h", "cpu": "node-w"}[ending]
     cluster.edit(ray={**cluster.spec["ray"], "voluntaryDisruptions": {"workers": "Wait", **wanted}})
     find_pod(cluster, ending)["metadata"]["annotations"] = annotations
@@ -225,7 +225,8 @@ def test_a_pod_that_a_drain_waits_for_is_not_told_to_leave(
     hold(cluster, ending, node, annotations, wanted)
     assert list_due(cluster) == []
     assert read_reason(cluster) == Reason.DRAIN_HELD_BACK
-    # An eviction all the same, as after Karpenter's `terminationGracePeriod`, is a departure.
+    # An eviction in spite of the hold, as after Karpenter's `terminationGracePeriod`, is a
+    # departure.
     find_pod(cluster, ending)["metadata"]["deletionTimestamp"] = format_time(cluster.time + 30)
     assert [seconds for _, seconds, _ in list_due(cluster)] == [30.0]
     assert read_reason(cluster) == Reason.RUNNING

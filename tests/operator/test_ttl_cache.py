@@ -1,4 +1,4 @@
-"""What is read once in a while: it holds for its time, and nothing that failed is kept."""
+"""Cached reads: each value is valid for its time, and failures are not cached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 
 class Source:
-    """Answers with the number of the question, or fails as it is told."""
+    """A source that returns the number of the call, or fails on demand."""
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors: Iterator[Exception | None] = iter(errors)
@@ -66,7 +66,7 @@ def test_keys_do_not_grow_without_end() -> None:
     for key in "abcd":
         cache.keep(key, 1, 0.0)
     assert len(cache) == 1
-    cache.keep("d", 2, 0.0)  # one that is known needs no room
+    cache.keep("d", 2, 0.0)  # a known key takes no further space
     assert (len(cache), read(cache, Source(), 1.0, "d")) == (1, 2)
 
 
@@ -80,7 +80,7 @@ def test_what_is_gone_or_has_changed_is_dropped() -> None:
 
 
 class SlowSource(Source):
-    """Answers once it may."""
+    """A source that answers only when the test permits."""
 
     def __init__(self, *errors: Exception | None) -> None:
         super().__init__(*errors)
@@ -93,7 +93,7 @@ class SlowSource(Source):
 
 
 def read_at_once(source: SlowSource, nows: Sequence[float], cancelled: int = 0) -> list[object]:
-    """Read with a clock of each, of which the first are cancelled; return what came of it."""
+    """Read with one clock per reader, cancel the first readers, and return the results."""
 
     async def play() -> list[object]:
         cache: TtlCache[str, int] = TtlCache(10.0)

@@ -1,4 +1,4 @@
-"""A pod whose claim has no volume: every sentence is about the claim, and one start is paid for."""
+"""A pod whose claim has no volume: every message names the claim, and one start is charged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from test_droughts import FULL, place, unplace
 
 GIB = 1024**3
 ADVICE = Reason.UNSCHEDULABLE.advice
-# The scheduler's words, of several releases.
+# The scheduler's messages, from several releases.
 UNBOUND = [
     "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/3 "
     "nodes are available: 3 Preemption is not helpful for scheduling.",
@@ -41,7 +41,7 @@ NEVER = (
 
 
 def start(words: str, ending: str = "", **spec: Any) -> SimulatedCluster:
-    """An attempt whose pods wait for a claim without a volume."""
+    """Return an attempt whose pods wait for a claim without a volume."""
     cluster = SimulatedCluster()
     cluster.edit(**spec)
     cluster.settle()
@@ -55,7 +55,7 @@ def start(words: str, ending: str = "", **spec: Any) -> SimulatedCluster:
 
 
 def play(cluster: SimulatedCluster, seconds: float) -> None:
-    """Let time go on; the pods of further attempts wait for the same claim."""
+    """Advance the time; the pods of further attempts wait for the same claim."""
     end = cluster.time + seconds
     while cluster.time < end:
         cluster.advance(60.0)
@@ -69,7 +69,7 @@ def play(cluster: SimulatedCluster, seconds: float) -> None:
 
 
 def check(cluster: SimulatedCluster) -> None:
-    """No two sentences of the status contradict each other, and none blames the nodes."""
+    """Check that no two messages of the status contradict each other or blame the nodes."""
     written = cluster.status.to_json()
     assert find_contradictions(written) == []
     for condition in written["conditions"]:
@@ -175,7 +175,7 @@ def test_a_claim_that_is_worse_off_is_named_by_its_own_reason(
     assert storage.reason == expected
 
 
-# Words about a claim that a user's pod template names, or about its volume.
+# Messages about a claim of the user's pod template, or about the claim's volume.
 OF_TEMPLATES = [
     *UNBOUND,
     '0/3 nodes are available: persistentvolumeclaim "models" not found.',
@@ -189,7 +189,7 @@ OF_TEMPLATES = [
 
 
 def start_with_template(words: str, ending: str = "") -> SimulatedCluster:
-    """An attempt whose pods wait for a claim of a pod template; the pipeline's own has a volume."""
+    """Return an attempt waiting for a claim of a pod template; the pipeline's claim is bound."""
     cluster = start(words, ending)
     cluster.bind_claim()
     for pod in cluster.list_of(Resource.POD):

@@ -1,4 +1,4 @@
-"""A queue that can't let an attempt in is named, since Kueue says so in its own log alone."""
+"""A queue that can never admit an attempt is named, because Kueue reports this only in its log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline_operator.model.plan import Resource
 
 
 def wait_in_queue(*groups: str, **changes: Any) -> SimulatedCluster:
-    """A pipeline whose RayJob is suspended from the first, as Kueue's webhook makes it."""
+    """Return a pipeline whose RayJob starts suspended, as after Kueue's webhook."""
     cluster = SimulatedCluster()
     named = [{"name": name} for name in groups]
     cluster.edit(ray={"queueName": "nightly", "workerGroups": named})
@@ -54,7 +54,7 @@ def test_a_queue_that_can_not_run_it_is_named(
     ("groups", "changes"),
     [
         (SIX, {}),
-        # Without a pod of its own the submitter takes no place.
+        # A submitter without a separate pod takes no slot.
         ([*SIX, "g"], {"submissionMode": "SidecarMode"}),
         (["submitter"], {"submissionMode": "SidecarMode"}),
         (["a"], {"managedBy": "ray.io/kuberay-operator"}),

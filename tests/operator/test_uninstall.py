@@ -1,4 +1,4 @@
-"""`strandline-operator uninstall`: what the operator's finalizer holds when the operator goes."""
+"""`strandline-operator uninstall`: pipelines with the operator's finalizer at its removal."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ OPERATOR = ("strandline", "strandline")
 
 @dataclass
 class Scene:
-    """A cluster, a clock that sleeping moves, and the lines that were written.
+    """A cluster, a clock that sleeping advances, and the output lines.
 
     Attributes:
-        on_sleep: what the cluster does meanwhile.
+        on_sleep: callback for changes of the cluster during a sleep.
     """
 
     api: FakeApi = field(default_factory=FakeApi)

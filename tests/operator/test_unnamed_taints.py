@@ -1,4 +1,4 @@
-"""Taints that the scheduler does not name, as since Kubernetes 1.34: they are read from nodes."""
+"""Taints that the scheduler does not name (Kubernetes 1.34 and later) are read from nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIXED += "helpful for scheduling."
 
 
 def make_size(*taints: str, memory: str = "64Gi") -> NodeSize:
-    """A node as the server has it, with taints of those names."""
+    """Return a node as stored in the server, with taints of these names."""
     body = {
         "metadata": {"name": "node-1"},
         "spec": {"taints": [{"key": name, "effect": "NoSchedule"} for name in taints]},
@@ -45,7 +45,7 @@ def make_size(*taints: str, memory: str = "64Gi") -> NodeSize:
 def test_a_taint_that_the_scheduler_does_not_name_is_read_from_the_nodes(
     words: str, taints: list[str], expected: str
 ) -> None:
-    """Since Kubernetes 1.34 the scheduler counts taints, and names none."""
+    """Check the scheduler of Kubernetes 1.34, which counts taints without naming any."""
     others = make_size("dedicated")
     assert find(make_pod(words), sizes=(others, make_size(*taints))) == expected
 

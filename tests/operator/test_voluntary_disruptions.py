@@ -1,4 +1,4 @@
-"""Those who take nodes away wait for a head, and for workers and by a budget where asked."""
+"""Voluntary disruptions wait for a head, and optionally for workers and by a budget."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def budgets(**ray: Any) -> list[dict[str, Any]]:
 
 
 def test_the_head_and_the_submitter_are_waited_for_and_no_other_pod() -> None:
-    """A run without its submitter fails as surely as one without its head."""
+    """Check that the submitter is protected, too: a run fails without its submitter."""
     assert list_annotations() == {"head": WAITS, "cpu": {}, "submitter": WAITS}
 
 
@@ -79,7 +79,7 @@ def test_a_budget_lets_neither_head_nor_submitter_go() -> None:
         labels = pods_of(render())[name]["metadata"]["labels"]
         assert spec["selector"]["matchLabels"].items() <= labels.items()
         assert (labels[chosen["key"]] in chosen["values"]) == is_chosen
-    # One that never got ready holds up nobody's drain.
+    # A pod that never became ready blocks no drain.
     assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
@@ -90,7 +90,7 @@ def test_a_budget_lets_no_worker_go_however_many_there_are() -> None:
 
 
 def test_a_budget_counts_no_submitter_where_the_head_pod_submits() -> None:
-    """No pod could make up for one that never comes, and no eviction would ever be allowed."""
+    """Check the count: a budget with a missing submitter would forbid all evictions."""
     wanted = {"workers": "Wait", "podDisruptionBudget": True}
     (budget,) = budgets(voluntaryDisruptions=wanted, submissionMode="SidecarMode")
     assert budget["spec"]["minAvailable"] == 1 + 4 + 2
@@ -117,7 +117,7 @@ DELETED = {"node-1": NodeMarks("node-1", is_deleting=True)}
 
 
 def run(marks: dict[str, NodeMarks], **wanted: Any) -> SimulatedCluster:
-    """A running attempt with its head on node-1, as whoever drains nodes has left them."""
+    """Return a running attempt with its head on node-1 and these node marks."""
     cluster = SimulatedCluster(marks=marks)
     cluster.edit(ray={"workerGroups": [{"name": "cpu"}], "voluntaryDisruptions": wanted})
     cluster.settle()
@@ -157,7 +157,7 @@ def test_a_node_that_karpenter_is_to_remove_waits_for_annotations() -> None:
 @pytest.mark.parametrize(
     ("marks", "wanted"),
     [
-        # `kubectl drain` takes no notice of annotations.
+        # `kubectl drain` ignores annotations.
         (CORDONED, {}),
         (DELETED, {"head": "Allow"}),
         (CORDONED, {"head": "Allow", **BUDGET}),

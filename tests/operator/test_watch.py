@@ -1,4 +1,4 @@
-"""A watch sees all that happens, whatever happens to its stream, and misses no end of a pod."""
+"""A watch reports all changes, despite any failure of its stream, and every end of a pod."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_meta(body: Body) -> Meta:
 
 
 class Scene:
-    """A watch of pods; `observations` has what it told, `waits` how long it slept."""
+    """A watch of pods; `observations` has the reports, `waits` the sleeps in seconds."""
 
     def __init__(self) -> None:
         self.api = FakeApi()
@@ -158,9 +158,9 @@ def test_a_server_that_forgets_at_once_is_asked_ever_later() -> None:
         scene.api.drop_watches()
         await until(lambda: scene.count("list") >= 6)
         scene.api.before.clear()
-        # One that was asked for before may have been refused, and be followed by a list.
+        # A watch that was already requested may have been refused, and a list may follow.
         refused = scene.count("watch")
-        # A stream that has shown something has its first list at once again.
+        # After a stream with events, the next list follows at once.
         await until(lambda: scene.watch.last_event > 0 and scene.count("watch") > refused)
         scene.set_phase("a", "Failed")
         await until(lambda: len(scene.observations) == 2)
@@ -192,7 +192,7 @@ def test_what_it_keeps_is_current_only_while_a_stream_follows_it() -> None:
         await until(lambda: len(scene.waits) > 3)
         assert not scene.cache.is_current(scene.now)
         lost.clear()
-        # That the server lets it in again is enough: on a quiet day nothing happens for long.
+        # A successful request suffices, because a quiet day has no events for hours.
         await until(lambda: scene.cache.is_current(scene.now))
 
     scene.play(story)
@@ -320,7 +320,7 @@ def test_a_missing_right_is_known_until_it_is_given() -> None:
         scene.api.before.append(refuse)
         await until(lambda: scene.watch.refused is not None)
         await until(lambda: len(scene.waits) > 3)
-        assert scene.watch.refused is not None  # a list that goes well does not make up for it
+        assert scene.watch.refused is not None  # a later list does not replace the watch
         assert "cannot watch pods" in scene.watch.refused.message
         scene.api.before.clear()
         scene.add("a")

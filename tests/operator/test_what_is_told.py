@@ -1,4 +1,4 @@
-"""What a pipeline's status says in words and numbers, from one moment to the next."""
+"""The messages and numbers in a pipeline's status over time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUSPENDED = Reason.SUSPENDED.explain()
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return SimulatedCluster.running()
 
 
@@ -98,7 +98,7 @@ def test_fields_that_are_ignored_are_named_as_long_as_they_are(cluster: Simulate
         "spec.ray.later. Upgrade the operator to use these fields. Fields that you did not set are "
         "harmless defaults."
     )
-    assert cluster.pass_once().pipeline is None  # told once, not written again and again
+    assert cluster.pass_once().pipeline is None  # written only once
     del cluster.spec["ray"]["later"]
     cluster.settle()
     assert cluster.status.find_condition(ConditionType.FIELDS_IGNORED) is None
@@ -113,7 +113,7 @@ def test_what_latest_leads_to_is_told(cluster: SimulatedCluster) -> None:
     (_, attempt) = cluster.attempts["corpus-1"]
     assert attempt.latest == "0001/p0002"
     cluster.run_next()
-    cluster.finish(137)  # killed, so its driver could not say
+    cluster.finish(137)  # a killed driver cannot report
     assert cluster.status.latest == "0001/p0002"
 
 
@@ -125,7 +125,7 @@ def test_where_the_log_is_kept_is_told_while_it_runs_and_afterwards(
     cluster.settle()
     assert cluster.attempts["corpus-1"][1].log_file == first
     cluster.log_file = ""
-    cluster.finish(137)  # killed, so its driver could not say
+    cluster.finish(137)  # a killed driver cannot report
     assert cluster.attempts["corpus-1"][1].log_file == first
     cluster.run_next()
     cluster.finish(1, log_file=second)
@@ -167,7 +167,7 @@ def test_how_many_sources_an_edit_does_again_is_told_from_the_beginning_to_the_e
     cluster.advance(60)
     cluster.progress = Progress(total=10, finished=1, skipped=9, redone=4, time=cluster.time)
     cluster.redo_reason = "from the beginning, because 'quality' changed"
-    cluster.pass_once()  # be it that progress was written a moment ago
+    cluster.pass_once()  # the status may have been written a moment ago
     cluster.advance(60)
     assert cluster.status.progress.redone == 4
     assert cluster.status.state == "attempt 2: Running, 4 sources processed again"
@@ -316,13 +316,13 @@ def test_every_condition_tells_for_which_generation_it_holds(cluster: SimulatedC
     cluster.finish(1)
     _, attempt = cluster.attempts["corpus-1"]
     told = {condition.type: condition.observed_generation for condition in attempt.conditions}
-    assert told == {"Succeeded": 1, "Frozen": 1}  # the attempt's own, which nobody edits
+    assert told == {"Succeeded": 1, "Frozen": 1}  # the attempt's own generation never changes
 
 
 def test_what_is_not_looked_at_keeps_the_generation_it_was_seen_for(
     cluster: SimulatedCluster,
 ) -> None:
-    cluster.edit(source=7)  # a claim is not looked for without a spec
+    cluster.edit(source=7)  # without a spec, no claim is read
     cluster.settle()
     told = {
         condition.type: condition.observed_generation for condition in cluster.status.conditions

@@ -1,4 +1,4 @@
-"""Which run of another pipeline a run reads: none that is about to be replaced, and that one on."""
+"""The run of another pipeline that a run reads: not about to be replaced, and then fixed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ NIGHTLY = {"cron": "0 3 * * *"}
 
 
 def finish_run(cluster: SimulatedCluster, code: int = 0) -> None:
-    """Let the run whose RayJob is made go on to its end."""
+    """Run the existing RayJob to its end."""
     cluster.start_rayjob()
     cluster.settle()
     cluster.finish(code)
 
 
 def begin_night() -> tuple[SimulatedCluster, SimulatedCluster]:
-    """Two that have run once and are due at the same second, and the first sees it later."""
+    """Return two pipelines due at the same second, after one run each; the reader looks first."""
     raw = make_other(schedule=NIGHTLY)
     cluster = follow(raw, **REFERENCE, schedule=NIGHTLY)
     for each in (raw, cluster):
@@ -49,7 +49,7 @@ def begin_night() -> tuple[SimulatedCluster, SimulatedCluster]:
 
 
 def read_sources(cluster: SimulatedCluster, number: int) -> Any:
-    """What the driver of an attempt is told to read."""
+    """Return the paths that the driver of an attempt reads."""
     config = cluster.objects[Resource.CONFIG_MAP, f"corpus-{number}"]
     return yaml.safe_load(config["data"]["pipeline.yaml"])["spec"]["source"]["with"]["paths"]
 
@@ -134,7 +134,7 @@ def test_whoever_waits_is_woken_by_what_it_waits_for(change: dict[str, Any]) -> 
 
 
 def begin_second_run() -> tuple[SimulatedCluster, SimulatedCluster]:
-    """The reader has read the first run, and gets a new `runId` before the other one does."""
+    """Return two pipelines after one run each; the reader gets a new `runId` first."""
     raw = make_other()
     cluster = follow(raw, **REFERENCE)
     complete(raw)
@@ -277,7 +277,7 @@ def test_a_run_by_the_clock_does_not_wait_for_what_is_newer() -> None:
 
 
 def fail_reader(**spec: Any) -> tuple[SimulatedCluster, SimulatedCluster]:
-    """A reader whose first attempt has failed, and whose retry is due."""
+    """Return a reader whose first attempt has failed and whose retry is due."""
     raw = make_other(**spec)
     complete(raw)
     cluster = follow(raw, **REFERENCE)

@@ -1,4 +1,4 @@
-"""What today's operator asks of a runtime of the last release, and of its definitions."""
+"""Today's operator with the runtime and the definitions of the last release."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.pipeline_status import parse_status
 from strandline_operator.model.plan import Resource
 
-# Causes that a driver is not told of, as the next test shows.
+# Causes that are never passed to a driver, as the next test shows.
 UNSPOKEN = {
     Cause.LEDGER_IN_USE: ExitCode.LEDGER_IN_USE,
     Cause.TIMEOUT: ExitCode.APPLICATION_ERROR,

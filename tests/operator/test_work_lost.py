@@ -1,4 +1,4 @@
-"""Work that is done again, as the driver tells it at its end: in the status, and counted once."""
+"""Repeated work, as reported by the driver at its end: in the status, and counted once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from strandline_operator.model.plan import Count
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return SimulatedCluster.running()
 
 
 def end(cluster: SimulatedCluster, outcome: DriverOutcome) -> list[Count]:
-    """Let the driver end so; what is counted of its work."""
+    """End the driver, and return the counts of its lost work."""
     cluster.outcome = outcome
     cluster.settle()
     cluster.finish_teardown()
