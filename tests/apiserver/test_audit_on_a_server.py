@@ -1,4 +1,4 @@
-"""docs/upkeep.md on audit: the API server's log alone proves which user asked."""
+"""The audit section of docs/upkeep.md: the API server's log alone proves the requesting user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPERATOR = "system:serviceaccount:strandline:strandline"
 
 
 class Audited(NamedTuple):
-    """A control plane with the page's policy."""
+    """A control plane with the page's audit policy."""
 
     client: KubeClient
     kubeconfig: Path
@@ -45,7 +45,7 @@ class Audited(NamedTuple):
         return done.stdout
 
     def ask_plugin(self, *words: str) -> None:
-        """Call the plugin with a kubectl that is known to the server as alice."""
+        """Call the plugin with a kubectl that authenticates as alice."""
         kubectl = self.folder / "kubectl"
         kubectl.write_text(f'#!/bin/sh\nexec {find_binary(print)} kubectl --as=alice "$@"\n')
         kubectl.chmod(0o755)
@@ -61,7 +61,7 @@ class Audited(NamedTuple):
         assert done.returncode == 0, done.stderr
 
     def read_log(self) -> list[list[str]]:
-        """Return what the page's question prints, a row each."""
+        """Return the output of the page's query, as rows."""
         question = read_block("sh")
         command = ["/bin/sh", "-c", question]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=True)

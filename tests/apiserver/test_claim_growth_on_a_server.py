@@ -1,4 +1,4 @@
-"""A real API server lets a claim grow where its class allows it, and says no where it does not."""
+"""A real API server grows a claim if its class allows growth, and rejects it otherwise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLAIM = f"{NAME}-ledger"
 
 
 def make_class(client: KubeClient, name: str, *, grows: bool) -> None:
-    """Make a storage class, or find it there."""
+    """Create a storage class if missing."""
     if client.get("StorageClass", name) is None:
         client.create(
             {

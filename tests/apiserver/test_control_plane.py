@@ -1,4 +1,4 @@
-"""Nothing of a control plane outlives the tests, and who cannot have one is told how to."""
+"""No process of a control plane outlives the tests, and missing tools are explained."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kube_client import KubeClient
 from kuberay_standin.shell.api import make_context
 from waiting import wait_until
 
-# All that `make cluster` needs but Go.
+# All tools of `make cluster` except Go.
 TOOLS = ("make", "sh", "cat", "cut", "sha256sum", "mkdir", "flock", "sed", "find", "sort", "xargs")
 PROBE = "tests/apiserver/test_control_plane.py::test_the_server_is_ready"
 PARENT = """
@@ -69,7 +69,7 @@ def test_a_program_goes_with_whoever_started_it(
 
 
 def is_alive(process: int) -> bool:
-    """Tell whether a process runs; one that nobody has waited for does not."""
+    """Return True if a process is running; a zombie is not."""
     try:
         state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2]
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The player keeps to its recording, and leaves it when the RayJob is deleted."""
+"""The player follows its recording, and leaves the recording if the RayJob is deleted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIME = re.compile(r"(\d{4}-\d\d-\d\d)T")
 
 
 def start(name: str, **options: Any) -> tuple[StoreStage, Player]:
-    """Let a RayJob appear, and a player who knows what will become of it."""
+    """Create a RayJob and its player."""
     stage = StoreStage(FakeStore())
     rayjob = asyncio.run(stage.create("RayJob", NAMESPACE, make_rayjob()))
     return stage, Player(stage, read_recording(name), rayjob, **options)
@@ -46,7 +46,7 @@ def delete_rayjob(stage: StoreStage) -> None:
 
 
 def list_all(stage: StoreStage) -> list[Json]:
-    """All objects that are there."""
+    """Return all existing objects."""
     return [*stage.store.objects.values(), *stage.jobs.objects.values()]
 
 

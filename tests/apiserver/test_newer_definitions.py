@@ -1,4 +1,4 @@
-"""Definitions of a later release on a real server: it writes defaults that nobody here knows."""
+"""Definitions of a later release on a real server, which writes unknown defaults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PLACES = ((), ("properties", "ray"), ("properties", "storage", "properties", "ou
 
 
 def grow() -> Json:
-    """The definition with an object of a later release in several objects of the spec."""
+    """Return the definition with new objects in several places of the spec."""
     grown = copy.deepcopy(DEFINITION)
     schema = grown["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for place in PLACES:
@@ -47,7 +47,7 @@ def grow() -> Json:
 
 @pytest.fixture
 def newer(client: KubeClient) -> Iterator[None]:
-    """The server has the definitions of a later release meanwhile."""
+    """Install the definitions of a later release during the test."""
     client.patch(PLURAL, NAME, {"spec": {"versions": grow()["spec"]["versions"]}})
     yield
     client.patch(PLURAL, NAME, {"spec": {"versions": DEFINITION["spec"]["versions"]}})
@@ -60,7 +60,7 @@ def test_what_a_newer_server_stores_is_read_and_handed_on_as_it_was_written(
     def create() -> Json:
         return client.create(PIPELINE, namespace, dryRun="All")
 
-    wait_until(lambda: "later" in create()["spec"])  # a server takes a while to learn
+    wait_until(lambda: "later" in create()["spec"])  # a server takes a while to load definitions
     stored = create()
     found = read_spec(stored)
     assert found.problems == ()

@@ -1,6 +1,6 @@
-"""The operator is killed at counted calls, or its requests fail; the run ends as it would have.
+"""Kills of the operator and failed requests do not change how a run ends.
 
-`make soak-operator` does the same at length.
+`make soak-operator` runs many more schedules.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BETWEEN = 6  # the story makes some sixty changes
 def tell_story(
     server: ApiServer, watch: OverlapWatch, folder: Path, story: str, disturber: Disturber
 ) -> tuple[CountingProxy, Json]:
-    """Tell a story; what the proxy has seen, and how it ended."""
+    """Run a story, and return the proxy and the end."""
     with closing(KubeClient(server.kubeconfig)) as client:
         performance = Performance.open(server, client, STORIES[story])
         faults, proxy = tell(server, folder, performance, disturber, story)
@@ -62,7 +62,7 @@ def test_a_run_ends_right_though_requests_fail_at_random(
     assert end["numbers"] == [1, 2]
 
 
-# The rules by which ends are judged.
+# Rules for the comparison of ends.
 
 PEACE: Json = {
     "phase": "Succeeded",

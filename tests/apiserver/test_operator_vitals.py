@@ -1,4 +1,4 @@
-"""The operator's process tells how it is, leaves nothing of kopf's behind, and waits for rights."""
+"""The operator's process reports its health, leaves no kopf traces, and waits for permissions."""
 
 from __future__ import annotations
 

@@ -15,13 +15,13 @@ from strandline_api.names import ATTEMPT_LABEL, PIPELINE_UID_LABEL
 
 @pytest.fixture
 def watch(api_server: ApiServer) -> Iterator[OverlapWatch]:
-    """A watch of this test's own: what is planted here must not trouble the others."""
+    """Return a watch for this test only, because its planted overlaps would fail other tests."""
     with OverlapWatch(api_server.kubeconfig) as one:
         yield one
 
 
 def make_owner(client: KubeClient, namespace: str, name: str) -> Json:
-    """A RayJob with its RayCluster; a reference to the latter."""
+    """Create a RayJob with its RayCluster, and return a reference to the RayCluster."""
     template = {"spec": {"containers": [{"name": "ray", "image": "ray.invalid/ray"}]}}
     spec = {"headGroupSpec": {"rayStartParams": {}, "template": template}}
     version = "ray.io/v1"

@@ -1,4 +1,4 @@
-"""Two pipelines applied at once, the second first: the operator runs one after the other."""
+"""Two pipelines applied at once, the dependent one first: they run one after the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from recordings import Json
 from waiting import wait_until
 
 LAST = "tokens"
-# Nothing but an event of the first one may wake the second: no look by the clock comes so soon.
+# Only an event of the first pipeline may wake the second, because the resync is an hour away.
 LIMITS = {**QUICK, "STRANDLINE_RESYNC": "3600"}
 
 

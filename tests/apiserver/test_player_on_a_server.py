@@ -1,4 +1,4 @@
-"""Recordings are played on a real API server, which takes every status and lets all pods go."""
+"""Recordings on a real API server, which accepts every status and removes all pods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rayjob_bodies import make_rayjob
 from recordings import Json, read_recording
 from waiting import wait_until
 
-# Those of the shape that the operator asks for, and one of each other kind of state.
+# Recordings in the operator's submission mode, and one recording of each other kind of state.
 PLAYED = [
     "s-k-head-and-submitter-evicted",
     "s-k-head-deleted-before-ready",
@@ -34,7 +34,7 @@ PLAYED = [
 
 
 class AttentiveStage(ServerStage):
-    """Notes whatever the server leaves out of a status or changes in it."""
+    """A stage that records fields of a status that the server drops or changes."""
 
     def __init__(self, client: KubeClient) -> None:
         super().__init__(client)
@@ -51,10 +51,10 @@ class AttentiveStage(ServerStage):
 
 
 def list_lost(sent: Any, stored: Any, path: str) -> Iterator[str]:
-    """List where what is stored is not what was sent; additions don't count."""
+    """Yield the paths where the stored value differs from the sent value, except additions."""
     if isinstance(sent, dict) and isinstance(stored, dict):
         for key, value in sent.items():
-            if value not in ({}, [], "", 0):  # often the same as nothing
+            if value not in ({}, [], "", 0):  # often equivalent to a missing value
                 yield from list_lost(value, stored.get(key), f"{path}.{key}")
     elif isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
         for index, value in enumerate(sent):

@@ -1,4 +1,4 @@
-"""A real API server takes spot nodes by each preset, and all that an attempt is then made of."""
+"""A real API server accepts spot nodes with each preset, and all objects of an attempt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline_operator.render.pods.spot import PRESETS
 
 EXAMPLE = ROOT / "pipelines" / "examples" / "spot.yaml"
 STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
-# With what is not there on a server without nodes.
+# References to objects that a server without nodes lacks.
 OWN = {
     "voluntaryDisruptions": {"workers": "Wait", "podDisruptionBudget": True},
     "serviceAccountName": "default",
@@ -33,7 +33,7 @@ def make_pipeline(namespace: str, **spot: Any) -> Json:
 
 
 def list_pods(rayjob: Json) -> dict[str, Json]:
-    """The pods that KubeRay would make of a RayJob."""
+    """Return the pods that KubeRay would make for a RayJob."""
     cluster = rayjob["spec"]["rayClusterSpec"]
     (group,) = cluster["workerGroupSpecs"]
     templates = {
