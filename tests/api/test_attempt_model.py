@@ -1,4 +1,4 @@
-"""The attempt: who it is must be said, what became of it is kept, and it fits its definition."""
+"""The attempt's model: a required identity, a preserved status, and a matching definition."""
 
 import copy
 from typing import Any

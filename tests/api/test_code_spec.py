@@ -1,4 +1,4 @@
-"""What a pipeline says of code that it brings: never of a kind that could change under a run."""
+"""A pipeline's own code: only forms that cannot change during a run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ REFUSED = {
 
 
 def put(path: str, value: str) -> dict[str, Any]:
-    """The part of a pipeline, all valid but for this one value."""
+    """Return a part of a pipeline that is valid except for this value."""
     code: dict[str, Any] = {"archive": dict(ARCHIVE), "packages": ["a==1"]}
     if path == "packages[]":
         code["packages"] = [value]

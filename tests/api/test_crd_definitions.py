@@ -1,6 +1,6 @@
-"""The definitions: names, columns, selectors and rules, as the API server is to show and keep them.
+"""The definitions: names, columns, selectors, and rules that the API server shows and enforces.
 
-Whether it takes them is asked of a real one elsewhere.
+Other tests submit the definitions to a real API server.
 """
 
 import re
@@ -88,7 +88,7 @@ def test_columns_show_fields_that_exist_and_have_their_type(definition: dict[str
         path = column["jsonPath"].removeprefix(".")
         if path != "metadata.creationTimestamp":
             assert known[path]["type"] in COLUMN_TYPES[column["type"]], column
-        assert column.get("priority") != 0  # the API server drops it; see the comment there
+        assert column.get("priority") != 0  # the API server drops this value; see the comment there
 
 
 def test_a_time_to_come_is_no_column_of_dates() -> None:
@@ -131,7 +131,8 @@ def test_the_ledger_of_a_pipeline_stays_where_it_is() -> None:
             )
         ),
     ]
-    # Removed from the manifest it is the default one, so it is there to be compared.
+    # The default applies if the field is removed from the manifest, so the rule always has a value
+    # to compare.
     assert nodes_of(PIPELINE)["spec.storage"]["default"] == {}
     assert nodes_of(PIPELINE)["spec.storage.ledger"]["default"] == {}
     assert not any(

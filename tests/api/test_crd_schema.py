@@ -1,4 +1,4 @@
-"""The schemas: structural, described throughout, bounded, with defaults that are valid."""
+"""The schemas: structural, fully described, bounded, and with valid defaults."""
 
 import re
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ SCHEMAS = {
 }
 SCHEMA = SCHEMAS["cpipe"]
 NODES = {f"{kind}.{path}": node for kind, schema in SCHEMAS.items() for path, node in nodes(schema)}
-# The one default of a status, for tools that look before the operator has.
+# The only default in a status, for tools that read the object before the operator's first pass.
 UNSEEN_AT = "cpipe.status"
 DEFAULTED = [path for path, node in NODES.items() if "default" in node and path != UNSEEN_AT]
 INSIDE = {
     path: node for path, node in NODES.items() if not path.endswith((".", "[]", "{}", ".metadata"))
 }
-# What the API server itself checks, and what others define.
+# Parts that the API server validates, and parts that others define.
 UNBOUNDED = re.compile(
     r"(cpipe|catt)\.(apiVersion|kind|metadata|)|.+\.(with|runtimeEnv|podTemplate)"
 )
@@ -237,7 +237,7 @@ def test_constants_nulls_and_points_are_spelled_the_api_servers_way() -> None:
 
 
 def containers(part: object) -> Iterator[int]:
-    """The identity of each dictionary and list in a tree."""
+    """Yield the identity of each dictionary and list in a tree."""
     children = part.values() if isinstance(part, dict) else part if isinstance(part, list) else None
     if children is not None:
         yield id(part)

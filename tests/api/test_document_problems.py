@@ -1,4 +1,4 @@
-"""Bad documents: each slip gets its path, one plain sentence and, where likely, what to do."""
+"""Invalid documents: each error has a path, one plain sentence, and, if likely, a suggestion."""
 
 from datetime import date
 from enum import StrEnum
@@ -300,7 +300,7 @@ class Square(BaseModel):
 
 
 class Parameters(BaseModel):
-    """What a stage of a user may look like, with the harder corners of typing."""
+    """Parameters of a user's stage, with the harder corners of typing."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""Evidence: what it is spelled like, which of it names the cause, and what exit codes tell."""
+"""Evidence: its format, the evidence that determines the cause, and the meaning of exit codes."""
 
 import json
 from itertools import combinations
@@ -18,7 +18,7 @@ from strandline_api.outcome.evidence import (
 )
 from strandline_api.outcome.exit_codes import ExitCode
 
-# The published order: whoever stands in an earlier line wins over all of the later ones.
+# The published order: causes of an earlier line take precedence over all later causes.
 RANKS = [
     {"UserCancelled"},
     {"DeadlineExceeded"},
@@ -30,16 +30,16 @@ RANKS = [
     {"ApplicationError", "SourcesFailed"},
     {"Unknown"},
 ]
-# Those that the published order leaves open, and between which of the above they stand.
+# Causes outside the published order, each with its neighbors in the order above.
 BETWEEN = {
     "QuarantineExceeded": ("DeadlineExceeded", "Preempted"),
     "RequirementsNotMet": ("DeadlineExceeded", "Preempted"),
     "QuotaExceeded": ("DeadlineExceeded", "Preempted"),
     "BudgetSpent": ("DeadlineExceeded", "Preempted"),
-    # Who refused a driver has nothing to do with what befell its pod.
+    # The refusal of a ledger is independent of the pod's fate.
     "LedgerInUse": ("DeadlineExceeded", "OOMKilled"),
     "Stalled": ("OOMKilled", "Killed"),
-    # The exit code says ApplicationError beside it.
+    # The exit code also yields ApplicationError.
     "ModelUnavailable": ("SubmissionFailed", "ApplicationError"),
 }
 

@@ -1,4 +1,4 @@
-"""The last release and today's: each reads what the other writes, on one cluster."""
+"""The last release and today's version read each other's objects on one cluster."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.schema.crd import pipeline_definition
 from strandline_api.status.pipeline_status import parse_status
 
-# The one release whose operator refuses a field that it does not know.
+# The only release whose operator rejects unknown fields.
 STRICT = "ea59655b63faa5879f81bbb9c14439988d00fa4e"
 TODAY = pipeline_definition()
-# Those that can be planned before anything has run.
+# The examples that can be planned before any run.
 EXAMPLES = sorted((ROOT / "pipelines" / "examples").glob("*[!2].yaml"))
-# Of stages that it has not.
-# Stages whose results were wrong under the last release, with their versions of then: a ledger that
-# was begun with one says so, and goes on when it is told to (`onChange`). All others just go on.
+# Stages with wrong results under the last release, with their versions of that time. A ledger with
+# such a stage reports the change and continues only with `onChange`. All other ledgers simply
+# continue.
 MENDED = {
     "c4-quality": "1",
     "count-tokens": "1",
@@ -66,6 +66,7 @@ MENDED = {
     "tokenise-text": "1",
     "transcode-clip": "1",
 }
+# Examples with stages or fields that the last release lacks.
 NEW_EXAMPLES = {
     *("fineweb", "pretraining", "question-pairs", "rated-documents", "video", "web-pages"),
     *("python-functions", "text-documents"),
@@ -85,7 +86,7 @@ def place(document: Json) -> Json:
 
 
 def as_users_of(release: LastRelease, document: Json) -> Json:
-    """The document without fields and causes that the release does not have: nobody uses them."""
+    """Return the document without fields and causes that the release lacks."""
     schema = schema_of(release.definitions["curationpipelines"])["properties"]["spec"]
     spec = prune(document["spec"], schema)
     causes = schema["properties"]["retry"]["properties"]["eligibleCauses"]["items"]["enum"]
@@ -104,9 +105,9 @@ def without_operators_own(spec: Json) -> Json:
 
 
 def find_differences(older: Any, newer: Any, path: str = "") -> list[str]:
-    """Places where the older has something else than the newer; fields of its own are none."""
+    """Return the places where the newer object differs from the older; new fields do not count."""
     if path.endswith(".eligibleCauses") and set(older) < set(newer):
-        return []  # by default all causes that there are, and the newer has more of them
+        return []  # the default is all causes, and the newer version has more
     if isinstance(older, dict) and isinstance(newer, dict):
         return [
             found

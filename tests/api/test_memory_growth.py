@@ -1,4 +1,4 @@
-"""Memory after kills: grows per kill of a group, in whole MiB, up to its limit, for good."""
+"""Memory after kills: grows with each kill of a group, in whole MiB, up to a limit, permanently."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Names: valid wherever they stand, never shared by two pipelines, and the same for ever."""
+"""Names: valid everywhere, never shared by two pipelines, and stable forever."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ long_names = st.builds(
     lambda name, times: (name * times)[:253].rstrip("-."), object_names, st.integers(1, 60)
 )
 pipelines = object_names | long_names | st.text()
-# Names that differ where a name is cut, spelled or joined to its number.
+# Names that differ only at the place where names are cut, encoded, or joined to their number.
 lookalikes = st.sampled_from(
     [
         "a",
@@ -108,7 +108,8 @@ def test_a_name_that_fits_is_kept(pipeline: str, number: int) -> None:
         (name_rayjob("n" * 40, 1), "n" * 40 + "-1"),
         (name_claim("corpus"), "corpus-ledger"),
         (name_code("corpus", 3), "corpus-3-code"),
-        # These carry a digest; objects in clusters have them, so they must stay as they are.
+        # These names have a digest. Objects in clusters use such names, so the digests must not
+        # change.
         (name_attempt("n" * 247, 1), "n" * 228 + "-x332347d048c55d1c-1"),
         (name_attempt("Corpus", 1), "corpus-xf9eda1cca369f6da-1"),
         (name_rayjob("n" * 41, 1), "n" * 22 + "-x8208cdaa08046bb0-1"),

@@ -1,4 +1,4 @@
-"""What a valid document means: names, defaults and numbers in base units."""
+"""The meaning of a valid document: names, defaults, and numbers in base units."""
 
 import json
 from typing import Any

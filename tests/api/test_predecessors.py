@@ -1,4 +1,4 @@
-"""What a pipeline says of others: those that it comes after, and what it reads of theirs."""
+"""References between pipelines: predecessors, and inputs from other pipelines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `publish.require` may say: a closed, typed list; what is wrong is told in a sentence."""
+"""Requirements in `publish.require`: a closed, typed list with plain error sentences."""
 
 from __future__ import annotations
 

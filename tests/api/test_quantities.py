@@ -1,4 +1,4 @@
-"""Amounts: what Kubernetes users write is understood, and slips get one clear sentence."""
+"""Amounts: every Kubernetes spelling is understood, and errors get one clear sentence."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What Ray's containers may be given: variables, volumes, and templates that fit their pods."""
+"""User additions to Ray's containers: variables, volumes, and templates that match their pods."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read_ray(**fields: Any) -> RayCluster:
 
 
 def refuse(**fields: Any) -> str:
-    """The one sentence for a `ray` with these fields."""
+    """Return the single error message for a `ray` with these fields."""
     with pytest.raises(SpecError) as caught:
         read_ray(**fields)
     (problem,) = caught.value.problems
@@ -223,7 +223,7 @@ def template_of(*containers: Any, kind: str = "containers") -> dict[str, Any]:
 
 
 def place(template: dict[str, Any], where: str) -> dict[str, Any]:
-    """The fields of `ray` with a template for all pods, the head's or a group's."""
+    """Return the fields of `ray` with a template for all pods, the head, or a group."""
     if where == "workerGroups[0]":
         return {"workerGroups": [{"name": "a", "podTemplate": template}]}
     return {"head": {"podTemplate": template}} if where == "head" else {"podTemplate": template}

@@ -1,4 +1,4 @@
-"""Words that alerts compare: each explained in sentences, none with two meanings."""
+"""Reasons that alerts compare: each has an explanation in sentences, and a single meaning."""
 
 import re
 
@@ -10,7 +10,7 @@ from strandline_api.status.enums import AttemptPhase, PipelinePhase, Trigger
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.reasons import ConditionType, Reason
 
-# Words of a private dialect: a newcomer would have to read such a sentence twice.
+# Words of a private dialect, which newcomers would have to read twice.
 DIALECT = re.compile(
     r"\b(goes? on|went on|began|begun|anew|mend|somebody|nobody|whose|of which|asked for|asks for"
     r"|tells?|told|by word of|held back|left alone|on its way|mostly)\b",

@@ -1,4 +1,4 @@
-"""The retry law: when another attempt follows, how long it waits, and when there is an end."""
+"""The retry law: whether another attempt follows, the length of the wait, and the end of a run."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ History = list[PastAttempt]
 
 
 def chain(*causes: Cause | None, **last: object) -> History:
-    """Attempts a minute apart that finished nothing; `last` holds fields of the last one."""
+    """Return attempts a minute apart without progress; `last` has fields of the last attempt."""
     history = [PastAttempt(at, cause, NOON + 60 * at) for at, cause in enumerate(causes, start=1)]
     return [*history[:-1], replace(history[-1], **last)]  # type: ignore[arg-type]
 
@@ -300,7 +300,7 @@ def test_deterministic_jitter_is_the_same_in_every_process() -> None:
         ("random", 1, 0, 0.5, 0),
         ("deterministic", 0, 60, 0.5, 60),
         ("deterministic", 0.25, 0, 0.5, 0),
-        ("deterministic", 0.0001, 1, 0.5, 1),  # less than half a millisecond is none
+        ("deterministic", 0.0001, 1, 0.5, 1),  # less than half a millisecond rounds to zero
     ],
 )
 def test_jitter_in_numbers(

@@ -1,4 +1,4 @@
-"""A policy is put together field by field: the pipeline's, the namespace's, the chart's."""
+"""Policies merge field by field: the pipeline's, the namespace's, and the chart's."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ layers_of = st.lists(policies(), max_size=4)
 
 
 def fields_given(policy: RetryPolicy) -> dict[str, Any]:
-    """Every field that a policy gives, by its path."""
+    """Return every field that a policy sets, by path."""
     flat = {
         f"disruptions.{name}": getattr(policy.disruptions, name)
         for name in policy.disruptions.model_fields_set

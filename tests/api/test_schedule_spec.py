@@ -1,4 +1,4 @@
-"""A schedule: five fields of cron and a zone, refused where no moment is meant; names of runs."""
+"""Schedules: five cron fields and a time zone; impossible moments are rejected; names of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statuses: read whichever version wrote them, written so that the API server takes them."""
+"""Statuses: read from any version, and written in a form that the API server accepts."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What a cluster has stored is read by older and newer programs: unknown fields are named only."""
+"""Stored pipelines are read by older and newer programs, which only report unknown fields."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RUNTIME = Path(__file__).parents[2] / "pipelines" / "strandline"
 
 
 def place(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with the metadata that every stored object has."""
+    """Return the document with the metadata of a stored object."""
     return {**document, "metadata": {"name": "corpus", "namespace": "team", "uid": "1"}}
 
 
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_said_without_what_is_ignored() -> None:
     ],
 )
 def test_an_unknown_word_in_a_known_field_is_refused(path: str, value: str, said: str) -> None:
-    # Another engine, or another answer to a change, is nothing that may be guessed.
+    # The engine or the reaction to a change must not be guessed.
     document = with_change(path, value)
     document["spec"]["tomorrow"] = 1
     with pytest.raises(SpecError) as caught:
@@ -93,7 +93,8 @@ def test_an_unknown_word_in_a_known_field_is_refused(path: str, value: str, said
 
 
 def test_a_stored_pipeline_on_the_removed_engine_is_refused_in_one_sentence() -> None:
-    # The definition still accepts the value: an API server checks each update of such an object.
+    # The definition still accepts the value, because an API server validates each update of such an
+    # object.
     assert find_engines(DEFINITION) == ["ray", "ray-data"]
     with pytest.raises(SpecError) as caught:
         parse_stored_pipeline(with_change("spec.engine", "ray-data"))
@@ -102,14 +103,14 @@ def test_a_stored_pipeline_on_the_removed_engine_is_refused_in_one_sentence() ->
 
 
 def find_engines(definition: dict[str, Any]) -> list[str]:
-    """The values that a definition accepts for `spec.engine`."""
+    """Return the values that a definition accepts for `spec.engine`."""
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     engines: list[str] = schema["properties"]["spec"]["properties"]["engine"]["enum"]
     return engines
 
 
 def test_an_unknown_field_is_found_behind_another_mistake() -> None:
-    # Pydantic looks into no worker bounds that are a bare number.
+    # Pydantic does not look into worker bounds if a bare number is valid there.
     document = with_change("spec.source.workers", {"tomorrow": {"min": 2}})
     document["spec"]["sink"]["workers"] = {"later": 1}
     known, unknown = omit_unknown(document, CurationPipeline)
@@ -143,7 +144,7 @@ def test_law_what_a_driver_is_given_means_the_same(
     before = copy.deepcopy(full)
     handed = forward_document(full, spec)
     assert full == before
-    read = parse_pipeline(handed)  # strictly, as drivers of before do
+    read = parse_pipeline(handed)  # strictly, like drivers of the last release
     assert without_operators_own(read.spec) == without_operators_own(spec)
     assert (read.metadata.name, read.metadata.namespace) == ("corpus", "team")
 
@@ -181,9 +182,9 @@ def test_no_driver_reads_what_it_is_not_given() -> None:
     assert len(names) == len(OPERATORS_OWN)
     supervisor = (
         RUNTIME / "cli" / "commands" / "runs" / "run.py"
-    )  # reads `retry`; on a cluster there is none
+    )  # reads `retry`, which a cluster's manifest lacks
     assert "spec.retry" in supervisor.read_text(encoding="utf-8")
-    # They are for people, and ask for those very fields.
+    # These commands are for people, and request these fields.
     commands = (RUNTIME / "cli" / "commands" / "cluster").rglob("*.py")
     for path in set(RUNTIME.rglob("*.py")) - {supervisor, *commands}:
         text = path.read_text(encoding="utf-8")

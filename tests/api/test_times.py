@@ -1,4 +1,4 @@
-"""Moments: what is written is read as the same moment, whoever wrote it."""
+"""Times: a written time is read as the same moment, whichever program wrote it."""
 
 import math
 
