@@ -1,4 +1,4 @@
-"""The pods of attempts as the chart's values close them, from the values to each connection."""
+"""The network policies of attempts, from the chart's values to each connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulated_cluster import SimulatedCluster
 
 DASHBOARD, DRIVER = 8265, 8780
 ENABLED = ("--set", "attemptNetworkPolicy.enabled=true")
-# As KubeRay's chart and its own manifests label its pod.
+# Labels of KubeRay's pod, in its chart and in its manifests.
 KUBERAY = {"app.kubernetes.io/component": "kuberay-operator", "app.kubernetes.io/name": "kuberay"}
 
 
@@ -23,7 +23,7 @@ def make_attempt(manifests: list[dict[str, Any]]) -> SimulatedCluster:
 
 
 def find_operator(manifests: list[dict[str, Any]]) -> Endpoint:
-    """The operator's pod, with all labels of its template."""
+    """Return the operator's pod, with all labels of its template."""
     (deployment,) = of_kind(manifests, "Deployment")
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     return Endpoint(deployment["metadata"]["namespace"], labels)
@@ -89,7 +89,7 @@ NODE_CACHE = Endpoint(ip="169.254.20.10")
 
 
 def list_answering(helm: Helm, *words: str) -> list[Endpoint]:
-    """Whom the head may ask for names, of some."""
+    """Return the DNS servers that the head may reach, among some candidates."""
     cluster = make_attempt(helm.render(*RESTRICTED, *words))
     policies, head = list_policies(cluster), list_pods(cluster)["head"]
     asked = (CLUSTER_DNS, NODE_CACHE, Endpoint(ip="192.0.2.7"))
@@ -98,7 +98,7 @@ def list_answering(helm: Helm, *words: str) -> list[Endpoint]:
 
 def test_the_way_out_leaves_the_clusters_dns_and_no_other_server_of_names(helm: Helm) -> None:
     assert list_answering(helm) == [CLUSTER_DNS]
-    # As it is after `--reuse-values` of a release that had no such value.
+    # The case after `--reuse-values` from a release without this value.
     assert list_answering(helm, "--set", "attemptNetworkPolicy.dns=null") == [CLUSTER_DNS]
 
 

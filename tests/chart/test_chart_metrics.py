@@ -1,4 +1,4 @@
-"""Alerts and the dashboard ask for numbers that operator and drivers have, with their labels."""
+"""Alerts and the dashboard use only metrics and labels that operator and drivers serve."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALERTS: Json = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text(encodi
 RULES: list[Json] = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 DASHBOARD: Json = json.loads((CHART / "files" / "dashboard.json").read_text(encoding="utf-8"))
 PANELS: list[Json] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-# Labels that Prometheus puts on what it scrapes: a service of one operator, pods of many drivers.
+# Labels that Prometheus adds: a service of one operator, pods of many drivers.
 SCRAPED_SERVICE, SCRAPED_PODS = {"namespace", "job"}, {"namespace", "job", "pod"}
 SHOWN = re.compile(r"\{\{ ?\$labels\.(\w+) ?\}\}|\{\{(\w+)\}\}")
 VARIABLE = re.compile(r"label_values\((\w+), (\w+)\)")
@@ -44,7 +44,7 @@ DRIVER = "strandline_driver_"
 
 
 def list_operators() -> dict[str, frozenset[str]]:
-    """Names of all series that the operator can serve, each with its labels."""
+    """Return the operator's series by name, each with its labels."""
     found: dict[str, frozenset[str]] = {}
     for metric in set(Numbers().registry._collector_to_names):
         assert isinstance(metric, MetricWrapperBase)
@@ -58,14 +58,14 @@ def list_operators() -> dict[str, frozenset[str]]:
 
 
 def list_samples() -> Iterator[tuple[str, dict[str, str]]]:
-    """What driver and operator serve once they have something to tell."""
+    """Yield samples of driver and operator after some activity."""
     numbers = Numbers()
     numbers.watch_queue(lambda: 0, lambda: 0)
     numbers.note_progress("one", Progress())
     asked = RequestFigures(20, 3, 700, 50, 0.25, (0.5, 2.0, 5.0))
     live = live_of()
     live = live._replace(stages=(*live.stages, StageView("ask", 9, 9, 0, 0, requests=asked)))
-    told = {**render_snapshot(live), "secondsSilent": 0.5}  # as whoever serves it adds
+    told = {**render_snapshot(live), "secondsSilent": 0.5}  # added by the server of the page
     for page in (render_metrics(told), generate_latest(numbers.registry)):
         for family in text_string_to_metric_families(page.decode()):
             for sample in family.samples:
@@ -80,7 +80,7 @@ SERVED = {**list_operators(), **DRIVERS}
 
 
 def list_buckets(name: str) -> set[str]:
-    """Upper bounds of a histogram, as they are spelled on the page."""
+    """Return the upper bounds of a histogram, as spelled on the page."""
     for metric in Numbers().registry._collector_to_names:
         if isinstance(metric, Histogram) and f"{metric._name}_bucket" == name:
             return {str(float(bound)) for bound in metric._upper_bounds}
@@ -126,7 +126,7 @@ def test_a_query_names_values_that_occur(title: str, query: str) -> None:
 
 
 def list_values(name: str, label: str) -> set[str]:
-    """Values that a label can have, where they are a list; none where they are anybody's."""
+    """Return the possible values of a label, or an empty set if the values are open-ended."""
     if label in {"cause", "result"}:
         return {COMPLETED, *(cause.value for cause in Cause)}
     if label == "le":
@@ -135,7 +135,7 @@ def list_values(name: str, label: str) -> set[str]:
 
 
 def split_pattern(value: str) -> list[str]:
-    """The alternatives of a pattern; those within brackets are one."""
+    """Split a pattern into alternatives, but not within brackets."""
     return re.split(r"\|(?![^(]*\))", value)
 
 
@@ -296,7 +296,7 @@ def test_a_value_that_never_occurs_is_seen() -> None:
     assert split_pattern("300(a|b)?|Claim.*") == ["300(a|b)?", "Claim.*"]
 
 
-# What passes by itself, ends an attempt within minutes, or is what somebody wanted.
+# Reasons that pass without help, end an attempt within minutes, or were requested.
 NOBODYS = {
     *(Reason.PENDING, Reason.QUEUED, Reason.STARTING, Reason.RUNNING, Reason.DRAINING),
     *(Reason.TEARING_DOWN, Reason.WAITING_TO_RETRY, Reason.RETRIES_HELD_BACK),
@@ -304,7 +304,7 @@ NOBODYS = {
     *(Reason.EVIDENCE_COMPLETE, Reason.APPLIED, Reason.WAITS_FOR_NEXT_ATTEMPT),
     *(Reason.WAITS_FOR_NEXT_RUN, Reason.OPERATOR_IS_OLDER, Reason.IMAGE_NOT_PULLED),
     *(Reason.NAMESPACE_TERMINATING, Reason.API_UNAVAILABLE, Reason.WAITS_FOR_PIPELINES),
-    # What a check finds ends the run, and another alert tells of that.
+    # A check's finding ends the run, and another alert reports the end.
     *(Reason.PREFLIGHT, Reason.PREFLIGHT_UNKNOWN, Reason.PREFLIGHT_FAILED),
     *(Reason.NO_ROOM, Reason.NODE_ON_ITS_WAY, Reason.PUBLISHED),
 }

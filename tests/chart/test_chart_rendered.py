@@ -1,4 +1,4 @@
-"""What the chart makes of its values: laws that hold for each of the cases in its folder `ci`."""
+"""The rendered chart: laws for each of the cases in its folder `ci`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_setting_reaches_the_operator(helm: Helm) -> None:
     names = Settings.model_fields
     assert [name for name in names if getattr(settings, name) == getattr(plain, name)] == [
         "namespaces",
-        "read_nodes",  # off where the right is; see below
+        "read_nodes",  # off without the permission; see below
     ]
     assert settings.retry_defaults.max_delay is None
 
@@ -79,7 +79,7 @@ def test_the_default_values_leave_the_operator_as_it_comes(helm: Helm) -> None:
         "runtime_image": f"strandline/runtime:{app_version()}",
         "account": f"{RELEASE}/{RELEASE}",
     }
-    # Only the chart knows the labels of the operator.
+    # Only the chart has the labels of the operator.
     assert settings.attempt_network is not None
     assert settings.attempt_network.closes == "driver"
     changed["attempt_network"] = settings.attempt_network
@@ -195,7 +195,7 @@ def test_values_that_mean_nothing_are_refused(helm: Helm, given: str, told: str)
 
 
 def test_an_operator_beside_others_pipelines_is_refused(helm: Helm) -> None:
-    """Whoever may make pods there would be the operator in the other namespaces."""
+    """Check that users who may create pods in such a namespace could not become the operator."""
     beside = ("template", RELEASE, CHART, "--namespace", "speech", "--set")
     done = helm.attempt(*beside, "watchNamespaces={speech,video}")
     assert done.returncode != 0
@@ -251,7 +251,7 @@ def test_a_namespace_gives_what_the_operator_reads_of_it(helm: Helm) -> None:
     assert ray.pod_template == {"spec": {"nodeSelector": {"pool": "batch"}}}
     assert ray.auth_options == {"mode": "token"}
     assert parse_part(own, OUTPUT, OutputStorage)[0].url == "s3://team/curated"
-    assert other["data"].keys() == {OUTPUT}  # and its own only
+    assert other["data"].keys() == {OUTPUT}  # and no other keys
     assert parse_part(other, OUTPUT, OutputStorage)[0].claim_name == "shared"
 
 

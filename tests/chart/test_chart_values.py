@@ -1,4 +1,4 @@
-"""The values of the chart: what they reach, what their defaults are, and what is made from them."""
+"""The chart's values: their effects, their defaults, and the generated files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA: Json = json.loads((CHART / "values.schema.json").read_text(encoding="utf
 VALUES: Json = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 SETTINGS: Json = SCHEMA["properties"]["settings"]["properties"]
 FLAGS = (CHART / "templates" / "_settings.tpl").read_text(encoding="utf-8")
-# Settings that follow from a value which says more than the setting.
+# Settings that derive from more general values.
 DERIVED = {
     "namespaces": "watchNamespaces",
     "metrics_port": "metrics",
@@ -35,7 +35,7 @@ DERIVED = {
     "preflight": "preflight",
     "preflight_longest": "preflight",
 }
-FREE = {"resources", "affinity", "global"}  # Kubernetes' own, and what parents share
+FREE = {"resources", "affinity", "global"}  # free-form values
 
 
 def camel(name: str) -> str:

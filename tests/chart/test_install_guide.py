@@ -1,4 +1,4 @@
-"""docs/install.md, done as it says, in a cluster without nodes."""
+"""The steps of docs/install.md, followed in a cluster without nodes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_value_in_the_table_is_one_of_the_chart() -> None:
 def reader(
     cluster_helm: Helm, clean_cluster: ChartCluster, tmp_path: Path
 ) -> Iterator[dict[str, str]]:
-    """Variables of a reader who has helm and kubectl, and a copy of the repository before them."""
+    """Return the variables of a reader with helm, kubectl, and a copy of the repository."""
     for name in ("charts", "crds"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "bin").mkdir()

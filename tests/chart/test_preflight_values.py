@@ -1,4 +1,4 @@
-"""The check of pipelines before they run, as the chart's values ask for it."""
+"""The preflight check of pipelines, as the chart's values enable it."""
 
 from __future__ import annotations
 

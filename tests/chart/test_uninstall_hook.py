@@ -25,7 +25,7 @@ OTHER = "example.com/audit"
 
 
 def make_held(cluster: ChartCluster, namespace: str) -> str:
-    """Make a pipeline that is held, as an operator leaves it; return its path."""
+    """Make a pipeline with the operator's finalizer, and return its path."""
     cluster.make_namespace(namespace)
     cluster.wait_for_kinds()
     pipelines = f"apis/strandline.dev/v1alpha1/namespaces/{namespace}/curationpipelines"
@@ -134,7 +134,7 @@ def test_an_upgrade_that_no_longer_watches_a_namespace_lets_its_pipelines_go(
     with play_uninstalls(clean_cluster) as player:
         cluster_helm.run(*UPGRADE, *AFTER)
         assert player.lines == ["released corpora/corpus: no attempt is running", "exit code 0"]
-        # Another upgrade finds nothing to do.
+        # Another upgrade has nothing to do.
         cluster_helm.run(*UPGRADE, *AFTER)
     assert len(player.lines) == 2
     assert find_finalizers(clean_cluster, left) == [OTHER]
