@@ -1,4 +1,4 @@
-"""The API server and Ray's dashboard are asked over HTTP as they want it, and understood."""
+"""HTTP requests to the API server and Ray's dashboard, and the handling of their responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kuberay_standin.shell.dashboard import ask_dashboard, read_value, stop_job
 
 
 class Listener(BaseHTTPRequestHandler):
-    """Notes requests and answers as the test says."""
+    """A handler that records requests and returns the test's responses."""
 
     requests: list[tuple[str, str, str, Any]]
     answer: tuple[int, str]

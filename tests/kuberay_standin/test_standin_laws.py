@@ -59,7 +59,7 @@ def test_nothing_is_stopped_where_nothing_runs() -> None:
     assert [] == replay("i-unschedulable").stopped
 
 
-# Watches of several kinds blur what is short; what is seen in a recording comes in this order.
+# Watches of several kinds blur short states; the observed states come in this order.
 @pytest.mark.parametrize(
     "name",
     [

@@ -1,9 +1,9 @@
-"""What the stand-in makes is what KubeRay made of the same RayJob, where the recording shows it.
+"""The stand-in makes the same objects from a RayJob as KubeRay, as far as recordings show them.
 
-`s-k-success-made.json` is taken from the recording s-k-success: the RayJob as it was submitted, and
-of each object made for it what the recorder kept. Scripts were cut there.
-`v-no-ray-version-probes.json` has the probes of v-no-ray-version, and those of the attempt after it
-that gave a version: by version, then by role.
+`s-k-success-made.json` is taken from the recording s-k-success. The file has the submitted RayJob,
+and the recorded parts of each object made for the RayJob, with cut scripts.
+`v-no-ray-version-probes.json` has the probes of v-no-ray-version, and those of the following
+attempt with a version: by version, then by role.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_the_job_and_its_pod_are_the_recorded_ones(rayjob: Json, cluster: Json) 
     assert job["spec"]["backoffLimit"] == MADE["Job"]["spec"]["backoffLimit"]
     template = job["spec"]["template"]
     recorded = copy.deepcopy(MADE["submitter"])
-    # These are of the controller of Jobs.
+    # These labels are set by the Job controller.
     others = {name for name in recorded["labels"] if "controller-uid" in name or "job-name" in name}
     recorded["labels"] = {n: v for n, v in recorded["labels"].items() if n not in others}
     assert template["metadata"]["labels"] == recorded["labels"]
@@ -127,7 +127,7 @@ def test_the_service_leads_to_the_head_by_name_before_it_is_ready(cluster: Json)
 def test_the_probes_are_the_recorded_ones(
     cluster: Json, version: str, role: str, kind: str
 ) -> None:
-    """By `wget` inside the container where nobody has said which Ray it is."""
+    """Check probes, which use `wget` inside the container if Ray's version is unknown."""
     cluster["spec"].pop("rayVersion", None)
     cluster["spec"] |= {"rayVersion": version} if version else {}
     (group,) = cluster["spec"]["workerGroupSpecs"]
@@ -138,7 +138,7 @@ def test_the_probes_are_the_recorded_ones(
 
 
 def describe_probe(probe: Json) -> Json:
-    """Times and bounds, and what is asked; scripts by the addresses that they ask."""
+    """Return times, bounds, and the request of a probe; reduce scripts to their addresses."""
     usual = {"successThreshold": 1}
     found = {**usual, **{name: value for name, value in probe.items() if name != "exec"}}
     if "exec" in probe:
@@ -248,7 +248,7 @@ def check_spec(made: Json, recorded: Json) -> None:
 
 
 def check_container(made: Json, recorded: Json) -> None:
-    """The recorder kept of probes and hooks only that they are there, and cut scripts."""
+    """Check a container, of whose probes and hooks the recorder kept only the presence."""
     for name, value in recorded.items():
         if name in {"livenessProbe", "readinessProbe"}:
             assert (name in made) == value

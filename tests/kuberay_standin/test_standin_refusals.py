@@ -1,4 +1,4 @@
-"""What no recording shows is refused by a sentence that names it."""
+"""Unrecorded features are rejected with a sentence that names the feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell does what the core decides, and lives through what a server refuses."""
+"""The shell carries out the core's decisions, and survives rejections by the server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOW = datetime(2026, 11, 21, 10, 25, 49, tzinfo=UTC)
 
 
 class Scenery:
-    """The clocks, a dashboard and a log of a test."""
+    """The clocks, a dashboard, and a log of a test."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -90,7 +90,7 @@ def test_what_is_refused_is_said_once_and_tried_again(
 
 
 def read_failures(server: MemoryServer) -> list[tuple[str, str]]:
-    """Reason and message of the condition that a pod could not be made."""
+    """Return reason and message of the condition that a pod could not be created."""
     (cluster,) = server.list("RayCluster")
     found = (
         condition
@@ -119,13 +119,13 @@ def test_a_head_that_may_not_be_made_is_told_as_recorded(
         for condition in cluster["status"]["conditions"]
     }
     assert mine == {name: (one["status"], one["reason"]) for name, one in found.items()}
-    # No worker is tried for: it would have nobody to join.
+    # No worker is created, because it would have no head to join.
     assert [line for line in scenery.lines if "failed" in line] == [
         f"rj: make Pod rj-x4r7b-head- failed: 403: {sentence}"
     ]
     server.refusals.clear()
     settle(loop)
-    assert not server.list("Pod")  # its time has not come
+    assert not server.list("Pod")  # the retry is not due
     scenery.seconds += 1
     settle(loop)
     assert len(server.list("Pod")) == 2
@@ -144,7 +144,7 @@ def test_a_worker_that_may_not_be_made_is_told(server: MemoryServer, loop: Loop)
 def test_what_is_refused_is_tried_again_ever_less(
     server: MemoryServer, loop: Loop, scenery: Scenery
 ) -> None:
-    """As recorded: many times in the first second, and then after twice the time each."""
+    """Check the recorded pauses: many tries in the first second, then doubling pauses."""
     server.refusals["create Pod"] = 403
     tried = []
     for tick in range(6000):
@@ -206,13 +206,13 @@ def test_a_dashboard_is_asked_every_three_seconds_at_the_heads_address(
 
 
 def bring_up(server: MemoryServer, loop: Loop) -> None:
-    """Let all pods be ready, and the RayJob run."""
+    """Make all pods ready, and let the RayJob run."""
     make_ready(server, loop)
     assert server.find("RayJob", "rj")["status"]["jobDeploymentStatus"] == "Running"
 
 
 def make_ready(server: MemoryServer, loop: Loop) -> None:
-    """Let all pods be ready."""
+    """Make all pods ready."""
     settle(loop)
     for body in server.list("Pod"):
         body["status"] = render_running(body, format_time(NOW), "10.0.0.7")
