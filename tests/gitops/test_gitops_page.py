@@ -1,4 +1,4 @@
-"""The page about GitOps: its table, its manifests, and what it says happens when."""
+"""The GitOps page: its table, its manifests, and its statements about times."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def find_manifest(kind: str, name: str = "corpus") -> Body:
 
 @pytest.fixture(scope="module")
 def bodies() -> dict[str, Body]:
-    """The pipeline in every state, by the table's words."""
+    """Return the pipeline in every state, by the table's names."""
     return {state: make() for state, make in STATES.items()}
 
 
 @pytest.fixture(scope="module")
 def readings(reader: Reader, bodies: dict[str, Body]) -> dict[str, Reading]:
-    """The same as it is read."""
+    """Return the readings of these pipelines."""
     return reader.read(bodies)
 
 
 @pytest.fixture(scope="module")
 def patient_readings(reader: Reader, bodies: dict[str, Body]) -> dict[str, Reading]:
-    """The same as Flux reads it that waits for the run's end, by the page's expressions."""
+    """Return Flux's readings with the page's expressions, which wait for the run's end."""
     spec = find_manifest("Kustomization", "corpus-finished")["spec"]
     ((_, _, *expressions),) = [expr.items() for expr in spec["healthCheckExprs"]]
     return reader.read(bodies, dict(expressions))
@@ -84,7 +84,7 @@ def test_the_application_has_what_it_must() -> None:
     assert {"project", "source", "destination"} <= set(spec)
     assert {"repoURL", "targetRevision", "path"} == set(spec["source"])
     assert {"name", "namespace"} == set(spec["destination"])
-    # The page says that it needs neither.
+    # The page states that an Application needs neither.
     assert not {"ignoreDifferences", "syncOptions"} & {*spec, *spec["syncPolicy"]}
 
 
@@ -112,7 +112,7 @@ def test_every_manifest_is_looked_at_and_every_file_is_there() -> None:
 
 
 def test_a_spec_is_never_written() -> None:
-    """The store counts a generation up with each edit; so there is nothing to ignore."""
+    """Check the generation, which the store increments with each edit: no field must be ignored."""
     for scenario in list_recordings():
         assert {sight.body["metadata"]["generation"] for sight in read_sights(scenario)} == {1}
 

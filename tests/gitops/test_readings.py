@@ -1,4 +1,4 @@
-"""Where the program that reads is missing, that is said aloud; `make gitops` fails then."""
+"""A missing reader program is reported clearly, and fails `make gitops`."""
 
 from __future__ import annotations
 

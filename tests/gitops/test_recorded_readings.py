@@ -1,4 +1,4 @@
-"""Flux and Argo CD read every status of every recording right, with their own libraries."""
+"""Flux and Argo CD read every status of every recording correctly, with their own libraries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Body = dict[str, Any]
 Change = Callable[[Body], Body]
 
 OWNER = {"apiVersion": "strandline.dev/v1alpha1", "kind": "CurationAttempt", "name": "corpus-1"}
-# First letters: Flux waits, is satisfied while the run goes on, and is told where it has failed.
+# First letters: Flux waits, is satisfied while the run is in progress, and reports a failure.
 FLUX_ORDER = re.compile(r"I*C*F*")
 ARGO_ORDER = re.compile(r"P*(H*|D*)")
 everywhere = pytest.mark.parametrize("scenario", list_recordings())
@@ -42,7 +42,7 @@ def list_sights() -> tuple[Sight, ...]:
 
 
 def read_changed(reader: Reader, change: Change) -> dict[str, Pair]:
-    """How all statuses are read after a change, by name."""
+    """Return the readings of all statuses after a change, by name."""
     changed = {sight.name: change(sight.body) for sight in list_sights()}
     return {name: reading.pair for name, reading in reader.read(changed).items()}
 
@@ -78,7 +78,7 @@ def test_the_law_meets_every_state_that_recordings_can_show() -> None:
 
 
 def test_an_attempt_that_waits_in_a_queue_is_suspended_to_argo(reader: Reader) -> None:
-    """KubeRay's recordings have none: a queue holds back what has not begun."""
+    """Derive queued attempts from starting attempts, because the recordings have no queue."""
     starting = {
         sight.name: wait_in_queue(sight.body)
         for sight in list_sights()
