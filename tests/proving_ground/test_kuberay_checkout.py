@@ -1,4 +1,4 @@
-"""A KubeRay that was built elsewhere: found in its checkout, fitted to a node, told by version."""
+"""A separately built KubeRay: found in its checkout, adapted to a node, and named by version."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from real_node.node import Node
 GIT = shutil.which("git") or "git"
 STATIC, DYNAMIC = b"\x7fELF static", b"\x7fELF /lib64/ld-linux-x86-64.so.2"
 IMAGE = "quay.io/kuberay/operator:v1.7.0"
-# As KubeRay's manifests have it, as far as it matters.
+# The relevant parts of KubeRay's Deployment.
 DEPLOYMENT: Json = {
     "metadata": {"name": "kuberay-operator", "namespace": "rays"},
     "spec": {
@@ -58,7 +58,7 @@ DEPLOYMENT: Json = {
         }
     },
 }
-# A kubectl that writes down how it was called and knows of one Deployment, or none.
+# A kubectl that records its calls and lists the given Deployments.
 KUBECTL = """
 echo "$@" >> "$(dirname "$0")/called"
 case "$*" in *"get deployments"*) cat "$(dirname "$0")/deployments" ;; esac
@@ -67,7 +67,7 @@ case "$*" in *"get deployments"*) cat "$(dirname "$0")/deployments" ;; esac
 
 @dataclass(frozen=True, slots=True)
 class ListeningNode(Node):
-    """A node that takes images in, and keeps their bytes."""
+    """A node that imports images and keeps their bytes."""
 
     taken: list[bytes] = field(default_factory=list)
 
@@ -77,7 +77,7 @@ class ListeningNode(Node):
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder that has what a checkout has in which KubeRay was built."""
+    """Return a folder with the files of a checkout in which KubeRay was built."""
     folder = tmp_path / "kuberay"
     for path, content in ((MANIFESTS / "kustomization.yaml", b"resources: []"), (PROGRAM, STATIC)):
         (folder / path).parent.mkdir(parents=True)
@@ -98,7 +98,7 @@ def tell_deployments(folder: Path, *found: Json) -> None:
 
 
 def list_calls(folder: Path) -> list[str]:
-    """How kubectl was called, without what is the same each time."""
+    """Return the kubectl calls, without the common prefix."""
     lines = (folder / "called").read_text(encoding="utf-8").splitlines()
     return [line.partition(" -n ")[2] for line in lines]
 
@@ -188,7 +188,7 @@ def test_it_is_taken_away_and_brought_back(kube: Kube, tmp_path: Path) -> None:
 
 def test_the_one_of_a_cluster_is_found_if_there_is_one(kube: Kube, tmp_path: Path) -> None:
     assert find_kuberay(kube) == KubeRay(kube.within("rays"), "kuberay-operator", "v1.7.0")
-    # Its chart says on the pod alone which part of KubeRay it is.
+    # KubeRay's chart labels only the pod with its component.
     (asked,) = list_calls(tmp_path)
     assert "component" not in asked
     others = copy.deepcopy(DEPLOYMENT)

@@ -1,4 +1,4 @@
-"""Scenarios are played in two runs, of which one exit code comes."""
+"""Scenarios are played in two runs with a combined exit code."""
 
 from __future__ import annotations
 

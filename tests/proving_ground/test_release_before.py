@@ -1,4 +1,4 @@
-"""The release before is installed with the settings that its own chart has."""
+"""The previous release is installed only with settings that its own chart supports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page with the last result of each scenario: one cell for each KubeRay, and no stale rows."""
+"""The page with the last result of each scenario: a cell for each KubeRay, and no stale rows."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_later_run_replaces_its_own_results_only(page: Path) -> None:
 
 
 def list_scenarios() -> set[str]:
-    """Return the scenarios of the sources, as rows name them without parameters."""
+    """Return the scenarios in the sources, named like the rows, without parameters."""
     return {
         f"{path.relative_to(SCENARIOS).as_posix()}::{node.name}"
         for path in SCENARIOS.glob("*/test_*.py")

@@ -1,4 +1,4 @@
-"""Texts that scenarios keep: masked so that two runs give the same, and tables that stay tables."""
+"""Texts of scenarios: masked so that two runs give the same text, with tables that stay tables."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def page(tmp_path: Path) -> Path:
 
 
 def list_rows(page: Path) -> list[str]:
-    """The lines between the marks, without the rule below the heads."""
+    """Return the lines between the marks, without the rule below the header."""
     lines = page.read_text().splitlines()
     return [line for line in lines[lines.index(BEGIN) + 1 : lines.index(END)] if "---" not in line]
 

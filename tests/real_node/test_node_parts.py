@@ -1,4 +1,4 @@
-"""The small parts of a node: images, credentials, packages, processes, and the way to a node."""
+"""Small parts of a node: images, credentials, packages, processes, and the way to a node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from real_node.inside import credentials
 from real_node.node import Node, run, wait_until
 from real_node.outside import lifetime
 
-# Processes take in all children there are, so they are tried in a process of their own.
+# The code waits for all children of its process, so the tests run it in a separate process.
 PROCESSES = r"""
 import os, sys, time
 from pathlib import Path
@@ -56,7 +56,7 @@ for words in (["/no/such/program"], ["sleep", "100"]):
 
 
 def read_tar(data: bytes) -> dict[str, bytes]:
-    """Files of a tar archive by name."""
+    """Return the files of a tar archive by name."""
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         members = {entry.name: archive.extractfile(entry) for entry in archive}
         return {name: file.read() for name, file in members.items() if file}

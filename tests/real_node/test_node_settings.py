@@ -1,4 +1,4 @@
-"""The settings and commands of a node fit each other: what one names, another has."""
+"""The settings and commands of a node are consistent: every named file, user, or port exists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROGRAMS = programs.list_programs("/built/cluster", "/built/dns")
 
 
 def list_words(program: programs.Program) -> list[str]:
-    """The words of a command, with flags split from their values."""
+    """Return the words of a command, with flags split from their values."""
     return [part for word in program.command for part in word.split("=", 1)]
 
 

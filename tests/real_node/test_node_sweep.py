@@ -1,4 +1,4 @@
-"""What a node leaves is found and removed, and nothing else."""
+"""A sweep finds and removes everything that a node leaves, and nothing else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join)
 
 @pytest.fixture
 def hierarchies(tmp_path: Path) -> Path:
-    """What version 1 of cgroups looks like: two hierarchies, and a link to one."""
+    """Return a folder like version 1 of cgroups: two hierarchies, and a link to one of them."""
     for name in ("cpu", "memory"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "cgroup.procs").touch()
@@ -129,7 +129,7 @@ def test_only_links_of_a_nodes_names_belong_to_it() -> None:
 
 
 def answer_once(process: subprocess.Popen[bytes]) -> None:
-    """Return once a `cat` runs: right after its start the kernel shows no environment yet."""
+    """Return once a `cat` runs, because right after its start the kernel shows no environment."""
     assert process.stdin
     assert process.stdout
     process.stdin.write(b"?")
@@ -151,7 +151,7 @@ def test_a_process_of_the_node_is_found_by_its_environment(tmp_path: Path) -> No
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """A folder whose node is up."""
+    """Hold the lock of a folder, like a running node."""
     with lifetime.lock(folder):
         yield
 
@@ -161,7 +161,7 @@ def test_a_folder_has_one_node_at_a_time(tmp_path: Path) -> None:
         for claim in (lifetime.sweep, lambda folder: lifetime.keep(folder, [])):
             with pytest.raises(NodeError, match="a node is already up in"):
                 claim(tmp_path)
-    with held(tmp_path):  # the lock went with its holder
+    with held(tmp_path):  # the lock ended with its holder
         pass
 
 
