@@ -157,7 +157,7 @@ async def calm_down(scenario: Chaos) -> None:
     await scenario.settle()
 
 
-def test_errors_of_every_kind_are_errors_of_the_server() -> None:
+def test_every_error_class_is_a_server_error() -> None:
     trouble = Trouble("seed", rate=1.0)
     for _ in range(50):
         try:

@@ -37,7 +37,7 @@ def read(memory: ClaimMemory, pipeline: str, name: str) -> VolumeClaim | None:
     return asyncio.run(memory.read(access, pipeline, name, 1.0, may_be_old=True))
 
 
-def test_all_claims_of_a_pipeline_that_is_gone_are_forgotten_and_no_others() -> None:
+def test_only_claims_of_deleted_pipelines_are_forgotten() -> None:
     memory = ClaimMemory()
     for pipeline, name in (("a", "ledger"), ("a", "output"), ("b", "ledger")):
         memory.put(pipeline, render_claim(name), 0.0)
@@ -47,7 +47,7 @@ def test_all_claims_of_a_pipeline_that_is_gone_are_forgotten_and_no_others() -> 
     assert read(memory, "b", "ledger") is not None
 
 
-def test_a_pipeline_is_forgotten_without_a_look_at_all_others() -> None:
+def test_forgetting_a_pipeline_does_not_scan_all_others() -> None:
     memory, uids = ClaimMemory(), [CountedUid(number) for number in range(500)]
     for uid in uids:
         memory.put(uid, render_claim("ledger"), 0.0)

@@ -36,7 +36,7 @@ SPECS = st.fixed_dictionaries(
 
 @settings(max_examples=200)
 @given(metadata=VALUES, spec=SPECS | VALUES)
-def test_law_a_pass_over_any_template_comes_to_its_end(metadata: Any, spec: Any) -> None:
+def test_law_a_pass_over_any_template_completes(metadata: Any, spec: Any) -> None:
     cluster = SimulatedCluster()
     template = {"metadata": metadata, "spec": spec}
     cluster.spec["ray"] = {**cluster.spec["ray"], "podTemplate": template}

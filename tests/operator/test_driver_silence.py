@@ -64,7 +64,7 @@ def test_an_outage_of_the_operator_ends_nothing(cluster: SimulatedCluster) -> No
     assert find_message(cluster)[0] == "Running"
 
 
-def test_the_port_that_is_named_is_the_one_that_the_pod_has(cluster: SimulatedCluster) -> None:
+def test_the_message_names_the_pods_own_port(cluster: SimulatedCluster) -> None:
     (head,) = (pod for pod in cluster.list_of(Resource.POD) if "head" in pod["metadata"]["name"])
     port = {"name": "strandline", "containerPort": 8790}
     head.setdefault("spec", {})["containers"] = [{"name": "ray-head", "ports": [port]}]
@@ -72,7 +72,7 @@ def test_the_port_that_is_named_is_the_one_that_the_pod_has(cluster: SimulatedCl
     assert "so the network path to its port 8790 may be blocked" in find_message(cluster)[1]
 
 
-def test_silence_is_told_first_and_ends_the_attempt_when_all_of_it_has_passed(
+def test_silence_is_reported_first_and_ends_the_attempt_after_the_stall(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.ask_in_vain(45)
@@ -108,7 +108,7 @@ def test_silence_is_told_first_and_ends_the_attempt_when_all_of_it_has_passed(
         (None, "there is no head pod"),
     ],
 )
-def test_what_is_known_of_the_head_is_said(
+def test_the_message_describes_the_head(
     cluster: SimulatedCluster, pod: dict[str, Any] | None, words: str
 ) -> None:
     if pod is None:
@@ -120,7 +120,7 @@ def test_what_is_known_of_the_head_is_said(
     assert words in find_message(cluster)[1]
 
 
-def test_a_driver_that_was_never_heard_is_told_of_and_let_alone() -> None:
+def test_a_never_reached_driver_is_reported_and_not_ended() -> None:
     cluster = SimulatedCluster.running()
     cluster.ask_in_vain(120)
     assert "the attempt continues" in find_message(cluster)[1]
@@ -129,7 +129,7 @@ def test_a_driver_that_was_never_heard_is_told_of_and_let_alone() -> None:
     assert status_of(cluster).end_time is None
 
 
-def test_a_stall_that_is_short_still_takes_a_minute(cluster: SimulatedCluster) -> None:
+def test_a_short_stall_deadline_still_takes_a_minute(cluster: SimulatedCluster) -> None:
     cluster.edit(deadlines={"stall": "5s"})
     cluster.ask_in_vain(60)
     assert status_of(cluster).end_time is None
@@ -141,7 +141,7 @@ PAUSES = st.lists(st.floats(-1e7, 1e7), max_size=40)
 
 
 @given(PAUSES, st.floats(1.0, 120.0))
-def test_law_silence_is_no_longer_than_its_questions_and_their_pauses(
+def test_law_silence_spans_only_the_requests_and_their_pauses(
     pauses: list[float], longest: float
 ) -> None:
     silence = Silence()
@@ -218,7 +218,7 @@ def watched() -> Watched:
     return Watched()
 
 
-def test_a_new_process_counts_from_its_own_first_question(watched: Watched) -> None:
+def test_a_new_process_counts_from_its_first_request(watched: Watched) -> None:
     assert watched.status["progress"]["finished"] == 4
     watched.api.drivers.clear()
     watched.restart(HOURS)
@@ -229,7 +229,7 @@ def test_a_new_process_counts_from_its_own_first_question(watched: Watched) -> N
     assert watched.status["endTime"]
 
 
-def test_a_clock_that_is_set_ends_nothing(watched: Watched) -> None:
+def test_setting_the_clock_ends_nothing(watched: Watched) -> None:
     watched.api.drivers.clear()
     watched.look(20.0)
     for step in (HOURS, -2 * HOURS, HOURS):
@@ -240,7 +240,7 @@ def test_a_clock_that_is_set_ends_nothing(watched: Watched) -> None:
     assert watched.reason == "Running"
 
 
-def test_a_driver_that_answers_lives_though_it_says_nothing_new(watched: Watched) -> None:
+def test_a_driver_answering_without_news_is_alive(watched: Watched) -> None:
     watched.api.drivers[f"{URL}/progress"] = None
     for _ in range(40):
         watched.look(30.0)
@@ -248,7 +248,7 @@ def test_a_driver_that_answers_lives_though_it_says_nothing_new(watched: Watched
     assert watched.reason == "Running"
 
 
-def test_passes_that_come_rarely_end_a_silence_too(watched: Watched) -> None:
+def test_rare_passes_end_a_silence_too(watched: Watched) -> None:
     watched.api.drivers.clear()
     ends = []
     for _ in range(5):
@@ -257,7 +257,7 @@ def test_passes_that_come_rarely_end_a_silence_too(watched: Watched) -> None:
     assert ends == [False, False, False, True, True]
 
 
-def test_an_operator_that_is_cut_off_itself_knows_nothing_of_drivers(watched: Watched) -> None:
+def test_an_operator_without_network_ends_no_attempt(watched: Watched) -> None:
     """Check an operator without a network: for hours no pass completes and no driver answers."""
     watched.api.drivers.clear()
     for _ in range(100):
@@ -297,7 +297,7 @@ def count_blocks(watched: Watched) -> int:
 
 
 @pytest.mark.parametrize("pause", [5.0, 20.0, 60.0])
-def test_a_start_that_takes_its_time_is_no_silence(starting: Watched, pause: float) -> None:
+def test_a_slow_start_is_no_silence(starting: Watched, pause: float) -> None:
     """Check a start like a recorded start of 66 s, from the head's address to RUNNING."""
     for state in (("Initializing", ""), ("Running", ""), ("Running", "PENDING")):
         starting.say(*state)
@@ -311,7 +311,7 @@ def test_a_start_that_takes_its_time_is_no_silence(starting: Watched, pause: flo
     assert count_blocks(starting) == 0
 
 
-def test_a_driver_that_runs_and_is_never_heard_is_silent_from_then_on(starting: Watched) -> None:
+def test_a_running_unreachable_driver_is_silent_from_its_start(starting: Watched) -> None:
     starting.look(120.0)
     starting.say("Running", "RUNNING")
     for _ in range(4):

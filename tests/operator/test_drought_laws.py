@@ -79,7 +79,7 @@ def take_node(cluster: SimulatedCluster) -> None:
 
 @given(steps=STEPS, words=st.sampled_from([FULL, NO_SUCH_NODE]), fallback=st.booleans())
 @settings(max_examples=scale_examples(15))
-def test_law_no_drought_ends_a_run_and_no_retry_pays_for_one(
+def test_law_no_drought_ends_a_run_or_costs_a_retry(
     steps: list[tuple[str, int]], words: str, fallback: bool
 ) -> None:
     wanted: dict[str, Any] = (

@@ -130,7 +130,7 @@ def test_law_killed_between_any_two_calls_it_comes_to_the_same(
 
 
 @given(ACTIONS, st.lists(st.tuples(st.integers(1, 8), st.booleans()), max_size=3))
-def test_law_a_lost_answer_changes_nothing(
+def test_law_a_lost_response_changes_nothing(
     kinds: list[tuple[str, int]], losses: list[tuple[int, bool]]
 ) -> None:
     whole = begin()

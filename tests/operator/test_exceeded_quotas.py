@@ -22,7 +22,7 @@ def exceed_quota(cluster: SimulatedCluster) -> None:
     cluster.finish_teardown()
 
 
-def test_a_quota_is_waited_for_however_many_attempts_that_takes() -> None:
+def test_the_wait_for_a_quota_may_take_any_number_of_attempts() -> None:
     cluster = SimulatedCluster()
     limits = {"maxRetries": 0, "disruptions": {"maxRetries": 1}, "maxAttempts": 2}
     cluster.edit(retry={"jitter": "none", **limits})

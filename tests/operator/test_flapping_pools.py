@@ -87,7 +87,7 @@ def start_next(cluster: SimulatedCluster, words: str) -> None:
     ("dry", "alive"), [(600.0, 300.0), (60.0, 300.0), (900.0, 30.0), (300.0, 1200.0)]
 )
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_pool_that_flaps_is_left_for_want_of_room(
+def test_a_flapping_pool_triggers_the_fallback(
     words: str, dry: float, alive: float, restarts: bool
 ) -> None:
     cluster = start_flapping(words, afterNoRoom="20m")
@@ -121,7 +121,7 @@ def test_a_node_that_stays_until_the_driver_runs_ends_the_wait() -> None:
     assert not is_on_spot(cluster)
 
 
-def test_an_attempt_that_ends_before_its_driver_runs_does_not_begin_the_wait_anew() -> None:
+def test_an_attempt_without_a_running_driver_does_not_restart_the_wait() -> None:
     """Check a user's start deadline that is shorter than the wait before the fallback."""
     cluster = start_flapping(afterNoRoom="20m")
     cluster.edit(deadlines={"preRunning": "15m"})
@@ -175,7 +175,7 @@ def test_heads_that_are_lost_before_the_driver_runs_count_for_the_fallback(resta
     assert (cluster.status.retries.retries, cluster.status.retries.disruptions) == (0, 0)
 
 
-def test_a_loss_before_the_driver_runs_adds_to_those_of_former_attempts() -> None:
+def test_a_loss_before_the_driver_runs_adds_to_losses_of_earlier_attempts() -> None:
     cluster = start_flapping(afterDisruptions=2)
     place(cluster, "")
     cluster.set_pod("", phase="Running")
@@ -203,7 +203,7 @@ def test_two_days_on_a_pool_that_flaps_end_no_run_and_cost_no_retry() -> None:
     assert head.disruptions > 15
 
 
-def test_workers_that_come_and_go_while_the_driver_runs_are_left_too() -> None:
+def test_flapping_workers_of_a_running_driver_trigger_the_fallback() -> None:
     cluster = SimulatedCluster()
     groups = [{"name": "cpu", "minReplicas": 0, "maxReplicas": 4, "spot": spot(afterNoRoom="20m")}]
     cluster.edit(ray={"workerGroups": groups})

@@ -81,7 +81,7 @@ def test_the_pods_of_a_run_that_failed_are_kept_for_its_time(cluster: SimulatedC
     assert read(cluster, ConditionType.SUCCEEDED) == ("False", "InvalidSpec")
 
 
-def test_it_is_told_at_once_and_once(cluster: SimulatedCluster) -> None:
+def test_a_hold_is_reported_at_once_and_only_once(cluster: SimulatedCluster) -> None:
     (attempt,) = (status for _, status in cluster.attempts.values())
     succeeded = attempt.find_condition("Succeeded")
     assert succeeded is not None
@@ -102,7 +102,7 @@ def test_it_is_told_at_once_and_once(cluster: SimulatedCluster) -> None:
     assert cluster.pass_once().pipeline is None
 
 
-def test_kuberay_leaves_them_for_as_long() -> None:
+def test_kuberay_keeps_the_pods_for_the_hold_time() -> None:
     (rayjob,) = run().list_of(Resource.RAYJOB)
     assert rayjob["spec"]["ttlSecondsAfterFinished"] == HOLD + 60
     (rayjob,) = SimulatedCluster.running().list_of(Resource.RAYJOB)
@@ -119,7 +119,7 @@ def test_an_attempt_that_succeeded_or_is_retried_is_not_held(code: int) -> None:
     assert cluster.status.next_attempt_time == plain.status.next_attempt_time
 
 
-def test_the_last_of_the_retries_is_held() -> None:
+def test_the_last_retry_is_held() -> None:
     cluster = run(retry={"maxRetries": 1, "jitter": "none"})
     fail(cluster, 1)
     assert not is_held(cluster)
@@ -131,7 +131,7 @@ def test_the_last_of_the_retries_is_held() -> None:
 
 
 @pytest.mark.parametrize("cause", ["cancel", "suspend", "deadline"])
-def test_what_was_stopped_on_purpose_is_not_held(cause: str) -> None:
+def test_an_intentionally_stopped_attempt_is_not_held(cause: str) -> None:
     cluster = run(deadlines={"attempt": "1h"}, retry={"maxRetries": 0})
     if cause == "cancel":
         cluster.annotate("cancel", "enough")
@@ -141,14 +141,14 @@ def test_what_was_stopped_on_purpose_is_not_held(cause: str) -> None:
     assert (is_held(cluster), is_going(cluster)) == (False, True)
 
 
-def test_without_a_head_there_is_nothing_to_look_at() -> None:
+def test_an_attempt_without_a_head_is_not_held() -> None:
     cluster = run()
     cluster.lose_pod("-head")
     fail(cluster)
     assert (is_held(cluster), is_going(cluster)) == (False, True)
 
 
-def test_a_head_that_goes_meanwhile_ends_the_hold(cluster: SimulatedCluster) -> None:
+def test_a_lost_head_ends_the_hold(cluster: SimulatedCluster) -> None:
     cluster.set_pod("-head", phase="Failed")
     cluster.advance(1)
     assert not is_held(cluster)
@@ -172,14 +172,14 @@ def test_nothing_is_held_before_the_cause_is_known() -> None:
     assert cluster.status.next_attempt_time is not None
 
 
-def test_whoever_shortens_it_in_the_spec_is_heard(cluster: SimulatedCluster) -> None:
+def test_an_edit_of_the_spec_can_shorten_a_hold(cluster: SimulatedCluster) -> None:
     cluster.edit(holdOnFailure="1m")
     cluster.advance(61)
     cluster.advance(SETTLE)
     assert is_going(cluster)
 
 
-def test_the_teardown_has_its_time_after_a_hold() -> None:
+def test_the_teardown_deadline_starts_after_a_hold() -> None:
     """Check that no pod is force-deleted or reported overdue because of the hold's duration."""
     cluster = run()
     fail(cluster)
@@ -205,7 +205,7 @@ def ask(cluster: SimulatedCluster, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["cancel", "retry", "suspend", "run"])
-def test_whoever_wants_something_else_ends_it(cluster: SimulatedCluster, way: str) -> None:
+def test_a_user_request_ends_the_hold(cluster: SimulatedCluster, way: str) -> None:
     cluster.advance(100)
     ask(cluster, way)
     cluster.settle()
@@ -220,7 +220,7 @@ def test_whoever_wants_something_else_ends_it(cluster: SimulatedCluster, way: st
     assert cluster.attempts["corpus-1"][1].cause is Cause.INVALID_SPEC
 
 
-def test_a_run_by_the_clock_finds_no_held_pods() -> None:
+def test_a_hold_ends_before_the_next_scheduled_run() -> None:
     cluster = run(schedule={"cron": "*/10 * * * *"})
     fail(cluster)
     (attempt,) = (status for _, status in cluster.attempts.values())

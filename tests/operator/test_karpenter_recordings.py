@@ -79,9 +79,7 @@ def find_recorded_room(story: str) -> RoomFinding | None:
         ("taken-back", "worker", Disruption.NODE_DISRUPTED),
     ],
 )
-def test_a_pod_that_karpenter_evicts_is_no_fault_of_anybody(
-    story: str, pod: str, kind: Disruption
-) -> None:
+def test_an_eviction_by_karpenter_is_a_disruption(story: str, pod: str, kind: Disruption) -> None:
     recording = Recording.play(story, until_gone=pod)
     taking = find_taking(recording.read_pod(pod), recording.read_marks(pod), recording.notices)
     assert taking is not None
@@ -90,20 +88,20 @@ def test_a_pod_that_karpenter_evicts_is_no_fault_of_anybody(
     assert taking.is_spot == (story != "consolidated")
 
 
-def test_a_node_that_karpenter_takes_down_is_seen_before_its_pod_goes() -> None:
+def test_karpenters_mark_on_a_node_is_seen_before_its_pod_goes() -> None:
     recording = Recording.play("consolidated", until_gone="small")
     drain = read_drain(recording.read_marks("small"))
     assert drain is not None
     assert drain.heeds_annotations
 
 
-def test_a_node_that_a_pod_holds_back_shows_no_drain() -> None:
+def test_a_node_held_by_a_protected_pod_shows_no_drain() -> None:
     recording = Recording.play("held-back")
     assert read_drain(recording.read_marks("head")) is None
 
 
 @pytest.mark.parametrize("story", ["too-large", "limits-near"])
-def test_karpenter_says_the_same_of_a_large_pod_and_of_a_pool_that_is_nearly_full(
+def test_karpenter_reports_large_pods_and_nearly_full_pools_alike(
     story: str,
 ) -> None:
     finding = find_recorded_room(story)
@@ -113,7 +111,7 @@ def test_karpenter_says_the_same_of_a_large_pod_and_of_a_pool_that_is_nearly_ful
     assert not finding.is_certain
 
 
-def test_a_node_that_was_nominated_is_on_its_way() -> None:
+def test_a_nominated_node_is_on_its_way() -> None:
     recording = Recording.play("expired")
     pending = next(
         line["object"]
