@@ -77,13 +77,13 @@ def reporter(listener: Listener, notes: queue.Queue[str]) -> Iterator[EndReporte
     started.close()
 
 
-def test_without_being_asked_nothing_is_started(notes: queue.Queue[str]) -> None:
+def test_without_configuration_nothing_is_started(notes: queue.Queue[str]) -> None:
     before = threading.active_count()
     assert start_reporting({}, notes.put, lambda: 0.0) is None
     assert threading.active_count() == before
 
 
-def test_without_the_client_one_line_says_what_is_missing(
+def test_without_the_client_library_one_line_names_the_missing_package(
     notes: queue.Queue[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(reporting, "_CLIENT", "openlineage_that_nobody_has_installed")
@@ -125,7 +125,7 @@ def test_an_end_reaches_the_listener(
     assert dict(os.environ) == before  # the client writes settings it has read into the environment
 
 
-def test_driver_and_operator_speak_of_one_run(
+def test_driver_and_operator_report_the_same_run(
     reporter: EndReporter,
     listener: Listener,
     notes: queue.Queue[str],
@@ -153,7 +153,7 @@ def test_driver_and_operator_speak_of_one_run(
     assert facets[2] & facets[0] == {"parent"}
 
 
-def test_events_are_the_clients_own_and_whole() -> None:
+def test_events_are_complete_client_events() -> None:
     """Build client events, whose classes reject missing time zones and ids."""
     for status in (KILLED, AttemptStatus()):
         event = make_end(make(status=status), 2000.0)
@@ -175,7 +175,7 @@ def test_events_are_the_clients_own_and_whole() -> None:
         (Cause.APPLICATION_ERROR, RunState.FAIL, True),
     ],
 )
-def test_an_end_has_a_state_and_says_why(
+def test_an_end_has_a_state_and_a_reason(
     cause: Cause | None, state: RunState, is_wrong: bool
 ) -> None:
     event = make_end(make(status=AttemptStatus(cause=cause)), 2000.0)
@@ -199,7 +199,7 @@ def test_an_attempt_lost_to_memory_ends_once(
     assert event["run"]["facets"][FACET]["attempt"] == scenario.attempt["metadata"]["name"]
 
 
-def test_an_end_that_a_killed_operator_has_not_sent_is_sent_by_the_next_one(
+def test_an_end_unsent_by_a_killed_operator_is_sent_by_the_next(
     reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
 ) -> None:
     """Kill the first operator after it wrote the end, before its reporter gets the end."""
@@ -220,7 +220,7 @@ def test_an_end_that_a_killed_operator_has_not_sent_is_sent_by_the_next_one(
     assert [event["eventType"] for event in listener.events] == ["FAIL"]
 
 
-def test_an_end_that_is_handed_in_again_is_sent_once(
+def test_an_end_submitted_twice_is_sent_once(
     reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
 ) -> None:
     for _ in range(3):
@@ -234,7 +234,7 @@ def test_an_end_that_is_handed_in_again_is_sent_once(
     assert reporter.find_state("uid-p", 2) is None
 
 
-def test_a_refused_end_stays_refused_and_one_that_a_stop_cuts_short_stays_pending(
+def test_a_refused_end_stays_refused_and_an_interrupted_end_stays_pending(
     listener: Listener, notes: queue.Queue[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "http")
@@ -255,7 +255,7 @@ def test_a_refused_end_stays_refused_and_one_that_a_stop_cuts_short_stays_pendin
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_a_listener_that_refuses_is_a_line_and_a_number(
+def test_a_refusing_listener_is_logged_and_counted(
     status: int,
     reporter: EndReporter,
     listener: Listener,
@@ -274,7 +274,7 @@ def test_a_listener_that_refuses_is_a_line_and_a_number(
     assert (about["pipeline"], about["attempt"]) == ("default/letters", "letters-1")
 
 
-def test_nobody_who_listens_is_a_line_and_a_number(
+def test_a_missing_listener_is_logged_and_counted(
     notes: queue.Queue[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with listening() as listener:
@@ -312,7 +312,7 @@ def test_an_end_is_sent_again_until_a_listener_is_back(
     assert numbers == sorted(numbers)  # in order, with the first end repeated
 
 
-def test_too_many_that_wait_are_dropped_and_counted(
+def test_ends_beyond_the_queue_limit_are_dropped_and_counted(
     listener: Listener, notes: queue.Queue[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     listener.answers.clear()
@@ -331,7 +331,7 @@ def test_too_many_that_wait_are_dropped_and_counted(
     assert numbers == [1, 2, 3]
 
 
-def test_a_stop_sends_what_is_left(
+def test_a_stop_sends_the_remaining_ends(
     reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
 ) -> None:
     for number in (1, 2, 3):
@@ -357,7 +357,7 @@ def play(
     asyncio.run(run())
 
 
-def test_a_listener_that_does_not_answer_holds_up_no_pass(
+def test_an_unresponsive_listener_delays_no_pass(
     reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
 ) -> None:
     """Check that passes continue while the first end is with a silent listener."""
@@ -385,7 +385,7 @@ def test_a_listener_that_does_not_answer_holds_up_no_pass(
 
 
 @pytest.mark.parametrize("reports", [False, True])
-def test_decisions_know_whether_the_operator_reports(reports: bool) -> None:
+def test_decisions_depend_on_the_operators_reporting(reports: bool) -> None:
     known: list[bool] = []
 
     def choose(view: View, now: float, limits: Limits, drawn: float) -> PassPlan:
@@ -401,7 +401,7 @@ def test_decisions_know_whether_the_operator_reports(reports: bool) -> None:
     assert known == [reports]
 
 
-def test_what_became_of_ends_is_a_metric() -> None:
+def test_results_of_reports_are_a_metric() -> None:
     numbers = Numbers()
     for outcome in (reporting.SENT, reporting.SENT, reporting.FAILED):
         numbers.note_lineage(outcome)

@@ -78,7 +78,7 @@ def render_command(cluster: SimulatedCluster, data: Json) -> Json:
     return metadata
 
 
-def test_no_mesh_is_let_into_any_pod() -> None:
+def test_no_mesh_is_injected_by_default() -> None:
     found = dict(list_metadata(make()))
     assert set(found) == {"check", "head", "worker", "submitter", "command"}
     for kind, metadata in found.items():
@@ -88,7 +88,7 @@ def test_no_mesh_is_let_into_any_pod() -> None:
 
 @chosen
 @pytest.mark.parametrize("by", ["pipeline", "namespace"])
-def test_a_template_that_asks_for_a_mesh_gets_it(choice: tuple[str, str, str], by: str) -> None:
+def test_a_template_can_enable_a_mesh(choice: tuple[str, str, str], by: str) -> None:
     """Check every pod: the check must have the run's network, and the other mesh stays out."""
     where, key, value = choice
     template = {"metadata": {where: {key: value}}}
@@ -105,7 +105,7 @@ def test_a_template_that_asks_for_a_mesh_gets_it(choice: tuple[str, str, str], b
         assert found == other | {choice}, kind
 
 
-def test_a_template_of_the_head_alone_speaks_for_what_takes_its_place() -> None:
+def test_a_head_template_also_applies_to_check_and_command() -> None:
     cluster = make()
     template = {"metadata": {"labels": {ISTIO: "true"}}}
     cluster.edit(ray={"head": {"podTemplate": template}, "workerGroups": [{"name": "cpu"}]})
@@ -123,7 +123,7 @@ def make_again(cluster: SimulatedCluster) -> SimulatedCluster:
     return again
 
 
-def test_a_command_on_what_an_older_operator_made_stays_out_too() -> None:
+def test_a_command_on_an_older_config_map_has_no_mesh() -> None:
     cluster = make()
     dict(list_metadata(cluster))
     (config,) = (
@@ -136,16 +136,14 @@ def test_a_command_on_what_an_older_operator_made_stays_out_too() -> None:
 
 
 @pytest.mark.parametrize("metadata", [{"labels": None}, {"annotations": None}, {}])
-def test_a_template_that_names_none_changes_nothing(metadata: Any) -> None:
+def test_a_template_without_metadata_keeps_the_mesh_out(metadata: Any) -> None:
     for kind, found in list_metadata(make({"metadata": metadata})):
         assert found["labels"][ISTIO] == "false", kind
 
 
 @pytest.mark.parametrize("code", [0, 64])
 @pytest.mark.parametrize("end", [137, 143])
-def test_a_proxy_that_goes_before_the_check_and_ends_after_it_has_no_say(
-    code: int, end: int
-) -> None:
+def test_a_native_sidecar_does_not_affect_the_check(code: int, end: int) -> None:
     """Check a native sidecar: an init container that ends after the check."""
     cluster = make()
     proxy = {"name": "istio-proxy", "state": {"terminated": {"exitCode": end, "reason": "Error"}}}
@@ -157,7 +155,7 @@ def test_a_proxy_that_goes_before_the_check_and_ends_after_it_has_no_say(
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_a_command_is_over_with_its_own_container(code: int) -> None:
+def test_a_command_ends_with_its_own_container(code: int) -> None:
     """Check a proxy that runs until the Job is deleted."""
     proxy = {"name": "istio-proxy", "state": {"running": {}}}
     own = {"name": CONTAINER, "state": {"terminated": {"exitCode": code, "message": ""}}}

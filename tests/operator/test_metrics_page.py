@@ -28,13 +28,13 @@ def render_table() -> str:
     return "\n".join([*rows, ""])
 
 
-def test_the_page_has_the_metrics_that_are_served() -> None:
+def test_the_page_lists_the_served_metrics() -> None:
     found = TABLE.search(PAGE.read_text(encoding="utf-8"))
     assert found is not None
     assert found[1] == render_table(), f"the table of {PAGE.name} should be:\n{render_table()}"
 
 
-def test_what_the_page_advises_to_look_at_is_served() -> None:
+def test_metrics_recommended_by_the_page_are_served() -> None:
     text = PAGE.read_text(encoding="utf-8").partition(DRIVERS)[0]
     advised = set(re.findall(r"strandline_[a-z_]+", text.partition("<!-- end -->")[2]))
     served = {
@@ -69,7 +69,7 @@ def is_known(schema: dict[str, Any], path: tuple[str, ...]) -> bool:
     return True
 
 
-def test_kube_state_metrics_reads_fields_that_there_are() -> None:
+def test_kube_state_metrics_reads_existing_fields() -> None:
     text = PAGE.read_text(encoding="utf-8").partition("# kube-state-metrics.yaml\n")[2]
     document = yaml.safe_load(text.partition("```")[0])
     definitions = {

@@ -125,7 +125,7 @@ def test_names_are_asked_of_the_clusters_servers_alone(made: Made, protocol: str
 
 
 @KINDS
-def test_whoever_installs_says_who_answers_for_names(made: Made) -> None:
+def test_the_installation_can_choose_the_dns_servers(made: Made) -> None:
     """Check other DNS servers, as on OpenShift (another port) or with a cache on each node."""
     servers = {
         "to": [{"ipBlock": {"cidr": "169.254.20.10/32"}}],
@@ -137,26 +137,26 @@ def test_whoever_installs_says_who_answers_for_names(made: Made) -> None:
 
 
 @KINDS
-def test_the_way_out_is_open_unless_it_is_restricted(made: Made) -> None:
+def test_egress_is_open_unless_restricted(made: Made) -> None:
     for network in (OPEN, None):
         policies, pod = made(network)
         assert is_allowed(policies, pod, OUTSIDE, 443)
 
 
 @pytest.mark.parametrize("made", [make_check, make_command])
-def test_nobody_reaches_a_pod_that_answers_nobody(made: Made) -> None:
+def test_pods_without_a_server_accept_no_connections(made: Made) -> None:
     policies, pod = made(RESTRICTED)
     assert not is_allowed(policies, NEIGHBOUR, pod, 8265)
 
 
 @pytest.mark.parametrize("made", [make_check, make_command])
-def test_no_pod_beside_an_attempt_reaches_its_ray(made: Made) -> None:
+def test_pods_outside_an_attempt_do_not_reach_its_ray(made: Made) -> None:
     _, pod = made(RESTRICTED)
     policies, head = make_head(RESTRICTED)
     assert not is_allowed(policies, pod, head, 8265)
 
 
-def test_the_policy_stands_before_the_pod_of_the_check_and_goes_with_the_pipeline() -> None:
+def test_the_policy_exists_before_the_check_and_is_deleted_with_the_pipeline() -> None:
     cluster = make(RESTRICTED)
     actions = [action for plan in cluster.plans for action in plan.actions]
     kinds = [action.resource for action in actions if isinstance(action, Create)]
@@ -166,7 +166,7 @@ def test_the_policy_stands_before_the_pod_of_the_check_and_goes_with_the_pipelin
     assert (owner["kind"], owner["uid"]) == ("CurationPipeline", "uid-of-corpus")
 
 
-def test_it_is_made_once_for_a_check_and_all_commands() -> None:
+def test_one_policy_serves_the_check_and_all_commands() -> None:
     cluster = make(RESTRICTED)
     check = find_check(cluster)
     pass_check(cluster)
@@ -178,7 +178,7 @@ def test_it_is_made_once_for_a_check_and_all_commands() -> None:
     assert beside["spec"]["podSelector"] != attempts["spec"]["podSelector"]
 
 
-def test_what_was_open_before_the_values_changed_opens_nothing_now() -> None:
+def test_policies_of_earlier_values_open_nothing_for_new_pods() -> None:
     """Check two policies: policies add up and are immutable, so the older selects older pods."""
     wide = make(AttemptNetwork(egress=({},)), preflight=False)
     narrow = make(RESTRICTED, preflight=False)
@@ -187,7 +187,7 @@ def test_what_was_open_before_the_values_changed_opens_nothing_now() -> None:
     assert is_allowed(both, find_command(wide), OUTSIDE, 443)
 
 
-def test_each_pipeline_has_one_of_its_own() -> None:
+def test_each_pipeline_has_a_separate_policy() -> None:
     """Check that a pipeline's policy, deleted with the pipeline, covers no pod of another."""
     policies, _ = make_command(RESTRICTED)
     other = find_command(make(RESTRICTED, "images", preflight=False))
@@ -195,7 +195,7 @@ def test_each_pipeline_has_one_of_its_own() -> None:
     assert not is_allowed(list_policies(make(RESTRICTED, "images")), other, OUTSIDE, 443)
 
 
-def test_a_users_template_takes_no_pod_out_of_the_policy() -> None:
+def test_a_users_template_can_not_remove_a_pod_from_the_policy() -> None:
     labels = {NETWORK_LABEL: "none"}
     cluster = make(RESTRICTED, ray={"podTemplate": {"metadata": {"labels": labels}}})
     policies = list_policies(cluster)
@@ -204,7 +204,7 @@ def test_a_users_template_takes_no_pod_out_of_the_policy() -> None:
     assert not is_allowed(policies, find_command(cluster), OUTSIDE, 443)
 
 
-def test_no_operator_takes_such_a_pod_for_one_of_an_attempt() -> None:
+def test_no_operator_mistakes_a_check_or_command_for_an_attempts_pod() -> None:
     for _, pod in (make_check(RESTRICTED), make_command(RESTRICTED)):
         assert PIPELINE_UID_LABEL not in pod.labels
 

@@ -34,7 +34,7 @@ def make_scene(settings: Settings | None = None) -> Scene:
     return scene
 
 
-def test_a_mark_on_a_node_asks_for_passes_of_who_has_pods_there() -> None:
+def test_a_mark_on_a_node_requests_passes_of_its_pods_pipelines() -> None:
     scene = make_scene()
 
     async def story() -> None:
@@ -58,7 +58,7 @@ def test_a_mark_on_a_node_asks_for_passes_of_who_has_pods_there() -> None:
     scene.play(story)
 
 
-def test_a_heartbeat_of_a_node_asks_for_nothing() -> None:
+def test_a_heartbeat_of_a_node_requests_no_pass() -> None:
     scene = make_scene()
 
     async def story() -> None:
@@ -73,7 +73,7 @@ def test_a_heartbeat_of_a_node_asks_for_nothing() -> None:
     scene.play(story)
 
 
-def test_without_the_right_to_watch_nodes_nothing_is_missing_but_marks(
+def test_without_permission_to_watch_nodes_only_marks_are_missing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = make_scene()
@@ -97,7 +97,7 @@ def test_without_the_right_to_watch_nodes_nothing_is_missing_but_marks(
     assert not [line for line in caplog.records if line.levelno >= logging.WARNING]
 
 
-def test_nodes_are_left_alone_where_that_is_set() -> None:
+def test_nodes_are_not_read_if_disabled() -> None:
     scene = make_scene(Settings(read_nodes=False))
 
     async def story() -> None:

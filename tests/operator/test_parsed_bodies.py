@@ -7,7 +7,7 @@ from typing import Any
 from parsed_bodies import ParsedBodies
 
 
-def test_a_body_is_parsed_again_when_it_was_edited_and_only_then() -> None:
+def test_a_body_is_parsed_again_only_after_an_edit() -> None:
     parsed, calls = ParsedBodies(), list[Any]()
 
     def parse(body: dict[str, Any]) -> Any:
@@ -24,7 +24,7 @@ def test_a_body_is_parsed_again_when_it_was_edited_and_only_then() -> None:
     assert [repr(call) for call in calls] == ["1", "True", "1.0", "[1]"]
 
 
-def test_a_body_that_no_text_can_be_made_of_is_parsed_each_time() -> None:
+def test_a_body_without_a_text_form_is_parsed_each_time() -> None:
     body: list[Any] = []
     for _ in range(100_000):
         body = [body]

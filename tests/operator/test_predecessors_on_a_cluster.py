@@ -50,7 +50,7 @@ def read_succeeded(cluster: SimulatedCluster) -> tuple[str, str]:
     return found.status, found.reason
 
 
-def test_it_waits_until_the_other_has_succeeded_and_says_for_whom() -> None:
+def test_a_run_waits_for_its_predecessor_and_names_it() -> None:
     raw = make_other()
     cluster = follow(raw)
     cluster.settle()
@@ -77,7 +77,7 @@ def test_it_waits_until_the_other_has_succeeded_and_says_for_whom() -> None:
         (1, "waits for raw (run 'first' is in progress)"),
     ],
 )
-def test_one_that_failed_or_is_tried_again_is_waited_for(code: int, state: str) -> None:
+def test_a_failed_or_retried_predecessor_is_awaited(code: int, state: str) -> None:
     raw = make_other()
     complete(raw, code)
     cluster = follow(raw)
@@ -102,7 +102,7 @@ def test_a_suspended_pipeline_is_reported_as_suspended() -> None:
     assert cluster.status.state == "waits for raw (suspended; run 'first' has not finished)"
 
 
-def test_a_pipeline_with_an_obstacle_has_not_started_its_run() -> None:
+def test_a_predecessor_with_an_obstacle_has_not_started_its_run() -> None:
     raw = make_other(code={"configMap": "missing"})
     raw.settle()
     cluster = follow(raw)
@@ -110,7 +110,7 @@ def test_a_pipeline_with_an_obstacle_has_not_started_its_run() -> None:
     assert cluster.status.state == "waits for raw (run 'first' has not started)"
 
 
-def test_a_run_that_waits_has_its_time_stopped() -> None:
+def test_waiting_for_a_predecessor_stops_the_run_deadline() -> None:
     raw = make_other()
     cluster = follow(raw, after=[{"name": "raw"}], deadlines={"run": "1h"})
     cluster.settle()
@@ -125,7 +125,7 @@ def test_a_run_that_waits_has_its_time_stopped() -> None:
     assert next(iter(cluster.attempts.values()))[1].cause == "DeadlineExceeded"
 
 
-def test_one_that_is_missing_is_waited_for_since_files_come_in_any_order() -> None:
+def test_a_missing_predecessor_is_awaited() -> None:
     cluster = follow()
     cluster.settle()
     assert cluster.status.state == "waits for raw (does not exist)"
@@ -136,7 +136,7 @@ def test_one_that_is_missing_is_waited_for_since_files_come_in_any_order() -> No
     assert len(cluster.attempts) == 1
 
 
-def test_a_circle_is_refused_until_somebody_edits_one_of_them() -> None:
+def test_a_cycle_is_rejected_until_an_edit_breaks_it() -> None:
     raw, middle = make_other(after=[{"name": "middle"}]), make_other("middle")
     middle.spec["source"] = {"use": "files", "with": {"paths": [{"pipeline": "corpus"}]}}
     cluster = follow(raw, middle)
@@ -152,7 +152,7 @@ def test_a_circle_is_refused_until_somebody_edits_one_of_them() -> None:
     assert len(cluster.attempts) == 1
 
 
-def test_a_run_that_is_named_must_be_that_run() -> None:
+def test_a_named_run_must_be_the_completed_run() -> None:
     raw = make_other()
     complete(raw)
     cluster = follow(raw, after=[{"name": "raw", "runId": "second"}])
@@ -167,7 +167,7 @@ def test_a_run_that_is_named_must_be_that_run() -> None:
     assert len(cluster.attempts) == 1
 
 
-def test_an_edit_that_nobody_has_looked_at_may_begin_another_run() -> None:
+def test_an_unprocessed_edit_may_start_another_run() -> None:
     raw = make_other()
     complete(raw)
     raw.edit(runId="second")
@@ -182,7 +182,7 @@ def test_an_edit_that_nobody_has_looked_at_may_begin_another_run() -> None:
     assert len(cluster.attempts) == 1
 
 
-def test_who_asks_for_an_attempt_does_not_wait() -> None:
+def test_a_requested_attempt_does_not_wait() -> None:
     cluster = follow(make_other())
     cluster.settle()
     cluster.annotate("retry", "now")
@@ -190,7 +190,7 @@ def test_who_asks_for_an_attempt_does_not_wait() -> None:
     assert len(cluster.attempts) == 1
 
 
-def test_retries_wait_for_nobody_and_another_run_does() -> None:
+def test_retries_do_not_wait_but_a_new_run_does() -> None:
     raw = make_other()
     complete(raw)
     cluster = follow(raw)
@@ -299,7 +299,7 @@ STORAGE: Body = {"ledger": {"claimName": "mine"}, "output": {"claimName": "share
         ({}, {"ledger": {"claimName": "mine"}, "output": {"claimName": "mine"}}),
     ],
 )
-def test_a_claim_is_in_a_pod_once_whatever_it_is_for(theirs: Body, own: Body) -> None:
+def test_a_claim_is_in_a_pod_only_once(theirs: Body, own: Body) -> None:
     """Check that no pod has a claim as two volumes, because a kubelet never starts such a pod."""
     raw = make_other(storage=theirs)
     source = {"use": "jsonl-files", "with": {"paths": [{"pipeline": "raw"}]}}
@@ -324,7 +324,7 @@ def test_a_claim_is_in_a_pod_once_whatever_it_is_for(theirs: Body, own: Body) ->
         assert read["readOnly"]
 
 
-def test_a_place_in_another_pipelines_pods_can_not_be_read() -> None:
+def test_local_paths_of_another_pipelines_pods_can_not_be_read() -> None:
     raw = make_other(sink={"use": "jsonl", "with": {"path": "out"}})
     complete(raw)
     cluster = follow(raw, **REFERENCE)
@@ -333,7 +333,7 @@ def test_a_place_in_another_pipelines_pods_can_not_be_read() -> None:
     assert not cluster.attempts
 
 
-def test_one_that_is_gone_by_then_is_waited_for_at_the_launch() -> None:
+def test_a_predecessor_deleted_before_the_launch_is_awaited() -> None:
     raw = make_other()
     complete(raw)
     cluster = follow(raw, **REFERENCE)
@@ -347,7 +347,7 @@ def test_one_that_is_gone_by_then_is_waited_for_at_the_launch() -> None:
     assert not cluster.list_of(Resource.RAYJOB)
 
 
-def test_others_are_read_by_name_and_only_where_something_begins() -> None:
+def test_predecessors_are_read_by_name_and_only_before_a_start() -> None:
     api = FakeApi()
     make_pipeline(api.store, after=[{"name": "raw"}])
     make_pipeline(api.store, "raw", after=[{"name": "first"}, {"name": "corpus"}])
@@ -363,7 +363,7 @@ def test_others_are_read_by_name_and_only_where_something_begins() -> None:
     assert look(api).others is None
 
 
-def test_a_retry_looks_no_further_than_at_what_it_reads() -> None:
+def test_a_retry_reads_only_its_direct_inputs() -> None:
     api = FakeApi()
     make_pipeline(api.store, after=[{"name": "raw"}])
     make_pipeline(api.store, "raw", after=[{"name": "first"}])
@@ -373,7 +373,7 @@ def test_a_retry_looks_no_further_than_at_what_it_reads() -> None:
     assert list(look(api).others or {}) == ["raw"]
 
 
-def test_many_before_it_are_read_up_to_a_bound() -> None:
+def test_predecessors_are_read_up_to_a_limit() -> None:
     api = FakeApi()
     make_pipeline(api.store, after=[{"name": "p0"}])
     for number in range(MOST_OTHERS + 5):
@@ -392,7 +392,7 @@ def body(name: str, truth: str = "Unknown", generation: int = 1, **spec: Any) ->
     }
 
 
-def test_whoever_waits_is_looked_at_when_the_other_changes() -> None:
+def test_a_predecessors_change_wakes_its_dependents() -> None:
     dependents, raw = Dependents(), Key("team", "raw")
     reads: Body = {"source": {"with": {"paths": [{"pipeline": "raw"}]}}}
     assert dependents.note(KEY, body("corpus", after=[{"name": "raw"}])) == ()
@@ -416,6 +416,6 @@ def test_whoever_waits_is_looked_at_when_the_other_changes() -> None:
 @pytest.mark.parametrize(
     "spec", [None, [], {"after": "raw"}, {"after": [3, {}]}, {"source": {"with": "x"}}]
 )
-def test_documents_of_any_shape_are_taken_in(spec: object) -> None:
+def test_documents_of_any_shape_are_accepted(spec: object) -> None:
     document = {"metadata": {"name": "corpus", "namespace": "team"}, "spec": spec, "status": 3}
     assert Dependents().note(KEY, document) == ()
