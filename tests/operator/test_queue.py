@@ -51,7 +51,7 @@ class Scene:
         asyncio.run(run())
 
 
-def test_one_pipeline_has_one_pass_and_others_run_beside_it() -> None:
+def test_each_pipeline_has_one_pass_at_a_time_and_others_run_concurrently() -> None:
     scene = Scene()
 
     async def story() -> None:
@@ -74,7 +74,7 @@ def test_one_pipeline_has_one_pass_and_others_run_beside_it() -> None:
     scene.play(story)
 
 
-def test_no_more_run_than_allowed() -> None:
+def test_passes_do_not_exceed_the_concurrency_limit() -> None:
     scene = Scene(concurrency=2)
 
     async def story() -> None:
@@ -98,7 +98,7 @@ def test_no_more_run_than_allowed() -> None:
         (ZeroDivisionError("a mistake"), "failed"),
     ],
 )
-def test_a_pass_that_failed_comes_again_later(result: Passed | Exception, note: str) -> None:
+def test_a_failed_pass_is_retried_later(result: Passed | Exception, note: str) -> None:
     scene = Scene()
     scene.results[A] = result
 

@@ -155,7 +155,7 @@ def test_every_reason_of_kuberays_source_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("row", [*KUBERAYS, *RAYS], ids=str)
-def test_a_cause_is_of_whoever_said_it(row: Row) -> None:
+def test_each_status_yields_its_expected_cause(row: Row) -> None:
     status = {
         "jobDeploymentStatus": row.deployment,
         "jobStatus": row.job,
@@ -167,7 +167,7 @@ def test_a_cause_is_of_whoever_said_it(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", KUBERAYS, ids=str)
-def test_nothing_that_kuberay_says_of_itself_is_an_error_of_the_application(row: Row) -> None:
+def test_kuberays_own_failures_are_no_application_errors(row: Row) -> None:
     cluster = SimulatedCluster.running()
     end(cluster, row)
     cluster.finish_teardown()
@@ -177,7 +177,7 @@ def test_nothing_that_kuberay_says_of_itself_is_an_error_of_the_application(row:
 
 
 @pytest.mark.parametrize("row", DONE, ids=str)
-def test_what_ray_has_seen_complete_is_complete_whatever_became_of_the_submitter(
+def test_a_completed_job_is_complete_despite_its_submitter(
     row: Row,
 ) -> None:
     cluster = SimulatedCluster.running()
@@ -214,7 +214,7 @@ def leave(cluster: SimulatedCluster) -> None:
 
 
 @pytest.mark.parametrize("row", LOST, ids=str)
-def test_a_drain_that_evicts_both_operators_is_an_eviction(row: Row) -> None:
+def test_a_drain_that_evicts_both_operators_counts_as_an_eviction(row: Row) -> None:
     """Check an operator whose last observation is a terminating head."""
     cluster = SimulatedCluster.running()
     drain(cluster, "head")
@@ -230,7 +230,7 @@ def test_a_drain_that_evicts_both_operators_is_an_eviction(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", LOST, ids=str)
-def test_a_head_that_nobody_saw_go_interrupts_its_driver(row: Row) -> None:
+def test_a_head_lost_unobserved_interrupts_its_driver(row: Row) -> None:
     cluster = SimulatedCluster.running()
     leave(cluster)
     end(cluster, row)
@@ -241,7 +241,7 @@ def test_a_head_that_nobody_saw_go_interrupts_its_driver(row: Row) -> None:
     assert cluster.status.state.startswith("disruption 1 of 100, retry at ")
 
 
-def test_a_driver_that_said_why_it_failed_was_not_interrupted_by_the_loss_of_its_head() -> None:
+def test_a_reported_failure_takes_precedence_over_a_lost_head() -> None:
     cluster = SimulatedCluster.running()
     leave(cluster)
     end(cluster, Row("Failed", "FAILED", "AppFailed", f"{ENTRYPOINT} 1, {LOGS}x", None))
@@ -249,7 +249,7 @@ def test_a_driver_that_said_why_it_failed_was_not_interrupted_by_the_loss_of_its
     assert cluster.attempts["corpus-1"][1].cause is Cause.APPLICATION_ERROR
 
 
-def test_a_head_that_went_with_its_cluster_explains_nothing() -> None:
+def test_a_head_deleted_with_its_cluster_explains_nothing() -> None:
     """Check a cluster that KubeRay deletes a minute after the end, while the operator was away."""
     cluster = SimulatedCluster.running()
     leave(cluster)
@@ -261,7 +261,7 @@ def test_a_head_that_went_with_its_cluster_explains_nothing() -> None:
     assert cluster.attempts["corpus-1"][1].cause is Cause.SUBMISSION_FAILED
 
 
-def test_a_head_that_may_still_stay_is_not_taken() -> None:
+def test_a_withdrawn_disruption_of_the_head_does_not_count() -> None:
     """Check that a disruption may be withdrawn until the pod is deleted."""
     cluster = SimulatedCluster.running()
     target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
@@ -274,7 +274,7 @@ def test_a_head_that_may_still_stay_is_not_taken() -> None:
     assert cluster.attempts["corpus-1"][1].cause is Cause.APPLICATION_ERROR
 
 
-def test_a_driver_that_completes_in_its_grace_has_completed() -> None:
+def test_a_driver_completing_in_its_grace_period_is_complete() -> None:
     cluster = SimulatedCluster.running()
     drain(cluster, "head")
     cluster.settle()

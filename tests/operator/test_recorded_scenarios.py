@@ -129,7 +129,7 @@ def read_following(scenario: Scenario) -> str:
     return ON
 
 
-def test_every_recording_has_its_line_in_the_table() -> None:
+def test_every_recording_is_in_the_table() -> None:
     assert sorted(ENDS) == sorted(NAMES)
 
 
@@ -228,7 +228,7 @@ def test_a_status_is_written_only_when_something_has_changed(name: str) -> None:
         ("v-node-drained", r"was evicted from node node-1 \(Eviction API: evicting\)"),
     ],
 )
-def test_what_kept_the_pods_from_starting_is_in_the_message(name: str, words: str) -> None:
+def test_the_message_names_the_reason_for_the_failed_start(name: str, words: str) -> None:
     message = play(name).attempt["status"]["message"]
     assert re.search(words, message), message
 
@@ -237,7 +237,7 @@ def test_what_kept_the_pods_from_starting_is_in_the_message(name: str, words: st
     ("name", "reason", "seconds"),
     [("v-no-ray-version", "PodNotReady", 75), ("v-quota-on-pods", "QuotaUsedUp", 5)],
 )
-def test_it_was_told_long_before(name: str, reason: str, seconds: float) -> None:
+def test_the_reason_was_reported_long_before(name: str, reason: str, seconds: float) -> None:
     told = [
         status.at
         for status in statuses(play(name), "CurationPipeline")
@@ -247,7 +247,7 @@ def test_it_was_told_long_before(name: str, reason: str, seconds: float) -> None
     assert told[0] <= seconds
 
 
-def test_a_healthy_start_that_is_slow_blames_nobody() -> None:
+def test_a_slow_healthy_start_reports_no_obstacle() -> None:
     """Check a recording whose head needs 43 s to be Ready, and whose job needs 23 s more.
 
     `test_driver_silence.py` tests that a driver's silence during this time has no consequences.
@@ -266,7 +266,7 @@ def test_a_healthy_start_that_is_slow_blames_nobody() -> None:
     assert [one for one in warnings if one["reason"] == "Blocked"] == []
 
 
-def test_a_submitter_that_a_quota_refuses_costs_seconds_and_no_half_hour() -> None:
+def test_a_submitter_rejected_by_a_quota_ends_within_seconds() -> None:
     """Check a recording where KubeRay reported Running after 52 s, though its Job was refused."""
     ends = [
         sighting.at
@@ -277,7 +277,7 @@ def test_a_submitter_that_a_quota_refuses_costs_seconds_and_no_half_hour() -> No
 
 
 @pytest.mark.parametrize("back", [105.0, 140.0], ids=["before KubeRay", "after KubeRay's word"])
-def test_an_operator_that_was_evicted_too_takes_the_drain_for_no_failure(back: float) -> None:
+def test_an_operator_evicted_too_does_not_report_the_drain_as_a_failure(back: float) -> None:
     """Check a RayJob that KubeRay itself failed, once mistaken for the driver's report."""
     scenario = AwayScenario("v-node-drained", away=(66.0, back))
     scenario.run()
@@ -295,12 +295,12 @@ def forget_times(status: dict[str, Any]) -> dict[str, Any]:
 
 
 @everywhere
-def test_every_status_is_kept(name: str, golden: Callable[[str, str], None]) -> None:
+def test_every_status_matches_its_transcript(name: str, golden: Callable[[str, str], None]) -> None:
     title = f"# {name}: {read_recording(name).title}\n\n"
     golden(f"scenarios/{name}.txt", title + render_transcript(list_statuses(name)))
 
 
-def test_a_transcript_has_what_changed_and_what_is_gone() -> None:
+def test_a_transcript_has_changed_and_removed_fields() -> None:
     ready = {"type": "Ready", "status": "False", "reason": "Waiting", "message": "for a node"}
     first = {"phase": "Pending", "conditions": [ready | {"lastTransitionTime": "1"}], "tries": 0}
     later = {"phase": "Running", "conditions": [ready | {"lastTransitionTime": "2"}]}

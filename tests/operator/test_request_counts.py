@@ -20,7 +20,7 @@ def count_requests(scenario: Scenario) -> Counter[str]:
     return Counter(f"{call.verb} {call.resource}" for call in calls)
 
 
-def test_an_attempt_that_ends_well_makes_just_these_requests() -> None:
+def test_a_successful_attempt_makes_exactly_these_requests() -> None:
     scenario = Scenario("s-success")
     scenario.run()
     assert count_requests(scenario) == {
@@ -61,7 +61,9 @@ def test_an_attempt_that_ends_well_makes_just_these_requests() -> None:
         ("f2-head-preempted", 10),
     ],
 )
-def test_a_log_without_an_outcome_is_not_read_over_and_over(recording: str, reads: int) -> None:
+def test_a_log_without_an_outcome_is_read_a_limited_number_of_times(
+    recording: str, reads: int
+) -> None:
     scenario = Scenario(recording)
     scenario.run()
     assert count_requests(scenario)["log pods"] == reads
@@ -75,7 +77,7 @@ def test_a_log_without_an_outcome_is_not_read_over_and_over(recording: str, read
         (Unavailable(500, "InternalError", "dial tcp: connection refused"), 2),
     ],
 )
-def test_a_log_that_can_not_be_read_costs_two_requests_at_most(error: ApiError, reads: int) -> None:
+def test_an_unreadable_log_costs_at_most_two_requests(error: ApiError, reads: int) -> None:
     scenario = Scenario("s-success")
 
     def refuse(call: Call) -> None:

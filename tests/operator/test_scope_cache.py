@@ -121,7 +121,7 @@ def test_law_a_list_ends_in_the_same_state_as_the_stream(steps: list[Any], is_li
 
 
 @given(STEPS)
-def test_law_what_is_observed_adds_up_to_what_is_there(steps: list[Any]) -> None:
+def test_law_observations_add_up_to_the_current_state(steps: list[Any]) -> None:
     world = World()
     world.list_all()
     play(world, [step for step in steps if step[0] != "answer"])
@@ -132,7 +132,7 @@ def test_law_what_is_observed_adds_up_to_what_is_there(steps: list[Any]) -> None
 
 
 @given(STEPS, st.sampled_from(NAMES))
-def test_law_what_was_written_is_read_until_the_server_shows_more(
+def test_law_a_write_is_read_back_until_a_newer_version_arrives(
     steps: list[Any], name: str
 ) -> None:
     world = World()
@@ -148,9 +148,7 @@ def test_law_what_was_written_is_read_until_the_server_shows_more(
 
 
 @given(STEPS, st.sampled_from(NAMES))
-def test_law_a_list_that_was_made_before_a_write_takes_nothing_of_it_back(
-    steps: list[Any], name: str
-) -> None:
+def test_law_an_older_list_does_not_revert_a_write(steps: list[Any], name: str) -> None:
     world = World()
     world.list_all()
     play(world, steps)
@@ -166,7 +164,7 @@ def test_law_a_list_that_was_made_before_a_write_takes_nothing_of_it_back(
     assert {value for value in describe(world.cache) if value[0] == name} == {mine}
 
 
-def test_what_was_written_is_expected_for_a_while_and_then_not_believed() -> None:
+def test_an_unconfirmed_write_expires_after_a_while() -> None:
     world = World()
     world.list_all()
     world.change("make", "a", "mine")
@@ -179,7 +177,7 @@ def test_what_was_written_is_expected_for_a_while_and_then_not_believed() -> Non
     assert world.cache.is_current(102.0 + EXPECTATION_SECONDS)
 
 
-def test_what_was_expected_by_a_clock_that_was_ahead_is_late_all_the_same() -> None:
+def test_a_write_dated_by_a_fast_clock_makes_the_cache_stale() -> None:
     world = World()
     world.list_all()
     world.change("make", "a", "mine")
@@ -190,7 +188,7 @@ def test_what_was_expected_by_a_clock_that_was_ahead_is_late_all_the_same() -> N
     assert world.cache.is_current(60.0)
 
 
-def test_a_bookmark_meets_what_is_expected() -> None:
+def test_a_bookmark_confirms_a_write() -> None:
     world = World()
     world.list_all()
     world.change("make", "a", "mine")
@@ -202,7 +200,7 @@ def test_a_bookmark_meets_what_is_expected() -> None:
     assert len(world.cache) == 1
 
 
-def test_what_was_never_listed_or_is_not_followed_is_not_current() -> None:
+def test_an_unlisted_or_unwatched_scope_is_not_current() -> None:
     cache = make_cache()
     assert not cache.is_current(0.0)
     assert not cache.put({"metadata": {"name": "a", "uid": "1", "resourceVersion": "7"}}, 0.0)
@@ -214,7 +212,7 @@ def test_what_was_never_listed_or_is_not_followed_is_not_current() -> None:
     assert not cache.is_current(0.0)
 
 
-def test_versions_that_are_no_numbers_only_come_later() -> None:
+def test_non_numeric_versions_are_ordered_by_arrival() -> None:
     cache = make_cache()
 
     def make(version: str, text: str) -> Body:
@@ -229,7 +227,7 @@ def test_versions_that_are_no_numbers_only_come_later() -> None:
     assert len(cache) == 0
 
 
-def test_an_equal_object_of_another_version_is_no_change() -> None:
+def test_an_equal_object_with_another_version_is_no_change() -> None:
     cache = make_cache()
     body = {"metadata": {"name": "a", "uid": "1", "resourceVersion": "5"}}
     cache.replace([cache.read(body)], "5")
@@ -240,7 +238,7 @@ def test_an_equal_object_of_another_version_is_no_change() -> None:
     assert cache.find("a") == (("a", "1", "None"),)
 
 
-def test_it_has_what_it_was_shown_and_what_came_before() -> None:
+def test_a_cache_has_seen_its_version_and_earlier_versions() -> None:
     world = World()
     world.change("make", "a", "old")
     (old,) = world.answers
@@ -256,7 +254,7 @@ def test_it_has_what_it_was_shown_and_what_came_before() -> None:
     assert not world.cache.has(opaque)
 
 
-def test_events_of_no_shape_change_nothing() -> None:
+def test_malformed_events_change_nothing() -> None:
     cache = make_cache()
     cache.replace([], "5")
     assert cache.apply("BOOKMARK", {}) == []

@@ -58,7 +58,7 @@ def test_the_drivers_last_lines(leak: str) -> None:
     assert view.log_outcome == outcome == find_outcome_line(format_line(outcome))
 
 
-def test_a_key_of_many_lines() -> None:
+def test_a_multi_line_key_is_scrubbed() -> None:
     body = ["MIIEpAIBAAKCAQEA0123456789abcdef"] * 20
     scene = Scene()
     scene.end(jobStatus="FAILED")
@@ -70,7 +70,7 @@ def test_a_key_of_many_lines() -> None:
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_what_kuberay_repeats_of_the_log(leak: str) -> None:
+def test_log_lines_repeated_by_kuberay_are_scrubbed(leak: str) -> None:
     cluster = SimulatedCluster.running()
     cluster.fail_attempt(leak)
     check(list_statuses(cluster))
@@ -84,7 +84,7 @@ def test_what_the_driver_says_of_its_end(leak: str) -> None:
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_why_a_container_does_not_start(leak: str) -> None:
+def test_messages_of_waiting_containers_are_scrubbed(leak: str) -> None:
     cluster = SimulatedCluster()
     cluster.settle()
     cluster.bind_claim()
@@ -97,7 +97,7 @@ def test_why_a_container_does_not_start(leak: str) -> None:
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_what_the_api_server_says_of_an_object_that_it_refuses(leak: str) -> None:
+def test_rejections_by_the_api_server_are_scrubbed(leak: str) -> None:
     cluster = SimulatedCluster()
     cluster.refused[Resource.RAYJOB] = Refusal(Resource.RAYJOB, "corpus-1", 422, leak)
     cluster.settle()
@@ -107,7 +107,7 @@ def test_what_the_api_server_says_of_an_object_that_it_refuses(leak: str) -> Non
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_a_status_that_was_scrubbed_is_not_written_again(leak: str) -> None:
+def test_a_scrubbed_status_is_not_written_again(leak: str) -> None:
     cluster = SimulatedCluster.running()
     cluster.fail_attempt(leak)
     cluster.settle()

@@ -76,7 +76,7 @@ def render_spot(on_demand: tuple[str, ...] = (), **ray: Any) -> dict[str, dict[s
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_group_runs_on_spot_nodes_and_the_head_on_others(preset: str) -> None:
+def test_a_group_runs_on_spot_nodes_and_the_head_does_not(preset: str) -> None:
     spot, taint, regular = NODES[preset]
     pods = render_spot(workerGroups=[GROUP | {"spot": {"preset": preset}}])
     assert fits(pods["cpu"], spot, taint)
@@ -90,7 +90,7 @@ def test_a_group_runs_on_spot_nodes_and_the_head_on_others(preset: str) -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_head_is_on_spot_nodes_where_that_is_asked_for(preset: str) -> None:
+def test_a_head_is_on_spot_nodes_if_requested(preset: str) -> None:
     spot, taint, regular = NODES[preset]
     asked = {"spot": {"preset": preset}}
     pods = render_spot(head=asked, workerGroups=[GROUP | asked])
@@ -100,7 +100,7 @@ def test_a_head_is_on_spot_nodes_where_that_is_asked_for(preset: str) -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_what_falls_back_is_on_nodes_on_demand(preset: str) -> None:
+def test_pods_after_a_fallback_are_on_demand(preset: str) -> None:
     spot, taint, regular = NODES[preset]
     asked = {"spot": {"preset": preset, "fallback": {"afterNoRoom": "20m"}}}
     pods = render_spot(("head", "cpu"), head=asked, workerGroups=[GROUP | asked])
@@ -112,7 +112,7 @@ def test_what_falls_back_is_on_nodes_on_demand(preset: str) -> None:
     assert fits(mixed["cpu"], regular)
 
 
-def test_nodes_of_one_s_own_are_named_by_labels() -> None:
+def test_custom_spot_nodes_are_selected_by_labels() -> None:
     spot = {
         "nodeSelector": {"pool": "cheap"},
         "tolerations": [{"key": "cheap", "operator": "Exists", "effect": "NoSchedule"}],
@@ -128,7 +128,7 @@ def test_nodes_of_one_s_own_are_named_by_labels() -> None:
     assert "tolerations" not in fallen["cpu"]
 
 
-def test_a_head_keeps_off_the_nodes_that_have_all_labels_of_a_group_s() -> None:
+def test_a_head_avoids_nodes_with_all_labels_of_a_spot_group() -> None:
     selector = {"pool": "cheap", "zone": "a"}
     groups = [
         GROUP | {"spot": {"nodeSelector": selector}},
@@ -141,7 +141,7 @@ def test_a_head_keeps_off_the_nodes_that_have_all_labels_of_a_group_s() -> None:
     assert not fits(head, {"pool": "firm", "cloud.google.com/gke-spot": "true"})
 
 
-def test_labels_beside_a_preset_are_added_to_its_own() -> None:
+def test_labels_are_added_to_a_presets_labels() -> None:
     spot = {
         "preset": "karpenter",
         "nodeSelector": {"node.kubernetes.io/instance-type": "m6i.4xlarge"},
@@ -153,12 +153,12 @@ def test_labels_beside_a_preset_are_added_to_its_own() -> None:
     }
 
 
-def test_nothing_is_placed_where_nobody_speaks_of_spot() -> None:
+def test_without_spot_settings_no_placement_is_added() -> None:
     for pod in pods_of(render()).values():
         assert not {"nodeSelector", "tolerations", "affinity"} & pod["spec"].keys()
 
 
-def test_what_a_user_s_template_says_of_nodes_stays() -> None:
+def test_node_settings_of_a_users_template_are_kept() -> None:
     template = {
         "spec": {
             "nodeSelector": {"zone": "a"},
@@ -185,7 +185,7 @@ def test_what_a_user_s_template_says_of_nodes_stays() -> None:
     assert not fits(pods["head"], spot)
 
 
-def test_a_head_whose_own_template_names_spot_nodes_is_left_there() -> None:
+def test_a_head_template_for_spot_nodes_is_kept() -> None:
     label = "cloud.google.com/gke-spot"
     template = {"spec": {"nodeSelector": {label: "true"}}}
     groups = [GROUP | {"spot": {"preset": "gke"}}]

@@ -15,7 +15,7 @@ from strandline_operator.model.plan import Resource
 WEBHOOK = 'Internal error occurred: failed calling webhook "mrayjob.kb.io": connection refused'
 
 
-def test_a_webhook_that_does_not_answer_is_told_and_asked_again() -> None:
+def test_an_unanswered_webhook_is_reported_and_retried() -> None:
     """Check Kueue's webhook without its server: only the rejected RayJob names the problem."""
     api = FakeApi(FakeStore(time=1_000_000.0))
     make_attempt(api.store, make_pipeline(api.store))

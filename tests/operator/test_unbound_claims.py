@@ -98,7 +98,7 @@ def test_state_and_conditions_name_the_claim(words: str) -> None:
 
 
 @pytest.mark.parametrize("words", UNBOUND)
-def test_one_start_is_paid_for_and_the_cause_names_the_claim(words: str) -> None:
+def test_one_start_is_charged_and_the_cause_names_the_claim(words: str) -> None:
     cluster = start(words)
     play(cluster, 4 * 3600.0)
     assert list(cluster.attempts) == ["corpus-1"]
@@ -110,7 +110,7 @@ def test_one_start_is_paid_for_and_the_cause_names_the_claim(words: str) -> None
 
 
 @pytest.mark.parametrize("words", [AUTOSCALER, NEVER])
-def test_an_autoscalers_words_about_a_claim_blame_no_node(words: str) -> None:
+def test_an_autoscalers_message_about_a_claim_blames_no_node(words: str) -> None:
     cluster = start(UNBOUND[0])
     cluster.warn("Pod", "corpus-1-head", "NotTriggerScaleUp", words)
     cluster.notices[-1]["reportingComponent"] = "cluster-autoscaler"
@@ -122,7 +122,7 @@ def test_an_autoscalers_words_about_a_claim_blame_no_node(words: str) -> None:
     assert cluster.attempts["corpus-1"][1].cause is Cause.VOLUME_UNUSABLE
 
 
-def test_a_claim_that_gets_its_volume_lets_the_attempt_go_on() -> None:
+def test_a_bound_claim_lets_the_attempt_continue() -> None:
     cluster = start(UNBOUND[0])
     cluster.advance(1200.0)
     cluster.bind_claim()
@@ -137,7 +137,7 @@ def test_a_claim_that_gets_its_volume_lets_the_attempt_go_on() -> None:
     assert cluster.status.retries.retries == 0
 
 
-def test_a_claim_beside_a_full_cluster_is_the_reason_that_a_person_has_to_repair() -> None:
+def test_an_unbound_claim_takes_precedence_over_a_full_cluster() -> None:
     cluster = start(UNBOUND[0], "head")
     unplace(cluster, "cpu", FULL)
     cluster.advance(90.0)
@@ -157,7 +157,7 @@ def test_a_claim_beside_a_full_cluster_is_the_reason_that_a_person_has_to_repair
         ),
     ],
 )
-def test_a_claim_that_is_worse_off_is_named_by_its_own_reason(
+def test_a_claim_with_a_worse_defect_has_its_own_reason(
     phase: str, words: str, expected: Reason, *, is_deleting: bool
 ) -> None:
     cluster = start(words)
@@ -223,7 +223,7 @@ def test_a_claim_of_a_pod_template_ends_as_the_pipelines_own_does(words: str, en
     assert summary(cluster)[0] == Cause.VOLUME_UNUSABLE
 
 
-def test_the_message_names_the_claim_of_the_template_and_not_one_with_a_volume() -> None:
+def test_the_message_names_the_templates_unbound_claim() -> None:
     cluster = start_with_template(UNBOUND[0], "head")
     cluster.advance(90.0)
     assert "claim models: 0/3 nodes" in summary(cluster)[1]
@@ -246,7 +246,7 @@ def test_a_claim_is_found_in_the_pod_template_of_the_spec(ending: str, node: str
     assert cluster.attempts["corpus-1"][1].cause is Cause.VOLUME_UNUSABLE
 
 
-def test_a_claim_that_one_other_pod_holds_is_no_claim_without_a_volume() -> None:
+def test_a_claim_used_by_another_pod_does_not_count_as_unbound() -> None:
     words = (
         "0/1 nodes are available: 1 node has pod using PersistentVolumeClaim with the same name "
         "and ReadWriteOncePod access mode."
@@ -258,7 +258,7 @@ def test_a_claim_that_one_other_pod_holds_is_no_claim_without_a_volume() -> None
     assert cluster.attempts["corpus-1"][1].cause is Cause.SCHEDULING_TIMEOUT
 
 
-def test_a_volume_that_never_comes_is_named_while_the_scheduler_reports_nothing() -> None:
+def test_a_missing_volume_is_named_without_a_scheduler_message() -> None:
     cluster = start(UNBOUND[0])
     for claim in cluster.list_of(Resource.CLAIM):
         claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "node-1"}

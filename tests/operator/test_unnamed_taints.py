@@ -42,7 +42,7 @@ def make_size(*taints: str, memory: str = "64Gi") -> NodeSize:
         (["dedicated", "node.kubernetes.io/not-ready"], "NeverFits"),
     ],
 )
-def test_a_taint_that_the_scheduler_does_not_name_is_read_from_the_nodes(
+def test_an_unnamed_taint_is_read_from_the_nodes(
     words: str, taints: list[str], expected: str
 ) -> None:
     """Check the scheduler of Kubernetes 1.34, which counts taints without naming any."""
@@ -51,7 +51,7 @@ def test_a_taint_that_the_scheduler_does_not_name_is_read_from_the_nodes(
 
 
 @pytest.mark.parametrize("sizes", [None, (), (make_size("node.kubernetes.io/x", memory="8Gi"),)])
-def test_a_taint_that_nobody_names_on_no_node_that_is_large_enough_is_no_wait(
+def test_an_unnamed_taint_without_a_large_enough_node_is_no_wait(
     sizes: tuple[NodeSize, ...] | None,
 ) -> None:
     finding = find_room(make_pod(UNNAMED), (), sizes, NOW)
@@ -59,7 +59,7 @@ def test_a_taint_that_nobody_names_on_no_node_that_is_large_enough_is_no_wait(
     assert (finding.kind, finding.is_certain) == (RoomKind.NEVER_FITS, False)
 
 
-def test_an_autoscaler_that_has_no_other_node_leaves_one_that_is_not_ready_to_come_back() -> None:
+def test_a_not_ready_node_may_return_if_the_autoscaler_has_no_other() -> None:
     words = "pod didn't trigger scale-up (it wouldn't fit if a new node is added): 1 Insufficient "
     notice = make_notice("NotTriggerScaleUp", f"{words}cpu", "cluster-autoscaler")
     pod, sizes = make_pod(UNNAMED), (make_size("node.kubernetes.io/not-ready"),)

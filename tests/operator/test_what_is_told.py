@@ -25,7 +25,7 @@ def cluster() -> SimulatedCluster:
     return SimulatedCluster.running()
 
 
-def test_every_run_is_announced_the_first_too(cluster: SimulatedCluster) -> None:
+def test_every_run_is_announced_including_the_first(cluster: SimulatedCluster) -> None:
     cluster.finish(0)
     cluster.edit(runId="second")
     cluster.settle()
@@ -87,7 +87,7 @@ def test_a_completed_run_without_counts_shows_none(cluster: SimulatedCluster) ->
     assert told[EventReason.RUN_SUCCEEDED] == "run 'first' succeeded"
 
 
-def test_fields_that_are_ignored_are_named_as_long_as_they_are(cluster: SimulatedCluster) -> None:
+def test_ignored_fields_are_named_while_they_exist(cluster: SimulatedCluster) -> None:
     cluster.spec["ray"]["later"] = False
     cluster.settle()
     told = cluster.status.find_condition(ConditionType.FIELDS_IGNORED)
@@ -117,7 +117,7 @@ def test_what_latest_leads_to_is_told(cluster: SimulatedCluster) -> None:
     assert cluster.status.latest == "0001/p0002"
 
 
-def test_where_the_log_is_kept_is_told_while_it_runs_and_afterwards(
+def test_the_place_of_the_log_is_reported_during_and_after_a_run(
     cluster: SimulatedCluster,
 ) -> None:
     first, second = (f"logs/20251125T07110{at}.123Z.log" for at in (1, 2))
@@ -132,7 +132,7 @@ def test_where_the_log_is_kept_is_told_while_it_runs_and_afterwards(
     assert cluster.attempts["corpus-2"][1].log_file == second
 
 
-def test_progress_that_was_known_outlives_an_end_that_knows_less(cluster: SimulatedCluster) -> None:
+def test_earlier_progress_survives_an_end_without_counts(cluster: SimulatedCluster) -> None:
     cluster.progress = Progress(total=10, finished=4, time=cluster.time)
     cluster.settle()
     cluster.finish(137, sources=SourceCounts(finished=3))
@@ -140,7 +140,7 @@ def test_progress_that_was_known_outlives_an_end_that_knows_less(cluster: Simula
     assert cluster.status.progress.text == "4/10"
 
 
-def test_an_attempt_that_begins_takes_nothing_back(cluster: SimulatedCluster) -> None:
+def test_a_new_attempt_does_not_reset_progress(cluster: SimulatedCluster) -> None:
     cluster.progress = Progress(total=10, finished=4, time=cluster.time)
     cluster.settle()
     cluster.finish(1)
@@ -154,7 +154,7 @@ def test_an_attempt_that_begins_takes_nothing_back(cluster: SimulatedCluster) ->
     assert texts == ["4/10", "4/10", "5/?", "2/10"]
 
 
-def test_how_many_sources_an_edit_does_again_is_told_from_the_beginning_to_the_end(
+def test_the_number_of_redone_sources_is_reported_throughout(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.finish(0, sources=SourceCounts(total=10, finished=10))
@@ -179,7 +179,7 @@ def test_how_many_sources_an_edit_does_again_is_told_from_the_beginning_to_the_e
     assert told == [words]
 
 
-def test_an_attempt_that_follows_does_not_tell_of_sources_again(cluster: SimulatedCluster) -> None:
+def test_a_later_attempt_does_not_report_redone_sources_again(cluster: SimulatedCluster) -> None:
     cluster.progress = Progress(total=1, finished=0, skipped=1, redone=1, time=cluster.time)
     cluster.settle()
     cluster.finish(1)
@@ -190,7 +190,7 @@ def test_an_attempt_that_follows_does_not_tell_of_sources_again(cluster: Simulat
     assert told == ["1 of 1 source is processed again"]
 
 
-def test_an_end_that_knows_all_has_the_last_word(cluster: SimulatedCluster) -> None:
+def test_the_final_counts_take_precedence(cluster: SimulatedCluster) -> None:
     cluster.progress = Progress(total=10, finished=4, time=cluster.time)
     cluster.settle()
     cluster.finish(0, sources=SourceCounts(total=10, finished=10))
@@ -209,7 +209,7 @@ def test_a_new_run_is_reconciling_until_it_runs(cluster: SimulatedCluster) -> No
     assert cluster.status.find_condition(ConditionType.RECONCILING) is None
 
 
-def test_a_suspended_pipeline_says_so_and_later_what_it_waits_for(
+def test_a_suspended_pipeline_reports_this_and_later_its_wait(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.finish(1)
@@ -226,7 +226,7 @@ def test_a_suspended_pipeline_says_so_and_later_what_it_waits_for(
 
 
 @pytest.mark.parametrize(("runs", "seconds"), [(True, 300.0), (False, 90.0)])
-def test_a_deadline_is_looked_at_when_it_has_passed(*, runs: bool, seconds: float) -> None:
+def test_a_pass_is_scheduled_at_a_deadline(*, runs: bool, seconds: float) -> None:
     cluster = SimulatedCluster()
     cluster.edit(deadlines={"attempt": "300s", "preRunning": "90s"})
     cluster.limits = replace(cluster.limits, resync=3600.0)
@@ -248,7 +248,9 @@ def test_a_deadline_is_looked_at_when_it_has_passed(*, runs: bool, seconds: floa
     assert status.cause == (Cause.DEADLINE_EXCEEDED if runs else Cause.SCHEDULING_TIMEOUT)
 
 
-def test_an_invalid_pipeline_has_failed_unless_something_runs(cluster: SimulatedCluster) -> None:
+def test_an_invalid_pipeline_has_failed_unless_an_attempt_is_running(
+    cluster: SimulatedCluster,
+) -> None:
     cluster.edit(source={"use": "no such name!"})
     cluster.settle()
     assert cluster.status.phase == PipelinePhase.RUNNING
@@ -304,7 +306,7 @@ def test_reasons_become_sentences(reason: Reason, detail: str, told: str) -> Non
     assert reason.explain(detail) == told
 
 
-def test_every_condition_tells_for_which_generation_it_holds(cluster: SimulatedCluster) -> None:
+def test_every_condition_has_its_generation(cluster: SimulatedCluster) -> None:
     def read_generations() -> set[int | None]:
         return {condition.observed_generation for condition in cluster.status.conditions}
 
@@ -319,7 +321,7 @@ def test_every_condition_tells_for_which_generation_it_holds(cluster: SimulatedC
     assert told == {"Succeeded": 1, "Frozen": 1}  # the attempt's own generation never changes
 
 
-def test_what_is_not_looked_at_keeps_the_generation_it_was_seen_for(
+def test_unchecked_conditions_keep_their_generation(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.edit(source=7)  # without a spec, no claim is read
