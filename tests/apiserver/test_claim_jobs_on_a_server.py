@@ -92,7 +92,7 @@ def test_requests_reach_the_server(
     assert asked <= stored["metadata"]["annotations"].keys()
 
 
-def test_a_job_that_does_not_start_is_deleted_again(
+def test_a_job_that_does_not_start_is_deleted(
     api_server: ApiServer, client: KubeClient, namespace: str, tmp_path: Path
 ) -> None:
     pipeline = client.create(

@@ -81,7 +81,7 @@ CLOCKS = {
     [*CLOCKS.values()][: None if PLAYS_ALL else 1],
     ids=[*CLOCKS][: None if PLAYS_ALL else 1],
 )
-def test_a_run_goes_well_by_a_clock_that_is_off(
+def test_a_run_succeeds_with_a_wrong_clock(
     api_server: ApiServer, tmp_path: Path, off: float, *, is_dated: bool
 ) -> None:
     """Check responses without dates, too, as after a proxy that strips them."""
@@ -108,7 +108,7 @@ WRONG = {
     [*WRONG.values()][: None if PLAYS_ALL else 1],
     ids=[*WRONG][: None if PLAYS_ALL else 1],
 )
-def test_a_clock_that_is_ahead_for_a_moment_holds_up_no_retry(
+def test_a_clock_temporarily_ahead_delays_no_retry(
     api_server: ApiServer, tmp_path: Path, whose: str, ahead: float
 ) -> None:
     """Set the operator's clock during a run, unnoticed, and correct the clock at its next start.

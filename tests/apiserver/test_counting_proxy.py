@@ -75,7 +75,7 @@ def play(folder: Path, act: Act, disturber: Disturber | None = None) -> None:
     asyncio.run(run())
 
 
-def test_calls_are_counted_and_go_through_as_the_user_of_the_server(tmp_path: Path) -> None:
+def test_calls_are_counted_and_forwarded_as_the_servers_user(tmp_path: Path) -> None:
     async def act(scene: Scene) -> None:
         scene.stub.answer({"items": []})
         scene.stub.answer({"kind": "Status", "code": 409}, 409)
@@ -106,7 +106,7 @@ async def stream(request: web.Request, wait: float = 0.2) -> web.StreamResponse:
     return response
 
 
-def test_events_of_a_watch_come_one_by_one(tmp_path: Path) -> None:
+def test_events_of_a_watch_are_streamed(tmp_path: Path) -> None:
     async def act(scene: Scene) -> None:
         gate = asyncio.Event()
 
@@ -165,7 +165,7 @@ def test_refusals_look_like_the_servers_own(
     ("kind", "error"), [(Kind.TIMEOUT, TimeoutError), (Kind.CUT, aiohttp.ClientError)]
 )
 @pytest.mark.parametrize("is_late", [False, True])
-def test_answers_that_never_come(
+def test_responses_can_be_withheld(
     kind: Kind, error: type[Exception], is_late: bool, tmp_path: Path
 ) -> None:
     async def act(scene: Scene) -> None:
@@ -202,9 +202,7 @@ def test_a_kill_may_count_reads_too() -> None:
 
 
 @given(st.text(), st.lists(st.sampled_from(["GET", "WATCH", "PUT"]), max_size=40))
-def test_random_trouble_fits_the_call_and_is_the_same_for_a_seed(
-    seed: str, verbs: list[str]
-) -> None:
+def test_random_failures_fit_the_call_and_repeat_for_a_seed(seed: str, verbs: list[str]) -> None:
     calls = [Call(at, at if verb == "PUT" else 0, verb, "") for at, verb in enumerate(verbs, 1)]
     drawn = [[random_troubles.choose(call) for call in calls] for random_troubles in make_two(seed)]
     assert drawn[0] == drawn[1]

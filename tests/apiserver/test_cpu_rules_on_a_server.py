@@ -74,7 +74,7 @@ def find_refusal(client: KubeClient, namespace: str, name: str, spec: Json) -> s
 
 
 @pytest.mark.parametrize("case", NAMESPACES)
-def test_every_pod_of_ours_is_let_in_and_was_not_without_its_limit(
+def test_every_pod_is_admitted_with_its_limit_and_rejected_without(
     case: str, client: KubeClient, namespace: str
 ) -> None:
     has_quota, limit_range = NAMESPACES[case]

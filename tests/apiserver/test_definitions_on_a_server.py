@@ -259,7 +259,7 @@ def refusal_of(call: Callable[[], object]) -> Refusal:
 
 
 @each_definition
-def test_the_server_takes_the_definition_without_reserve(
+def test_the_server_accepts_the_definition_without_warnings(
     definition: Json, client: KubeClient
 ) -> None:
     found = client.get("CustomResourceDefinition", definition["metadata"]["name"])
@@ -348,7 +348,7 @@ def test_a_pipeline_that_the_documents_show_is_taken(
     assert made["metadata"]["uid"]
 
 
-def test_there_are_examples_and_definitions_to_try() -> None:
+def test_examples_and_definitions_exist() -> None:
     assert len(EXAMPLES) >= 2
     assert len(SHOWN) >= 6
     assert NAMES == ["CurationAttempt", "CurationPipeline"]
@@ -356,7 +356,7 @@ def test_there_are_examples_and_definitions_to_try() -> None:
 
 
 @each_definition
-def test_an_unknown_field_is_refused_where_the_sender_asks_for_it(
+def test_an_unknown_field_is_rejected_with_strict_validation(
     definition: Json, client: KubeClient, namespace: str
 ) -> None:
     body = MAKERS[definition["spec"]["names"]["kind"]]()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.full
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_whatever_a_tenant_does_others_go_on(
+def test_random_moves_of_a_tenant_do_not_affect_others(
     api_server: ApiServer, client: KubeClient, namespace: str, tmp_path: Path, seed: int
 ) -> None:
     tenant = Tenant(client, namespace, seed)

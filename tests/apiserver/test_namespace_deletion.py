@@ -63,7 +63,7 @@ def delete_namespace(performance: Performance) -> None:
     performance.client.delete("Namespace", performance.namespace)
 
 
-def test_with_an_operator_the_namespace_goes_and_nothing_is_an_error(
+def test_with_an_operator_the_namespace_is_deleted_without_errors(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:
     del overlap_watch  # the fixture watches for overlaps
@@ -74,7 +74,7 @@ def test_with_an_operator_the_namespace_goes_and_nothing_is_an_error(
         assert operator.faults == []
 
 
-def test_an_operator_that_was_killed_lets_the_namespace_go_when_it_is_back(
+def test_a_restarted_operator_releases_the_namespace(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:
     del overlap_watch
@@ -88,7 +88,7 @@ def test_an_operator_that_was_killed_lets_the_namespace_go_when_it_is_back(
 
 
 @pytest.mark.parametrize("is_deleted_first", [True, False], ids=["stuck", "ahead"])
-def test_where_the_operator_is_gone_the_removal_s_command_lets_the_namespace_go(
+def test_without_an_operator_the_uninstall_command_releases_the_namespace(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path, *, is_deleted_first: bool
 ) -> None:
     del overlap_watch

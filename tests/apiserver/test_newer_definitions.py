@@ -54,7 +54,7 @@ def newer(client: KubeClient) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("newer")
-def test_what_a_newer_server_stores_is_read_and_handed_on_as_it_was_written(
+def test_fields_of_newer_definitions_are_read_and_passed_on_unchanged(
     client: KubeClient, namespace: str
 ) -> None:
     def create() -> Json:

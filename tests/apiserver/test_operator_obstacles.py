@@ -134,7 +134,7 @@ def home(api_server: ApiServer) -> str:
     return api_server.make_namespace("home")
 
 
-def test_each_obstacle_is_told_and_then_it_is_quiet(
+def test_each_obstacle_is_reported_without_repeated_requests(
     api_server: ApiServer, client: KubeClient, home: str, tmp_path: Path
 ) -> None:
     kubeconfig = api_server.make_account(home, "operator")
@@ -184,7 +184,7 @@ def check_names(client: KubeClient, namespace: str) -> None:
     assert claim["metadata"]["name"].startswith("corpus-xxx")
 
 
-def test_a_namespace_that_is_deleted_in_a_run_goes_with_all_that_is_in_it(
+def test_a_namespace_deleted_during_a_run_goes_with_its_content(
     api_server: ApiServer, client: KubeClient, tmp_path: Path
 ) -> None:
     namespace = api_server.make_namespace()
@@ -207,7 +207,7 @@ def test_a_namespace_that_is_deleted_in_a_run_goes_with_all_that_is_in_it(
         assert count_changes(proxy, namespace) - before <= 20
 
 
-def test_pods_that_a_quota_forbids_are_told_and_end_the_attempt(
+def test_pods_rejected_by_a_quota_are_reported_and_end_the_attempt(
     api_server: ApiServer, client: KubeClient, home: str, tmp_path: Path
 ) -> None:
     """Check the repeated RayCluster condition that a real KubeRay wrote for a quota."""
@@ -256,7 +256,7 @@ def test_an_option_of_a_kuberay_that_is_not_this_one_is_told_and_no_run_begins_w
     client.delete("Namespace", namespace)
 
 
-def test_a_mount_that_fails_is_read_from_the_events_of_its_pod(
+def test_a_failed_mount_is_read_from_the_events_of_its_pod(
     api_server: ApiServer, client: KubeClient, home: str, tmp_path: Path
 ) -> None:
     namespace, kubeconfig = api_server.make_namespace(), api_server.make_account(home, "operator")
@@ -305,7 +305,7 @@ def warn_of_mount(client: KubeClient, namespace: str) -> None:
 
 
 @pytest.mark.skipif(EXISTING in os.environ, reason="the server is another's")
-def test_without_kuberay_a_pipeline_says_so(tmp_path: Path) -> None:
+def test_a_missing_kuberay_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "control-plane"
     folder.mkdir()
     with (
@@ -322,7 +322,7 @@ def test_without_kuberay_a_pipeline_says_so(tmp_path: Path) -> None:
         assert find_repeated(client, "default") == []
 
 
-def test_every_right_that_is_taken_away_was_one() -> None:
+def test_every_removed_permission_was_granted_before() -> None:
     verbs: Json = {resource: names for _, resource, names in RIGHTS}
     missing = [right for _, right, _, _ in OBSTACLES.values() if right]
     assert missing

@@ -57,7 +57,7 @@ def read_attempt(one: Performance) -> Json:
 
 
 @pytest.mark.timeout(1800)  # the test waits for two timeouts
-def test_a_run_goes_on_after_an_outage_that_is_longer_than_its_stall(
+def test_a_run_continues_after_an_outage_longer_than_its_stall_deadline(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:
     del overlap_watch  # the fixture watches for overlaps

@@ -58,7 +58,7 @@ async def play(performances: Mapping[str, Performance], operator: OperatorProces
         await asyncio.sleep(PAUSE)
 
 
-def test_pipelines_come_to_their_ends(
+def test_pipelines_reach_their_expected_ends(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:
     with closing(KubeClient(api_server.kubeconfig)) as client:

@@ -51,7 +51,7 @@ async def play(client: KubeClient, namespace: str, operator: OperatorProcess) ->
         await asyncio.sleep(PAUSE)
 
 
-def test_the_second_begins_when_the_first_has_succeeded(
+def test_the_second_pipeline_starts_after_the_first_has_succeeded(
     api_server: ApiServer, tmp_path: Path
 ) -> None:
     reads = {"use": "jsonl-files", "with": {"paths": [{"pipeline": NAME, "files": "**/*.jsonl"}]}}

@@ -98,7 +98,7 @@ def test_a_misspelt_parameter_ends_the_run_before_there_is_an_attempt(stage: Sta
     assert (stage.list_attempts(), stage.find_job()) == ([], None)
 
 
-def test_an_operator_that_is_killed_meanwhile_hears_the_same_word(stage: Stage) -> None:
+def test_a_restarted_operator_reads_the_same_result(stage: Stage) -> None:
     stage.operator.kill()
     job = stage.find_job()
     stage.end_job(0, "")

@@ -132,7 +132,7 @@ def spell_cell(cell: object, column: Json) -> str:
 
 @pytest.mark.parametrize("is_wide", [False, True], ids=["plain", "wide"])
 @pytest.mark.parametrize("bodies", [PIPELINES, ATTEMPTS], ids=["pipelines", "attempts"])
-def test_columns_tell_the_story(
+def test_columns_match_the_golden_files(
     bodies: list[Json],
     is_wide: bool,
     client: KubeClient,

@@ -44,7 +44,7 @@ def list_told(one: Performance) -> list[str]:
 
 
 @pytest.mark.timeout(1800)  # the test waits long
-def test_how_many_sources_are_done_again_and_why_is_in_the_status_and_told_once(
+def test_redone_sources_are_in_the_status_and_reported_once(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:
     del overlap_watch  # the fixture watches for overlaps

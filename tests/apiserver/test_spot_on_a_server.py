@@ -54,7 +54,7 @@ def list_pods(rayjob: Json) -> dict[str, Json]:
 
 @pytest.mark.parametrize("on_demand", [(), ("head", "cpu")], ids=["spot", "on-demand"])
 @pytest.mark.parametrize("preset", PRESETS)
-def test_all_of_an_attempt_is_taken(
+def test_all_objects_of_an_attempt_are_accepted(
     preset: str, on_demand: tuple[str, ...], client: KubeClient, namespace: str
 ) -> None:
     document = make_pipeline(namespace, preset=preset)
@@ -72,14 +72,14 @@ def test_all_of_an_attempt_is_taken(
         assert made["metadata"]["uid"]
 
 
-def test_a_preset_that_nobody_knows_is_refused(client: KubeClient, namespace: str) -> None:
+def test_an_unknown_preset_is_rejected(client: KubeClient, namespace: str) -> None:
     with pytest.raises(Refusal) as caught:
         client.create(make_pipeline(namespace, preset="gcp"), namespace, **STRICT)
     assert caught.value.status == 422
     assert 'supported values: "gke", "eks", "karpenter", "aks"' in caught.value.message
 
 
-def test_a_pipeline_that_says_nothing_of_spot_is_stored_without(
+def test_a_pipeline_without_spot_settings_is_stored_without_them(
     client: KubeClient, namespace: str
 ) -> None:
     document = make_pipeline(namespace)
