@@ -100,13 +100,13 @@ def test_a_breaking_change_is_named(change: Change, said: str) -> None:
         lambda d: d["spec"]["versions"][0]["additionalPrinterColumns"].clear(),
     ],
 )
-def test_what_takes_more_than_before_breaks_nothing(change: Change) -> None:
+def test_accepting_more_than_before_breaks_nothing(change: Change) -> None:
     changed = deepcopy(PIPELINE)
     change(changed)
     assert find_breaks(flatten(PIPELINE), flatten(changed)) == []
 
 
-def test_the_snapshot_is_read_as_it_is_written() -> None:
+def test_the_snapshot_is_read_as_written() -> None:
     snapshot = flatten(ATTEMPT)
     assert json.loads(spell(snapshot)) == snapshot
     assert spell(snapshot).count("\n") == len(snapshot) + 2

@@ -62,7 +62,7 @@ def test_every_file_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("name", CRDS)
-def test_a_definition_is_written_as_it_is(name: str) -> None:
+def test_a_definition_is_written_unchanged(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     assert text.startswith("# Made by `python crds/generate.py`")
     assert "&id" not in text
@@ -74,7 +74,7 @@ WORDS = {"docs/failures.md": "| cause |", SCHEMA: "Number of retries since"}
 
 
 @pytest.mark.parametrize("name", [*CRDS, *PAGES, *CHART])
-def test_a_stale_file_is_told_and_made_anew(
+def test_a_stale_file_is_reported_and_regenerated(
     main: Main, copy: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--check"], copy) == 0
@@ -104,19 +104,19 @@ def test_the_values_and_their_page_follow_from_the_schema(main: Main, copy: Path
 
 
 @pytest.mark.parametrize("text", ["kind: A\n", "\nmetadata:\n  name: a\n# {{ .Values }}\n"])
-def test_a_definition_that_helm_would_misread_is_refused(text: str) -> None:
+def test_a_definition_with_helm_syntax_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="one name, and no braces"):
         render_template(text)
 
 
-def test_a_missing_file_is_made(main: Main, copy: Path) -> None:
+def test_a_missing_file_is_generated(main: Main, copy: Path) -> None:
     (copy / "docs" / "api.md").unlink()
     assert main(["--check"], copy) == 1
     assert main([], copy) == 0
     assert main(["--check"], copy) == 0
 
 
-def test_the_text_around_the_tables_is_the_authors(main: Main, copy: Path) -> None:
+def test_the_text_around_the_tables_is_kept(main: Main, copy: Path) -> None:
     page = copy / "docs" / "failures.md"
     page.write_text(f"{page.read_text(encoding='utf-8')}\nMore.\n", encoding="utf-8")
     assert main(["--check"], copy) == 0

@@ -54,7 +54,7 @@ def test_keys_are_of_our_group_and_valid() -> None:
     }
 
 
-def test_selectors_narrow_down_from_everything_to_a_pipeline() -> None:
+def test_selectors_narrow_from_all_objects_to_a_pipeline() -> None:
     assert select_all() == "strandline.dev/pipeline-uid"
     assert select_pipeline("u1") == "strandline.dev/pipeline-uid=u1"
     assert select_namesakes("corpus", "u1") == (

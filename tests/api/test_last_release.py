@@ -129,7 +129,7 @@ def test_law_its_driver_reads_what_is_handed_on_today(last: LastRelease, documen
     assert find_differences(without_operators_own(read), spell(spec)) == []
 
 
-def test_defaults_that_newer_definitions_write_never_reach_its_driver(last: LastRelease) -> None:
+def test_newer_defaults_never_reach_the_last_releases_driver(last: LastRelease) -> None:
     full, planted = plant_unknown(store(place(SMALLEST), TODAY), TODAY)
     with pytest.raises(AssertionError, match="unknown field"):
         last.ask("drive", render_document(full))
@@ -147,7 +147,7 @@ def test_defaults_that_newer_definitions_write_never_reach_its_driver(last: Last
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.stem))
-def test_its_driver_goes_on_with_the_same_ledger(
+def test_the_last_releases_ledgers_can_be_continued(
     last: LastRelease, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = next(yaml.safe_load_all(path.read_text(encoding="utf-8")))  # the first of its passes
@@ -185,7 +185,7 @@ def test_law_today_reads_what_is_stored_by_its_definitions(
 
 @given(document=pipelines)
 @settings(max_examples=scale_examples(20))
-def test_law_its_operator_reads_what_is_stored_by_todays_definitions(
+def test_law_the_last_releases_operator_reads_objects_stored_today(
     last: LastRelease, document: Json
 ) -> None:
     grown, _ = plant_unknown(store(as_users_of(last, document), TODAY), TODAY)
@@ -211,7 +211,7 @@ def test_law_each_reads_the_others_statuses(
     assert parse_attempt_status(before).to_json() == before
 
 
-def test_each_reads_the_others_attempts(last: LastRelease) -> None:
+def test_both_versions_read_each_others_attempts(last: LastRelease) -> None:
     spec = AttemptSpec(
         pipeline="corpus", pipeline_uid="uid", run="first", number=2, previous=1, memory={"head": 7}
     ).to_json()
@@ -220,7 +220,7 @@ def test_each_reads_the_others_attempts(last: LastRelease) -> None:
     assert AttemptSpec.parse(before).to_json() == before
 
 
-def test_a_difference_is_seen() -> None:
+def test_a_difference_is_detected() -> None:
     assert find_differences({"a": [{"b": 1}]}, {"a": [{"b": 2}], "c": 3}) == [
         ".a[0].b: 1, and now 2"
     ]

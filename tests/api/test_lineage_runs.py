@@ -36,17 +36,17 @@ identities = st.tuples(st.uuids().map(str), st.from_regex(r"[a-z0-9-]{1,20}", fu
         ({"OPENLINEAGE_URL": "http://localhost", "OPENLINEAGE_DISABLED": "True"}, False),
     ],
 )
-def test_the_environment_asks(environment: dict[str, str], expected: bool) -> None:
+def test_the_environment_enables_reporting(environment: dict[str, str], expected: bool) -> None:
     assert is_wanted(environment) is expected
 
 
 @pytest.mark.parametrize("cause", Cause)
-def test_what_was_stopped_from_outside_is_aborted_and_the_rest_failed(cause: Cause) -> None:
+def test_an_external_stop_is_an_abort_and_other_ends_are_failures(cause: Cause) -> None:
     through = RunEnd.COMPLETE if cause is Cause.SOURCES_FAILED else RunEnd.FAIL
     assert name_end(cause) is (RunEnd.ABORT if cause in ABORTED else through)
 
 
-def test_without_a_cause_it_is_complete() -> None:
+def test_an_end_without_a_cause_is_complete() -> None:
     assert name_end(None) is RunEnd.COMPLETE
 
 

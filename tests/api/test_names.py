@@ -92,7 +92,7 @@ def test_two_claims_never_share_a_name(one: str, other: str) -> None:
 
 
 @given(object_names.filter(lambda name: len(name) <= 40), st.integers(0, 999_999))
-def test_a_name_that_fits_is_kept(pipeline: str, number: int) -> None:
+def test_a_short_name_is_kept(pipeline: str, number: int) -> None:
     assert name_attempt(pipeline, number) == f"{pipeline}-{number}"
     if DNS_1035_LABEL.fullmatch(pipeline):
         assert name_rayjob(pipeline, number) == f"{pipeline}-{number}"
@@ -121,7 +121,7 @@ def test_a_name_that_fits_is_kept(pipeline: str, number: int) -> None:
         (name_claim("corpus_v2"), "corpus-v2-x82b002c9f698dfaf-ledger"),
     ],
 )
-def test_names_are_the_same_for_ever(name: str, expected: str) -> None:
+def test_names_never_change(name: str, expected: str) -> None:
     assert name == expected
 
 
