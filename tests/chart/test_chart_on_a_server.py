@@ -171,7 +171,7 @@ def check_unchanged(before: list[Json], after: list[Json]) -> None:
         assert "deletionTimestamp" not in other["metadata"]
 
 
-def test_definitions_that_someone_has_applied_are_taken_over_when_asked(
+def test_applied_definitions_are_taken_over_on_request(
     cluster_helm: Helm, clean_cluster: ChartCluster
 ) -> None:
     for path in sorted((CHART.parents[1] / "crds").glob("*.yaml")):
@@ -186,7 +186,9 @@ def test_definitions_that_someone_has_applied_are_taken_over_when_asked(
     assert owner["meta.helm.sh/release-name"] == RELEASE
 
 
-def test_definitions_can_be_left_to_others(cluster_helm: Helm, clean_cluster: ChartCluster) -> None:
+def test_the_chart_can_omit_the_definitions(
+    cluster_helm: Helm, clean_cluster: ChartCluster
+) -> None:
     cluster_helm.run(*INSTALL, CHART, "--set", "crds.install=false")
     assert clean_cluster.read(DEFINITION) is None
     kinds = {one["kind"] for one in list_installed(cluster_helm)}

@@ -210,7 +210,7 @@ def test_in_its_namespaces_the_operator_can_do_all_and_elsewhere_nothing(
     account.close()
 
 
-def test_a_namespace_without_its_binding_holds_up_no_other(
+def test_a_namespace_without_its_binding_delays_no_other(
     cluster_helm: Helm, clean_cluster: ChartCluster, tmp_path: Path
 ) -> None:
     corpora = clean_cluster.make_namespace("bound")

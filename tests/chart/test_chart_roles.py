@@ -13,7 +13,7 @@ WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 
 
 @cases
-def test_every_pod_keeps_within_the_restricted_profile(helm: Helm, case: Path) -> None:
+def test_every_pod_satisfies_the_restricted_profile(helm: Helm, case: Path) -> None:
     manifests = render(helm, case)
     pods = list(list_pods(manifests))
     # The pods of the operator, of the test, and of the removal hook, if any.
@@ -76,12 +76,12 @@ def test_an_operator_of_some_namespaces_has_rights_nowhere_else(helm: Helm, case
         ]
 
 
-def test_a_namespaced_installation_makes_nothing_of_the_whole_cluster(helm: Helm) -> None:
+def test_a_namespaced_installation_makes_no_cluster_scoped_object(helm: Helm) -> None:
     kinds = {one["kind"] for one in render(helm, NAMESPACED)}
     assert not {kind for kind in kinds if kind.startswith(("Cluster", "Custom", "Priority"))}
 
 
-def test_only_the_right_to_read_nodes_goes_beyond_the_namespaces(helm: Helm) -> None:
+def test_only_permission_to_read_nodes_is_cluster_wide(helm: Helm) -> None:
     manifests = helm.render("--set", "watchNamespaces={corpora}", "--set", "rbac.userRoles=false")
     (role,) = of_kind(manifests, "ClusterRole")
     (rule,) = role["rules"]
@@ -91,7 +91,7 @@ def test_only_the_right_to_read_nodes_goes_beyond_the_namespaces(helm: Helm) -> 
     assert binding["subjects"][0]["namespace"] == RELEASE
 
 
-def test_two_installations_share_no_object_of_the_whole_cluster(helm: Helm) -> None:
+def test_two_installations_share_no_cluster_scoped_object(helm: Helm) -> None:
     def wide(namespace: str) -> set[str]:
         found = helm.render("--namespace", namespace, "--set", "crds.install=false")
         return {name_of(one) for one in found if "namespace" not in one["metadata"]}
