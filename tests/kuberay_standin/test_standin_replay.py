@@ -109,7 +109,7 @@ def test_objects_are_made_and_removed_as_recorded(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, refusal in RECORDINGS.items() if refusal])
-def test_what_is_not_played_is_refused_by_a_sentence(name: str) -> None:
+def test_unplayed_recordings_are_rejected_with_a_sentence(name: str) -> None:
     recording = read_recording(name)
     rayjob = make_rayjob(recording)
     rayjob["metadata"]["finalizers"] = ["ray.io/rayjob-finalizer"]
