@@ -67,7 +67,7 @@ def assemble(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_scripts_lie_as_upstream_has_them() -> None:
+def test_the_scripts_have_upstreams_layout() -> None:
     assert {path.parent.relative_to(SCRIPTS).as_posix() for path in SCRIPTS.rglob("*.lua")} == set(
         KINDS
     )
@@ -109,7 +109,7 @@ def test_every_line_that_returns_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_the_status_a_script_says_something(reader: Reader, kind: str) -> None:
+def test_a_script_returns_a_health_for_any_status(reader: Reader, kind: str) -> None:
     name = kind.partition("/")[2]
     base = {"apiVersion": KINDS[kind], "kind": name, "metadata": {"name": "x", "generation": 1}}
     bodies: dict[str, Body] = {}
@@ -131,7 +131,7 @@ def test_without_our_scripts_nothing_is_known(reader: Reader, tmp_path: Path) ->
         assert Reader(reader.program, empty).read({"x": body})["x"].argo == ""
 
 
-def test_a_planted_fault_in_a_script_is_seen(reader: Reader, tmp_path: Path) -> None:
+def test_a_planted_fault_in_a_script_is_detected(reader: Reader, tmp_path: Path) -> None:
     kind, case = "strandline.dev/CurationPipeline", "testdata/progressing_waits_to_retry.yaml"
     text = SETTINGS.read_text()
     assert 'is("Succeeded", "False")' in text
@@ -141,7 +141,7 @@ def test_a_planted_fault_in_a_script_is_seen(reader: Reader, tmp_path: Path) -> 
     assert Reader(reader.program, damaged).read({case: body})[case].argo == "Degraded"
 
 
-def test_the_settings_hold_the_scripts() -> None:
+def test_the_settings_contain_the_scripts() -> None:
     settings = yaml.safe_load(SETTINGS.read_text())
     assert settings["metadata"] | {"labels": {}} == {
         "name": "argocd-cm",
@@ -155,7 +155,7 @@ def test_the_settings_hold_the_scripts() -> None:
     assert assemble(ARGO_CD, "--check").returncode == 0
 
 
-def test_settings_that_are_out_of_date_are_noticed_and_written(tmp_path: Path) -> None:
+def test_outdated_settings_are_detected_and_rewritten(tmp_path: Path) -> None:
     folder = tmp_path / "argocd"
     shutil.copytree(ARGO_CD, folder)
     with (folder / "resource_customizations" / "ray.io/RayJob/health.lua").open("a") as script:
