@@ -111,9 +111,7 @@ def read_layer(image: bytes) -> dict[str, bytes]:
             return {name: files.extractfile(name).read() for name in files.getnames()}  # type: ignore[union-attr]
 
 
-def test_a_checkout_is_found_where_it_is(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_checkout_is_found(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(checkout)]) == 0
     assert capsys.readouterr().out == f"{checkout}\n"
 
@@ -126,7 +124,7 @@ def test_a_checkout_is_found_where_it_is(
         (PROGRAM, DYNAMIC, "build it again with CGO_ENABLED=0"),
     ],
 )
-def test_what_is_missing_is_one_sentence(
+def test_a_missing_part_is_reported_in_one_sentence(
     checkout: Path,
     path: Path,
     content: bytes | None,
@@ -145,7 +143,7 @@ def test_what_is_missing_is_one_sentence(
         read_checkout(checkout)
 
 
-def test_only_what_a_small_node_needs_is_changed() -> None:
+def test_only_settings_for_a_small_node_are_changed() -> None:
     spec = fit_to_node(DEPLOYMENT)["spec"]["template"]["spec"]
     (given,) = DEPLOYMENT["spec"]["template"]["spec"]["containers"]
     (container,) = spec["containers"]
@@ -160,7 +158,7 @@ def test_only_what_a_small_node_needs_is_changed() -> None:
     assert {name: container[name] for name in kept} == {name: given[name] for name in kept}
 
 
-def test_it_is_installed_as_its_manifests_say_and_then_fitted(
+def test_kuberay_is_installed_from_its_manifests_and_then_adapted(
     checkout: Path, kube: Kube, tmp_path: Path
 ) -> None:
     node = ListeningNode(tmp_path, tmp_path)
@@ -175,7 +173,7 @@ def test_it_is_installed_as_its_manifests_say_and_then_fitted(
     assert awaited.startswith("rays rollout status deployment/kuberay-operator")
 
 
-def test_it_is_taken_away_and_brought_back(kube: Kube, tmp_path: Path) -> None:
+def test_kuberay_can_be_removed_and_restored(kube: Kube, tmp_path: Path) -> None:
     there = KubeRay(kube, "kuberay-operator", "v1.7.0")
     there.stop()
     there.start()
@@ -186,7 +184,7 @@ def test_it_is_taken_away_and_brought_back(kube: Kube, tmp_path: Path) -> None:
     assert ready.startswith("default rollout status ")
 
 
-def test_the_one_of_a_cluster_is_found_if_there_is_one(kube: Kube, tmp_path: Path) -> None:
+def test_a_clusters_own_kuberay_is_found(kube: Kube, tmp_path: Path) -> None:
     assert find_kuberay(kube) == KubeRay(kube.within("rays"), "kuberay-operator", "v1.7.0")
     # KubeRay's chart labels only the pod with its component.
     (asked,) = list_calls(tmp_path)
@@ -208,11 +206,11 @@ def test_the_one_of_a_cluster_is_found_if_there_is_one(kube: Kube, tmp_path: Pat
         (f"operator:v1@sha256:{'0' * 64}", "v1"),
     ],
 )
-def test_an_image_tells_its_version(image: str, tag: str) -> None:
+def test_an_image_yields_its_version(image: str, tag: str) -> None:
     assert read_tag(image) == tag
 
 
-def test_git_knows_the_version_better_than_the_manifests(tmp_path: Path) -> None:
+def test_a_git_tag_takes_precedence_over_the_manifests_version(tmp_path: Path) -> None:
     folder = tmp_path / "kuberay"
     folder.mkdir()
     assert find_version(folder, IMAGE) == "v1.7.0"

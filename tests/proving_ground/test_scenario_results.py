@@ -34,7 +34,7 @@ def test_a_result_combines_all_phases_of_a_scenario(phases: dict[str, str], resu
     assert describe(make_phases(**phases)) == result
 
 
-def test_a_reason_keeps_the_table_whole() -> None:
+def test_a_reason_does_not_break_the_table() -> None:
     reason = "Skipped: no image | no\n run"
     assert describe([Phase("setup", "skipped", 0.1, reason)]) == "skipped: no image / no run"
 

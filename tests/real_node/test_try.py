@@ -50,7 +50,7 @@ def list_leftovers() -> list[str]:
     return list(leftovers.list_leftovers(cache / "strandline" / "try-node"))
 
 
-def test_it_shows_a_second_attempt_and_leaves_nothing() -> None:
+def test_make_try_shows_a_second_attempt_and_leaves_nothing() -> None:
     with started() as process:
         shown, _ = process.communicate(timeout=BUILD_SECONDS + SHOW_SECONDS)
     assert process.returncode == 0, shown[-4000:]
