@@ -108,8 +108,7 @@ def test_a_short_name_is_kept(pipeline: str, number: int) -> None:
         (name_rayjob("n" * 40, 1), "n" * 40 + "-1"),
         (name_claim("corpus"), "corpus-ledger"),
         (name_code("corpus", 3), "corpus-3-code"),
-        # These names have a digest. Objects in clusters use such names, so the digests must not
-        # change.
+        # Names with a digest exist in clusters, so the digests must not change.
         (name_attempt("n" * 247, 1), "n" * 228 + "-x332347d048c55d1c-1"),
         (name_attempt("Corpus", 1), "corpus-xf9eda1cca369f6da-1"),
         (name_rayjob("n" * 41, 1), "n" * 22 + "-x8208cdaa08046bb0-1"),

@@ -184,7 +184,7 @@ def test_drivers_read_no_omitted_fields() -> None:
         RUNTIME / "cli" / "commands" / "runs" / "run.py"
     )  # reads `retry`, which a cluster's manifest lacks
     assert "spec.retry" in supervisor.read_text(encoding="utf-8")
-    # These commands are for people, and request these fields.
+    # Cluster commands are for people, and request these fields.
     commands = (RUNTIME / "cli" / "commands" / "cluster").rglob("*.py")
     for path in set(RUNTIME.rglob("*.py")) - {supervisor, *commands}:
         text = path.read_text(encoding="utf-8")

@@ -79,7 +79,7 @@ def test_the_job_and_its_pod_equal_the_recorded_objects(rayjob: Json, cluster: J
     assert job["spec"]["backoffLimit"] == MADE["Job"]["spec"]["backoffLimit"]
     template = job["spec"]["template"]
     recorded = copy.deepcopy(MADE["submitter"])
-    # These labels are set by the Job controller.
+    # The Job controller sets these labels.
     others = {name for name in recorded["labels"] if "controller-uid" in name or "job-name" in name}
     recorded["labels"] = {n: v for n, v in recorded["labels"].items() if n not in others}
     assert template["metadata"]["labels"] == recorded["labels"]

@@ -28,7 +28,7 @@ SEEDS = [
 KINDS = {"killed", "timeout", "429", "500", "409"}
 SOONER = 0.5  # share of the trouble that comes after a completed write, whose response is lost
 LATE = 0.5  # share of reads during which watches are behind
-# One story for each way to an end: driver report, pod, KubeRay, deletion, kill, and success.
+# Stories that cover every way to an end: driver report, pod, KubeRay, deletion, kill, and success.
 STORIES: dict[str, set[str | None]] = {
     "s-k-success": {None},
     "s-k-exit-64": {"InvalidSpec"},
@@ -98,7 +98,7 @@ class Chaos(Scenario):
         if drawn.random() < self.trouble.rate:
             feed.disconnect()
         elif drawn.random() < LATE and all(feed.shown.values()):
-            # Each kind has a separate stream with a separate delay.
+            # Kinds have separate streams with separate delays.
             for resource in feed.kinds:
                 feed.stream(resource, drawn.randrange(4))
             return

@@ -60,7 +60,7 @@ def test_an_empty_pipeline_gets_all_defaults() -> None:
     assert rayjob["spec"]["rayClusterSpec"]["rayVersion"] == "2.55.0"
     labels = rayjob["metadata"]["labels"]
     assert (labels[QUEUE], labels[PRIORITY]) == ("team-a", "low")
-    # Each pipeline gets a separate output location, because a location has one owner.
+    # Pipelines get separate output locations, because a location has one owner.
     assert document["spec"]["storage"]["output"] == {"url": "s3://team/clean/team/corpus"}
 
 

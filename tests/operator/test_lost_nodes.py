@@ -249,7 +249,7 @@ def test_a_pass_reads_again_only_the_node_of_an_overdue_pod() -> None:
         asyncio.run(operator.passes.run(KEY))
         return [call.name for call in api.calls if call.resource is Resource.NODE]
 
-    # Each node is read once, before it can vanish.
+    # Nodes are read once, before a node can vanish.
     assert look() == ["node-9", "node-1"]
     api.store.time += 60
     assert look() == ["node-9"]

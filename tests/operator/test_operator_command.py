@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow  # each test starts the command
+pytestmark = pytest.mark.slow  # the tests start the command
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
