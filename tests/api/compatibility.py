@@ -1,4 +1,4 @@
-"""What clients of a definition rely on, path by path, and which changes break them."""
+"""A definition as its clients use it, path by path, and the changes that break clients."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from strandline_api.schema.openapi import nodes
 Entry = Mapping[str, Any]
 Snapshot = dict[str, Entry]
 
-# They carry other nodes or words for people.
+# Keywords that hold other nodes, or text for people.
 _APART = frozenset(
     {"additionalProperties", "anyOf", "description", "items", "properties", "required"}
 )
@@ -27,7 +27,7 @@ _FIXED = (
 
 
 def flatten(definition: Mapping[str, Any]) -> Snapshot:
-    """List every path of a definition, and whatever else clients use: names and selectors."""
+    """Return every path of a definition, and the names and selectors that clients use."""
     names, version = definition["spec"]["names"], definition["spec"]["versions"][0]
     kind = f"{version['name']} {names['kind']}"
     known = dict(nodes(version["schema"]["openAPIV3Schema"]))
@@ -38,7 +38,7 @@ def flatten(definition: Mapping[str, Any]) -> Snapshot:
 
 
 def find_breaks(old: Snapshot, new: Snapshot) -> list[str]:
-    """Say what would break a client that was written against the old one; empty if nothing."""
+    """Return sentences about the changes that break clients of the old definition."""
     gone = [f"{path} is gone" for path in old if path not in new]
     changed = [
         f"{path} {what}" for path in old if path in new for what in _compare(old[path], new[path])
@@ -52,7 +52,7 @@ def find_breaks(old: Snapshot, new: Snapshot) -> list[str]:
 
 
 def spell(snapshot: Snapshot) -> str:
-    """Write one line for each path."""
+    """Format a snapshot with one line per path."""
     lines = [f"{json.dumps(path)}: {json.dumps(entry)}" for path, entry in snapshot.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

@@ -1,6 +1,6 @@
-"""The readers of the last release, run from the repository's history as a process of their own.
+"""The readers of the last release, run from the repository's history in a separate process.
 
-They are asked line by line; see `release_reader.py`, which answers.
+The process answers requests line by line; see `release_reader.py`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ PLACES = ("crds", "pipelines/strandline")
 
 @dataclass(frozen=True, slots=True)
 class LastRelease:
-    """What the last release makes of documents.
+    """The last release's reading of documents.
 
     Attributes:
-        definitions: its definitions, by plural.
+        definitions: definitions of the last release, by plural.
     """
 
     definitions: dict[str, dict[str, Any]] = field(repr=False)
     _process: subprocess.Popen[str]
 
     def ask(self, what: str, given: object) -> Any:
-        """The answer, any JSON; an AssertionError with its own words where it has none."""
+        """Return the JSON answer, or raise an AssertionError with the release's error message."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -50,9 +50,9 @@ class LastRelease:
 
 @contextmanager
 def reading(folder: Path) -> Iterator[LastRelease]:
-    """The last release as long as the block runs; its sources are unpacked into the folder.
+    """Run the last release until the block ends, with its sources unpacked into the folder.
 
-    Without the history, a test is skipped, which in CI is a failure.
+    Without the git history the test is skipped; in CI this is a failure.
     """
     try:
         sources = need_sources(ROOT, LAST_RELEASE, folder, PLACES)

@@ -1,4 +1,4 @@
-"""Pipelines to try things on: a small valid document, and a strategy for all valid ones."""
+"""Pipelines for tests: a small valid document, and a strategy for all valid documents."""
 
 import copy
 from typing import Any
@@ -20,7 +20,7 @@ SMALLEST: dict[str, Any] = {
 
 
 def with_change(path: str, value: object) -> dict[str, Any]:
-    """Copy the small document and set one field: `spec.stages.0.batchSize`."""
+    """Return the small document with one field set, such as `spec.stages.0.batchSize`."""
     document = copy.deepcopy(SMALLEST)
     *parents, last = path.split(".")
     node: Any = document
@@ -31,7 +31,7 @@ def with_change(path: str, value: object) -> dict[str, Any]:
 
 
 def without(path: str) -> dict[str, Any]:
-    """Copy the small document and take one field away."""
+    """Return the small document without one field."""
     document = copy.deepcopy(SMALLEST)
     *parents, last = path.split(".")
     node: Any = document
@@ -63,7 +63,7 @@ free_objects = st.dictionaries(
 
 
 def objects(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Objects in which each of the fields may be absent."""
+    """Return a strategy for objects in which each field may be absent."""
     return st.fixed_dictionaries({}, optional=fields)
 
 
@@ -78,7 +78,7 @@ _workers = st.one_of(
 
 
 def _items(index: int, **more: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    # The index in front keeps names apart, which is a law of its own.
+    # The index makes the names unique; tests of names cover duplicates.
     names = labels.map(lambda label: f"{index}-{label}")
     optional = {"with": free_objects, "resources": _resources, "workers": _workers, **more}
     optional["runtimeEnv"] = free_objects
@@ -156,7 +156,7 @@ _variables = st.one_of(
 _variable_sources = st.builds(
     lambda of, name: {of: {"name": name}}, st.sampled_from(["secretRef", "configMapRef"]), labels
 )
-# A letter in front keeps clear of the names that pods have already.
+# The first letter avoids the names of the operator's volumes.
 _volumes = st.builds(
     lambda name, kind: {"name": f"x{name}"[:63], **kind},
     labels,
@@ -203,7 +203,7 @@ _cluster = objects(
     ),
 )
 pipelines: st.SearchStrategy[dict[str, Any]] = st.builds(
-    # Another letter in front than those have that it comes after.
+    # The first letter differs from the names of predecessors.
     lambda name, spec: {**SMALLEST, "metadata": {"name": f"a{name}"}, "spec": spec},
     labels,
     _specs(),

@@ -1,6 +1,6 @@
-"""A program of the last release: it answers what its readers make of documents, a line each.
+"""A program for the last release's sources, which prints its reading of documents by line.
 
-It is run with that release's sources before all others, and may use nothing of today's.
+The release's sources come first in the import path, so the program must not use today's code.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import strandline_api
 
 
 def find(module: str, name: str) -> Any:
-    """What that release has under its own names, which today's code need not have."""
+    """Return an object of the release by the release's own name, which today's code may lack."""
     return getattr(importlib.import_module(module), name)
 
 
 def drive(text: str) -> Any:
-    """What a driver reads in the manifest that it is given."""
+    """Return the pipeline as a driver reads it from its manifest."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pipeline.yaml"
         path.write_text(text, encoding="utf-8")
@@ -33,7 +33,7 @@ def drive(text: str) -> Any:
 
 
 def operate(document: Any) -> Any:
-    """What an operator reads in a pipeline that is stored; null where it refuses what is new."""
+    """Return the pipeline as an operator reads it, or None if the operator rejects new fields."""
     if importlib.util.find_spec("strandline_api.stored") is None:
         return None
     parse = find("strandline_api.stored", "parse_stored_pipeline")
@@ -41,7 +41,7 @@ def operate(document: Any) -> Any:
 
 
 def fingerprint(text: str) -> Any:
-    """What a driver's plan has for a fingerprint."""
+    """Return the fingerprint of a driver's plan."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pipeline.yaml"
         path.write_text(text, encoding="utf-8")
@@ -49,7 +49,7 @@ def fingerprint(text: str) -> Any:
 
 
 def command(line: str) -> dict[str, str]:
-    """The arguments of a command line `strandline ...`, as the command would get them."""
+    """Return the parsed arguments of a `strandline ...` command line."""
     import click  # noqa: PLC0415 - slow, and seldom asked
 
     program = find("strandline.cli.commands", "program")
@@ -60,7 +60,7 @@ def command(line: str) -> dict[str, str]:
 
 
 def spell(pipeline: Any) -> Any:
-    """A pipeline's spec with every default."""
+    """Return a pipeline's spec with every default."""
     return pipeline.spec.model_dump(mode="json", by_alias=True)
 
 
@@ -83,7 +83,7 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
 
 
 def answer(line: str) -> dict[str, Any]:
-    """The answer to a line, or what went wrong."""
+    """Return the answer to a line, or the error."""
     what, given = json.loads(line)
     try:
         return {"answer": ANSWERS[what](given)}

@@ -1,4 +1,4 @@
-"""Policies and histories to try the retry law on, and the law once more in its slowest spelling."""
+"""Policies and histories for tests of the retry law, and a slow reference implementation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ budgets = st.integers(0, 5)
 
 
 def policy_of(**fields: Any) -> RetryPolicy:
-    """Make a policy from fields as a user spells them."""
+    """Make a policy from fields as a user writes them."""
     return RetryPolicy.model_validate(fields)
 
 
@@ -44,7 +44,7 @@ _fields = {
 
 
 def policies(**fixed: Any) -> st.SearchStrategy[RetryPolicy]:
-    """Draw a policy in which any field may be given; `fixed` ones are as they are."""
+    """Draw a policy with random fields; `fixed` fields keep the given values."""
     given = st.fixed_dictionaries({}, optional=_fields)
     return given.map(lambda fields: policy_of(**{**fields, **fixed}))
 
@@ -53,7 +53,7 @@ def policies(**fixed: Any) -> st.SearchStrategy[RetryPolicy]:
 def histories(
     draw: st.DrawFn, causes: st.SearchStrategy[Cause] | None = None, is_plain: bool = False
 ) -> list[PastAttempt]:
-    """Draw bad ends; in a plain history nothing was finished, and nothing started by hand."""
+    """Draw attempts with bad ends; a plain history has no progress and no manual start."""
     drawn_causes = (retried_causes | disruptions) if causes is None else causes
     history: list[PastAttempt] = []
     ended = NOON
@@ -73,7 +73,7 @@ def histories(
 
 
 def count_by_hand(policy: RetryPolicy, history: Sequence[PastAttempt], budget: Treatment) -> int:
-    """Walk back from the last attempt and count the retries that this budget paid for."""
+    """Walk back from the last attempt, and count the retries charged to this budget."""
     count = 0
     for at in range(len(history) - 1, 0, -1):
         attempt, before = history[at], history[at - 1]

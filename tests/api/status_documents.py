@@ -1,4 +1,4 @@
-"""Statuses as other versions may have written them: like the schema, and not quite."""
+"""Statuses as other versions may write them: similar to the schema, with deviations."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,7 +36,7 @@ counts = st.integers(-1, 2**64) | st.floats(0, 9)
 
 
 def like(node: Mapping[str, Any]) -> st.SearchStrategy[Any]:
-    """Values that a node's schema describes, or nearly so, or anything at all."""
+    """Return a strategy for values that match a node's schema, almost match, or are arbitrary."""
     return _like_type(node) | junk
 
 

@@ -1,4 +1,4 @@
-"""Pipelines as an API server stores them, and with fields that no program here knows."""
+"""Pipelines as an API server stores them, including unknown fields."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 Document = dict[str, Any]
 Schema = Mapping[str, Any]
-# What a later release may add: a switch with a default, and an object with one inside.
+# Possible additions of a later release: a switch with a default, and an object with a field.
 TOMORROW: Document = {"tomorrow": {"colour": "blue"}, "later": False}
 
 
 def schema_of(definition: Schema) -> dict[str, Any]:
-    """The schema of a definition's one version."""
+    """Return the schema of a definition's only version."""
     return dict(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 
 def store(document: Document, definition: Schema) -> Document:
-    """The document with every default that the API server writes into what it stores."""
+    """Return the document with every default that the API server stores."""
     stored: Document = _fill(copy.deepcopy(document), schema_of(definition))
     return stored
 
@@ -37,7 +37,7 @@ def _fill(value: Any, node: Schema) -> Any:
 
 
 def prune(value: Any, node: Schema) -> Any:
-    """The value without fields that a schema does not have, as the API server keeps it."""
+    """Return the value without fields that the schema lacks, as the API server stores it."""
     if isinstance(value, list):
         return [prune(one, node.get("items", {})) for one in value]
     if not isinstance(value, dict) or "properties" not in node:
@@ -49,10 +49,10 @@ def prune(value: Any, node: Schema) -> Any:
 
 
 def plant_unknown(document: Document, definition: Schema) -> tuple[Document, set[str]]:
-    """The document with fields of a later release in each object of its spec that is not free.
+    """Add fields of a later release to each object of the document's spec that is not free-form.
 
     Returns:
-        The document, and the paths of what was added.
+        The document, and the paths of the added fields.
     """
     grown = copy.deepcopy(document)
     found = list(_list_objects(grown["spec"], schema_of(definition)["properties"]["spec"], "spec"))

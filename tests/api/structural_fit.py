@@ -1,4 +1,4 @@
-"""Judges a value by a structural schema, in the part of the API server's dialect that we use."""
+"""Validate a value against a structural schema, for the used part of the API server's dialect."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 def fits(node: Mapping[str, Any], value: Any) -> bool:
-    """Tell whether the API server would take the value."""
+    """Return True if the API server would accept the value."""
     if value is None:
         return bool(node.get("nullable"))
     if node.get("x-kubernetes-int-or-string"):
@@ -56,7 +56,7 @@ def _fits_object(node: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
         return True
     if other is not None:
         return all(fits(other, entry) for entry in value.values())
-    # An empty schema here is `metadata`, which the API server checks by itself.
+    # An empty schema here is `metadata`, which the API server validates itself.
     known = [name for name in value if name in properties or not properties]
     return len(known) == len(value) and all(
         fits(properties[name], entry) for name, entry in value.items() if name in properties

@@ -1,4 +1,4 @@
-"""A published version breaks nobody: what vanishes or gets narrower is seen, and named."""
+"""A published version breaks no client: removed and narrowed fields are detected and named."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def test_v1alpha1_changes_on_purpose_alone(
         breaks = find_breaks(before, now)
         advice = "if nobody can rely on the old ways yet: pytest --update-golden"
         assert breaks == [], "\n".join(["this breaks clients:", *breaks, advice])
-    # What is left are additions: compatible, and shown in the diff of the golden file.
+    # The remaining changes are compatible additions, shown in the diff of the golden file.
     golden(SNAPSHOT, spell(now))
 
 
@@ -40,7 +40,7 @@ def spec_of(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def at(definition: dict[str, Any], path: str) -> dict[str, Any]:
-    """The node of a field below `spec`; shared with the definition, to be changed."""
+    """Return the node of a field below `spec`, through which a test can change the definition."""
     node = spec_of(definition)
     for name in path.split("."):
         node = node["items"] if name == "[]" else node["properties"][name]
@@ -100,13 +100,13 @@ def test_a_breaking_change_is_named(change: Change, said: str) -> None:
         lambda d: d["spec"]["versions"][0]["additionalPrinterColumns"].clear(),
     ],
 )
-def test_what_takes_more_than_before_breaks_nothing(change: Change) -> None:
+def test_accepting_more_than_before_breaks_nothing(change: Change) -> None:
     changed = deepcopy(PIPELINE)
     change(changed)
     assert find_breaks(flatten(PIPELINE), flatten(changed)) == []
 
 
-def test_the_snapshot_is_read_as_it_is_written() -> None:
+def test_the_snapshot_is_read_as_written() -> None:
     snapshot = flatten(ATTEMPT)
     assert json.loads(spell(snapshot)) == snapshot
     assert spell(snapshot).count("\n") == len(snapshot) + 2

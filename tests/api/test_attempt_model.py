@@ -1,4 +1,4 @@
-"""The attempt: who it is must be said, what became of it is kept, and it fits its definition."""
+"""The attempt's model: a required identity, a preserved status, and a matching definition."""
 
 import copy
 from typing import Any
@@ -150,7 +150,7 @@ def test_a_full_attempt_is_read_and_written_unchanged() -> None:
     assert parse_attempt_status(FULL_STATUS).to_json() == FULL_STATUS
 
 
-def test_raised_memory_is_told_in_bytes() -> None:
+def test_raised_memory_is_in_bytes() -> None:
     spec = AttemptSpec.parse(FULL_SPEC)
     assert spec.memory_bytes == {"head": 6 * 2**30, "big": 3 * 2**30}
 
@@ -161,9 +161,7 @@ unknown_names = st.text(max_size=4).filter(
 
 
 @given(st.dictionaries(unknown_names, junk), junk)
-def test_what_another_version_added_or_changed_is_passed_over(
-    added: dict[str, object], value: object
-) -> None:
+def test_fields_of_another_version_are_ignored(added: dict[str, object], value: object) -> None:
     document = with_spec(**added, retryCause=value, memory=value, trigger=value)
     spec = AttemptSpec.parse(document["spec"])
     assert (spec.pipeline, spec.number) == ("corpus", 2)
@@ -171,7 +169,7 @@ def test_what_another_version_added_or_changed_is_passed_over(
     assert isinstance(parse_attempt_status(value), AttemptStatus)
 
 
-def test_words_of_another_version_cost_a_retry_and_have_no_known_cause() -> None:
+def test_a_cause_of_another_version_costs_a_retry_and_is_unknown() -> None:
     spec = AttemptSpec.parse(with_spec(trigger="Moon", retryCause="Vaporised")["spec"])
     assert (spec.trigger, spec.retry_cause) == (Trigger.RETRY, Cause.UNKNOWN)
 
@@ -179,7 +177,7 @@ def test_words_of_another_version_cost_a_retry_and_have_no_known_cause() -> None
 @pytest.mark.parametrize(
     "changes", [{"number": 0}, {"pipelineUid": ""}, {"pipeline": None}, {"run": None}]
 )
-def test_an_attempt_that_does_not_say_who_it_is_is_refused(changes: dict[str, object]) -> None:
+def test_an_attempt_without_an_identity_is_rejected(changes: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         AttemptSpec.parse(with_spec(**changes)["spec"])
 
@@ -188,11 +186,11 @@ def test_an_attempt_that_does_not_say_who_it_is_is_refused(changes: dict[str, ob
     "changes",
     [{"number": 0}, {"number": "2"}, {"run": "First"}, {"memory": {"head": "2GB"}}, {"later": 1}],
 )
-def test_what_cannot_be_an_attempt_the_schema_refuses(changes: dict[str, object]) -> None:
+def test_the_schema_rejects_invalid_attempts(changes: dict[str, object]) -> None:
     assert not fits(SCHEMA, with_spec(**changes))
 
 
-def test_a_made_spec_is_checked() -> None:
+def test_a_constructed_spec_is_validated() -> None:
     made = AttemptSpec(
         pipeline="corpus", pipeline_uid="u1", run="first", number=1, trigger=Trigger.RUN
     )
@@ -207,7 +205,7 @@ def test_a_made_spec_is_checked() -> None:
         made.model_copy(update={"number": 0})
 
 
-def test_the_definition_is_of_this_model() -> None:
+def test_the_definition_is_generated_from_the_model() -> None:
     assert SCHEMA["properties"].keys() == {
         str(field.alias) for field in CurationAttempt.model_fields.values()
     }
@@ -225,7 +223,7 @@ pieces = st.builds(
 
 
 @given(pieces, st.none() | st.floats(0, 4e9))
-def test_any_evidence_can_be_kept_and_names_the_same_cause(
+def test_any_evidence_can_be_stored_and_yields_the_same_cause(
     evidence: Evidence, time: float | None
 ) -> None:
     status = AttemptStatus(evidence=(EvidenceRecord.of(evidence, time),))
@@ -236,18 +234,18 @@ def test_any_evidence_can_be_kept_and_names_the_same_cause(
     assert (status.evidence[0].time is None) == (time is None)
 
 
-def test_short_evidence_is_kept_whole() -> None:
+def test_short_evidence_is_stored_unchanged() -> None:
     evidence = Evidence(Cause.EVICTED, "node drained", "pod", {"pod": "p", "exitCode": 143})
     assert EvidenceRecord.of(evidence).evidence == evidence
 
 
-def test_the_first_of_much_evidence_stays_since_it_tells_most() -> None:
+def test_the_first_records_of_long_evidence_are_kept() -> None:
     records = tuple(EvidenceRecord(cause=Cause.KILLED, message=str(number)) for number in range(99))
     kept = AttemptStatus(evidence=records).evidence
     assert [record.message for record in kept] == [str(number) for number in range(20)]
 
 
-def test_parts_are_made_with_names_of_python() -> None:
+def test_parts_are_constructed_with_python_names() -> None:
     status = AttemptStatus(
         ray_job=PipelineReference(name="corpus-2", uid="u3"),
         outcome=AttemptOutcome(exit_code=0, outcome="COMPLETE", sources=ProgressCounts(total=1)),

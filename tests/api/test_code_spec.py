@@ -1,4 +1,4 @@
-"""What a pipeline says of code that it brings: never of a kind that could change under a run."""
+"""A pipeline's own code: only forms that cannot change during a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parse(**code: Any) -> Code:
     return parse_pipeline(with_change("spec.code", code)).spec.code
 
 
-def test_a_pipeline_brings_nothing_unless_it_says_so() -> None:
+def test_a_pipeline_has_no_code_by_default() -> None:
     nothing = parse_pipeline(SMALLEST).spec.code
     assert nothing == parse() == Code()
     assert not nothing.is_given
@@ -54,7 +54,7 @@ REFUSED = {
 
 
 def put(path: str, value: str) -> dict[str, Any]:
-    """The part of a pipeline, all valid but for this one value."""
+    """Return a part of a pipeline that is valid except for this value."""
     code: dict[str, Any] = {"archive": dict(ARCHIVE), "packages": ["a==1"]}
     if path == "packages[]":
         code["packages"] = [value]
@@ -75,13 +75,13 @@ def fits_schema(path: str, value: str) -> bool:
 
 
 @pytest.mark.parametrize(("path", "value"), pairs(TAKEN))
-def test_what_is_taken_here_is_taken_by_the_server(path: str, value: str) -> None:
+def test_accepted_code_is_accepted_by_the_server(path: str, value: str) -> None:
     assert parse(**put(path, value)).is_given
     assert fits_schema(path, value)
 
 
 @pytest.mark.parametrize(("path", "value"), pairs(REFUSED))
-def test_what_is_refused_here_is_refused_by_the_server(path: str, value: str) -> None:
+def test_rejected_code_is_rejected_by_the_server(path: str, value: str) -> None:
     with pytest.raises(SpecError) as told:
         parse(**put(path, value))
     (problem,) = told.value.problems
@@ -91,12 +91,12 @@ def test_what_is_refused_here_is_refused_by_the_server(path: str, value: str) ->
 
 
 @pytest.mark.parametrize("given", [{"index": "https://example.com/simple"}, {"wheels": "/mnt"}])
-def test_where_packages_come_from_is_said_of_some(given: dict[str, str]) -> None:
+def test_package_sources_require_packages(given: dict[str, str]) -> None:
     with pytest.raises(SpecError, match="say where 'packages' come from; name some"):
         parse(**given)
 
 
-def test_a_package_is_not_named_twice() -> None:
+def test_a_package_named_twice_is_rejected() -> None:
     with pytest.raises(SpecError, match="must not contain 'a==1' twice"):
         parse(packages=["a==1", "a==1"])
 

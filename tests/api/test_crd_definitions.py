@@ -1,6 +1,6 @@
-"""The definitions: names, columns, selectors and rules, as the API server is to show and keep them.
+"""The definitions: names, columns, selectors, and rules that the API server shows and enforces.
 
-Whether it takes them is asked of a real one elsewhere.
+Other tests submit the definitions to a real API server.
 """
 
 import re
@@ -55,14 +55,14 @@ def test_a_kind_is_named_as_published(definition: dict[str, Any], plural: str, s
 
 
 @BOTH
-def test_a_spec_must_be_given_and_a_status_need_not(definition: dict[str, Any]) -> None:
+def test_a_spec_is_required_and_a_status_is_optional(definition: dict[str, Any]) -> None:
     root = nodes_of(definition)[""]
     assert root["required"] == ["spec"]
     assert root["properties"]["metadata"] == {"type": "object"}
     assert "required" not in root["properties"]["status"]
 
 
-def test_a_list_of_pipelines_tells_what_goes_on() -> None:
+def test_a_list_of_pipelines_shows_their_progress() -> None:
     assert column_names(PIPELINE, wide=False) == [
         *("Phase", "Attempt", "Progress", "Next", "State", "Age")
     ]
@@ -71,7 +71,7 @@ def test_a_list_of_pipelines_tells_what_goes_on() -> None:
     ]
 
 
-def test_a_list_of_attempts_tells_how_they_ended() -> None:
+def test_a_list_of_attempts_shows_their_ends() -> None:
     assert column_names(ATTEMPT, wide=False) == [
         *("Pipeline", "Number", "Phase", "Cause", "Finished", "Started", "Age")
     ]
@@ -81,23 +81,23 @@ def test_a_list_of_attempts_tells_how_they_ended() -> None:
 
 
 @BOTH
-def test_columns_show_fields_that_exist_and_have_their_type(definition: dict[str, Any]) -> None:
+def test_columns_show_existing_fields_with_their_type(definition: dict[str, Any]) -> None:
     known = nodes_of(definition)
     for column in version_of(definition)["additionalPrinterColumns"]:
         assert column["description"].endswith(".")
         path = column["jsonPath"].removeprefix(".")
         if path != "metadata.creationTimestamp":
             assert known[path]["type"] in COLUMN_TYPES[column["type"]], column
-        assert column.get("priority") != 0  # the API server drops it; see the comment there
+        assert column.get("priority") != 0  # the API server drops this value; see the comment there
 
 
-def test_a_time_to_come_is_no_column_of_dates() -> None:
+def test_a_future_time_is_no_date_column() -> None:
     columns = {c["name"]: c["type"] for c in version_of(PIPELINE)["additionalPrinterColumns"]}
     assert (columns["Next"], columns["Age"]) == ("string", "date")
 
 
 @BOTH
-def test_what_is_selected_by_is_a_scalar_of_spec_or_status(definition: dict[str, Any]) -> None:
+def test_selectable_fields_are_scalars_of_spec_or_status(definition: dict[str, Any]) -> None:
     fields = [field["jsonPath"] for field in version_of(definition)["selectableFields"]]
     assert 0 < len(fields) <= 8
     for path in fields:
@@ -120,7 +120,7 @@ def test_an_attempt_is_immutable_and_numbered() -> None:
     assert "self.spec.number" in named
 
 
-def test_the_ledger_of_a_pipeline_stays_where_it_is() -> None:
+def test_the_ledger_of_a_pipeline_is_immutable() -> None:
     assert rules_of(PIPELINE, "spec.storage.ledger") == [
         "!has(self.claimName) || (!has(self.size) && !has(self.storageClassName))",
         " && ".join(
@@ -131,7 +131,8 @@ def test_the_ledger_of_a_pipeline_stays_where_it_is() -> None:
             )
         ),
     ]
-    # Removed from the manifest it is the default one, so it is there to be compared.
+    # The default applies if the field is removed from the manifest, so the rule always has a value
+    # to compare.
     assert nodes_of(PIPELINE)["spec.storage"]["default"] == {}
     assert nodes_of(PIPELINE)["spec.storage.ledger"]["default"] == {}
     assert not any(
@@ -140,7 +141,7 @@ def test_the_ledger_of_a_pipeline_stays_where_it_is() -> None:
     )
 
 
-def test_fields_that_exclude_each_other_are_refused_together() -> None:
+def test_mutually_exclusive_fields_are_rejected() -> None:
     assert rules_of(PIPELINE, "spec.storage.output") == ["!has(self.url) || !has(self.claimName)"]
     assert rules_of(PIPELINE, "spec.stages[].workers") == [
         "!has(self.min) || !has(self.max) || self.max >= self.min"
@@ -153,7 +154,7 @@ def test_fields_that_exclude_each_other_are_refused_together() -> None:
 
 
 @BOTH
-def test_each_rule_says_what_to_do(definition: dict[str, Any]) -> None:
+def test_each_rule_has_a_message_with_advice(definition: dict[str, Any]) -> None:
     for node in nodes_of(definition).values():
         for rule in node.get("x-kubernetes-validations", []):
             assert rule.keys() == {"rule", "message"}
@@ -170,7 +171,7 @@ def test_lists_of_conditions_are_maps_by_type_as_gitops_tools_expect() -> None:
     assert nodes_of(PIPELINE)["status.attempts"]["x-kubernetes-list-map-keys"] == ["number"]
 
 
-def test_the_schema_has_the_fields_of_the_models_and_no_others() -> None:
+def test_the_schema_has_exactly_the_models_fields() -> None:
     for definition, model in ((PIPELINE, PipelineStatus), (ATTEMPT, AttemptStatus)):
         wanted = {str(field.alias) for field in model.model_fields.values()}
         assert nodes_of(definition)["status"]["properties"].keys() == wanted

@@ -1,4 +1,4 @@
-"""The schemas: structural, described throughout, bounded, with defaults that are valid."""
+"""The schemas: structural, fully described, bounded, and with valid defaults."""
 
 import re
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ SCHEMAS = {
 }
 SCHEMA = SCHEMAS["cpipe"]
 NODES = {f"{kind}.{path}": node for kind, schema in SCHEMAS.items() for path, node in nodes(schema)}
-# The one default of a status, for tools that look before the operator has.
+# The only default in a status, for tools that read the object before the operator's first pass.
 UNSEEN_AT = "cpipe.status"
 DEFAULTED = [path for path, node in NODES.items() if "default" in node and path != UNSEEN_AT]
 INSIDE = {
     path: node for path, node in NODES.items() if not path.endswith((".", "[]", "{}", ".metadata"))
 }
-# What the API server itself checks, and what others define.
+# Parts that the API server validates, and parts that others define.
 UNBOUNDED = re.compile(
     r"(cpipe|catt)\.(apiVersion|kind|metadata|)|.+\.(with|runtimeEnv|podTemplate)"
 )
@@ -72,7 +72,7 @@ def test_every_text_list_and_map_is_bounded(path: str) -> None:
         assert node["maxLength"] <= 2048
 
 
-def test_what_is_unbounded_is_not_of_ours() -> None:
+def test_unbounded_parts_belong_to_others() -> None:
     free = {path for path in NODES if UNBOUNDED.fullmatch(path)}
     assert len(free) == 2 * 4 + 2 * 3 + 3
     for path in free - {path for path in free if path.startswith("catt")}:
@@ -93,13 +93,13 @@ def test_every_default_is_valid_and_told(path: str) -> None:
     "path",
     [path for path in INSIDE if re.match(r"cpipe\.spec\.retry|.*\[\]|.*\.status|catt\.", path)],
 )
-def test_no_default_where_it_would_outrank_the_namespace_or_differ_from_what_was_applied(
+def test_fields_with_namespace_defaults_have_no_schema_default(
     path: str,
 ) -> None:
     assert ("default" in INSIDE[path]) == (path == UNSEEN_AT)
 
 
-def test_a_new_pipeline_is_told_from_one_that_was_looked_at() -> None:
+def test_a_new_pipeline_differs_from_an_observed_pipeline() -> None:
     assert NODES[UNSEEN_AT]["default"] == {"observedGeneration": -1}
     assert not parse_status(NODES[UNSEEN_AT]["default"]).is_seen
     assert parse_status({"observedGeneration": 1}).is_seen
@@ -109,11 +109,11 @@ def test_a_new_pipeline_is_told_from_one_that_was_looked_at() -> None:
     "path",
     ["cpipe.spec.stages[].batchSize", "cpipe.spec.ray.workerGroups[].minReplicas"],
 )
-def test_a_default_inside_of_a_list_is_told(path: str) -> None:
+def test_a_default_inside_a_list_is_described(path: str) -> None:
     assert INSIDE[path]["description"].endswith("Defaults to 1.")
 
 
-def test_defaults_reach_into_objects_that_were_not_given() -> None:
+def test_defaults_apply_to_missing_objects() -> None:
     hollow = {path for path, node in NODES.items() if node.get("default") == {}}
     for path in DEFAULTED:
         parent = path.rpartition(".")[0]
@@ -126,16 +126,16 @@ def test_a_null_wait_reaches_the_operator() -> None:
     assert nullable == ["cpipe.spec.retry.maxDelay"]
 
 
-def test_a_claim_has_no_default_size_since_that_would_exclude_its_name() -> None:
+def test_a_claim_has_no_default_size_because_size_excludes_name() -> None:
     assert "default" not in INSIDE["cpipe.spec.storage.ledger.size"]
 
 
-def test_words_of_a_status_are_open_so_that_a_newer_operator_can_write() -> None:
+def test_status_strings_are_open_for_newer_operators() -> None:
     closed = [path for path, node in NODES.items() if "status" in path and "enum" in node]
     assert closed == ["cpipe.status.conditions[].status", "catt.status.conditions[].status"]
 
 
-def test_rules_name_fields_that_exist() -> None:
+def test_rules_name_existing_fields() -> None:
     for path, node in NODES.items():
         for rule in node.get("x-kubernetes-validations", []):
             names = set(re.findall(r"\bself\.([a-zA-Z]+)", rule["rule"]))
@@ -145,7 +145,7 @@ def test_rules_name_fields_that_exist() -> None:
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(pipelines)
-def test_what_the_model_takes_the_schema_takes(document: dict[str, Any]) -> None:
+def test_the_schema_accepts_documents_of_the_model(document: dict[str, Any]) -> None:
     parse_pipeline(document)
     assert fits(SCHEMA, document)
 
@@ -173,7 +173,7 @@ def test_what_the_model_takes_the_schema_takes(document: dict[str, Any]) -> None
         ("spec.ray.workerGroups", [{"minReplicas": 1}]),
     ],
 )
-def test_what_the_model_refuses_the_schema_refuses(path: str, value: object) -> None:
+def test_the_schema_rejects_documents_rejected_by_the_model(path: str, value: object) -> None:
     document = with_change(path, value)
     with pytest.raises(ValueError, match=r"spec\."):
         parse_pipeline(document)
@@ -219,7 +219,9 @@ class Ring(BaseModel):
         (Ring, "contains itself"),
     ],
 )
-def test_what_has_no_structural_form_is_refused(model: type[BaseModel], sentence: str) -> None:
+def test_a_model_without_a_structural_form_is_rejected(
+    model: type[BaseModel], sentence: str
+) -> None:
     with pytest.raises(UnstructuralError, match=sentence):
         structural_schema(model)
 
@@ -229,7 +231,7 @@ class Constant(BaseModel):
     share: float | None = Field(default=1.0, description="D.")
 
 
-def test_constants_nulls_and_points_are_spelled_the_api_servers_way() -> None:
+def test_constants_nulls_and_floats_are_in_the_api_servers_form() -> None:
     assert structural_schema(Constant)["properties"] == {
         "value": {"default": 1, "description": "D.", "enum": [1], "type": "integer"},
         "share": {"default": 1, "description": "D.", "type": "number"},
@@ -237,7 +239,7 @@ def test_constants_nulls_and_points_are_spelled_the_api_servers_way() -> None:
 
 
 def containers(part: object) -> Iterator[int]:
-    """The identity of each dictionary and list in a tree."""
+    """Yield the identity of each dictionary and list in a tree."""
     children = part.values() if isinstance(part, dict) else part if isinstance(part, list) else None
     if children is not None:
         yield id(part)
@@ -245,7 +247,7 @@ def containers(part: object) -> Iterator[int]:
             yield from containers(child)
 
 
-def test_no_two_parts_of_a_schema_are_the_same_object() -> None:
+def test_parts_of_a_schema_are_distinct_objects() -> None:
     schemas = [structural_schema(CurationPipeline), structural_schema(CurationAttempt)]
     identities = list(containers(schemas))
     assert len(identities) > len(NODES)

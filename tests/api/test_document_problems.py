@@ -1,4 +1,4 @@
-"""Bad documents: each slip gets its path, one plain sentence and, where likely, what to do."""
+"""Invalid documents: each error has a path, one plain sentence, and, if likely, a suggestion."""
 
 from datetime import date
 from enum import StrEnum
@@ -61,7 +61,7 @@ def said_about(document: object) -> list[str]:
         (without("spec.source.use"), "spec.source.use: required"),
     ],
 )
-def test_a_document_that_is_no_pipeline(document: object, expected: str) -> None:
+def test_an_invalid_document_is_explained(document: object, expected: str) -> None:
     assert said_about(document) == [expected]
 
 
@@ -253,11 +253,11 @@ def test_a_document_that_is_no_pipeline(document: object, expected: str) -> None
         ("ray.image", "", "spec.ray.image: must not be empty"),
     ],
 )
-def test_a_slip_in_the_spec(path: str, value: object, expected: str) -> None:
+def test_an_error_in_the_spec_is_explained(path: str, value: object, expected: str) -> None:
     assert said_about(with_change(f"spec.{path}", value)) == [expected]
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     document = with_change("spec.stages.0", {"batchSize": 0, "nam": "x"})
     del document["spec"]["sink"]
     assert said_about(document) == [
@@ -268,13 +268,13 @@ def test_all_problems_are_told_at_once() -> None:
     ]
 
 
-def test_a_field_name_that_is_no_text() -> None:
+def test_a_non_string_field_name_is_explained() -> None:
     document: dict[object, object] = {7: 1}
     document |= dict(SMALLEST.items())
     assert said_about(document) == ["[7]: field names must be text"]
 
 
-def test_something_that_contains_itself() -> None:
+def test_a_recursive_document_is_explained() -> None:
     ring: dict[str, Any] = {}
     ring["again"] = ring
     assert said_about(with_change("spec.source.with", ring)) == [
@@ -300,7 +300,7 @@ class Square(BaseModel):
 
 
 class Parameters(BaseModel):
-    """What a stage of a user may look like, with the harder corners of typing."""
+    """Parameters of a user's stage, with the harder corners of typing."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -346,7 +346,9 @@ class Parameters(BaseModel):
         ({"minWords": "x" * 99}, f".minWords: must be a whole number, not '{'x' * 57}...'"),
     ],
 )
-def test_the_parameters_of_a_stage(given_parameters: dict[str, Any], expected: str) -> None:
+def test_errors_in_stage_parameters_are_explained(
+    given_parameters: dict[str, Any], expected: str
+) -> None:
     with pytest.raises(ValidationError) as caught:
         Parameters.model_validate(given_parameters)
     problems = problems_of(caught.value, Parameters, "spec.stages[2].with")
@@ -386,7 +388,7 @@ def problems_in(document: object) -> tuple[Problem, ...]:
         ),
     )
 )
-def test_any_bad_parameters_are_told_in_plain_words(parameters: dict[str, Any]) -> None:
+def test_any_bad_parameters_are_explained_in_plain_words(parameters: dict[str, Any]) -> None:
     problems = problems_with(parameters)
     assert problems is None or problems
     assert len({problem.path for problem in problems or ()}) == len(problems or ())
@@ -396,7 +398,7 @@ def test_any_bad_parameters_are_told_in_plain_words(parameters: dict[str, Any]) 
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(max_size=5), st.lists, max_leaves=3))
-def test_any_value_anywhere_is_read_or_told(value: object) -> None:
+def test_any_value_is_read_or_explained(value: object) -> None:
     for path in ("spec", "metadata", "spec.source", "spec.retry", "spec.ray.head", "spec.storage"):
         problems = problems_in(with_change(path, value))
         assert all(problem.path.startswith(path) for problem in problems)
@@ -419,5 +421,5 @@ def test_a_problem_reads_as_one_line() -> None:
         ("qqq", [str(number) for number in range(13)], ""),
     ],
 )
-def test_suggestions(word: str, known: list[str], expected: str) -> None:
+def test_suggestions_are_similar_names(word: str, known: list[str], expected: str) -> None:
     assert did_you_mean(word, known) == expected

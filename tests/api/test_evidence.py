@@ -1,4 +1,4 @@
-"""Evidence: what it is spelled like, which of it names the cause, and what exit codes tell."""
+"""Evidence: its format, the evidence that determines the cause, and the meaning of exit codes."""
 
 import json
 from itertools import combinations
@@ -18,7 +18,7 @@ from strandline_api.outcome.evidence import (
 )
 from strandline_api.outcome.exit_codes import ExitCode
 
-# The published order: whoever stands in an earlier line wins over all of the later ones.
+# The published order: causes of an earlier line take precedence over all later causes.
 RANKS = [
     {"UserCancelled"},
     {"DeadlineExceeded"},
@@ -30,16 +30,16 @@ RANKS = [
     {"ApplicationError", "SourcesFailed"},
     {"Unknown"},
 ]
-# Those that the published order leaves open, and between which of the above they stand.
+# Causes outside the published order, each with its neighbors in the order above.
 BETWEEN = {
     "QuarantineExceeded": ("DeadlineExceeded", "Preempted"),
     "RequirementsNotMet": ("DeadlineExceeded", "Preempted"),
     "QuotaExceeded": ("DeadlineExceeded", "Preempted"),
     "BudgetSpent": ("DeadlineExceeded", "Preempted"),
-    # Who refused a driver has nothing to do with what befell its pod.
+    # The refusal of a ledger is independent of the pod's fate.
     "LedgerInUse": ("DeadlineExceeded", "OOMKilled"),
     "Stalled": ("OOMKilled", "Killed"),
-    # The exit code says ApplicationError beside it.
+    # The exit code also yields ApplicationError.
     "ModelUnavailable": ("SubmissionFailed", "ApplicationError"),
 }
 
@@ -73,24 +73,24 @@ def test_an_earlier_rank_wins_in_any_order(above: int, below: int) -> None:
 
 
 @pytest.mark.parametrize("name", BETWEEN)
-def test_the_rest_has_a_place_between_them(name: str) -> None:
+def test_the_other_causes_rank_between_their_neighbors(name: str) -> None:
     above, below = BETWEEN[name]
     assert name_cause([seen(Cause(name)), seen(Cause(above))]).cause == above
     assert name_cause([seen(Cause(below)), seen(Cause(name))]).cause == name
 
 
-def test_a_disruption_is_named_by_what_the_pod_says_before_what_the_driver_says() -> None:
+def test_pod_evidence_of_a_disruption_precedes_the_drivers() -> None:
     for cause in (Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST):
         assert name_cause([seen(Cause.INTERRUPTED), seen(cause)]).cause is cause
 
 
-def test_no_final_cause_is_hidden_by_one_that_would_be_retried() -> None:
+def test_a_retryable_cause_does_not_hide_a_final_cause() -> None:
     final = [cause for cause in PRECEDENCE if cause.treatment is Treatment.NEVER]
     assert tuple(final) == PRECEDENCE[: len(final)]
 
 
 @given(st.lists(pieces, min_size=1))
-def test_the_first_of_equal_ones_is_named(evidence: list[Evidence]) -> None:
+def test_the_first_of_equally_ranked_evidence_is_named(evidence: list[Evidence]) -> None:
     named = name_cause(iter(evidence))
     rank = PRECEDENCE.index(named.cause)
     at = next(at for at, piece in enumerate(evidence) if piece is named)
@@ -130,7 +130,7 @@ def test_success_is_no_evidence() -> None:
 
 
 @pytest.mark.parametrize("code", [c for c in ExitCode if c is not ExitCode.COMPLETE])
-def test_no_code_of_the_contract_is_left_out(code: ExitCode) -> None:
+def test_every_documented_exit_code_has_evidence(code: ExitCode) -> None:
     evidence = read_exit(code)
     assert evidence is not None
     assert code.meaning in evidence.message
@@ -167,7 +167,7 @@ def test_no_code_of_the_contract_is_left_out(code: ExitCode) -> None:
         (168, Cause.KILLED, "killed by signal 40", {"exitCode": 168, "signal": "40"}),
     ],
 )
-def test_a_signal_is_read_from_either_spelling(
+def test_a_signal_is_read_from_both_notations(
     code: int, cause: Cause, message: str, details: dict[str, str | int]
 ) -> None:
     expected = Evidence(cause, message, "signal", details)
@@ -176,28 +176,28 @@ def test_a_signal_is_read_from_either_spelling(
 
 
 @pytest.mark.parametrize("code", [2, 74, 127, 128, 193, 255])
-def test_any_other_code_is_an_error_of_the_application(code: int) -> None:
+def test_any_other_code_is_an_application_error(code: int) -> None:
     assert read_exit(code) == Evidence(
         Cause.APPLICATION_ERROR, f"exit code {code}", "exit code", {"exitCode": code}
     )
 
 
 @given(st.integers())
-def test_any_number_is_read(code: int) -> None:
+def test_any_number_yields_evidence(code: int) -> None:
     evidence = read_exit(code)
     assert (evidence is None) == (code == 0)
     assert find_signal(code) == find_signal(to_exit_code(code)) or code < -64
 
 
 @pytest.mark.parametrize(("returncode", "code"), [(0, 0), (75, 75), (-9, 137), (-15, 143)])
-def test_a_returncode_is_spelled_as_a_shell_does(returncode: int, code: int) -> None:
+def test_a_returncode_is_converted_as_in_a_shell(returncode: int, code: int) -> None:
     assert to_exit_code(returncode) == code
 
 
 # --- As JSON
 
 
-def test_evidence_is_spelled_with_the_words_of_the_contract() -> None:
+def test_evidence_is_serialized_with_documented_names() -> None:
     evidence = Evidence(Cause.OOM_KILLED, "killed", "cgroup", {"pod": "head", "exitCode": 137})
     assert evidence.to_json() == {
         "cause": "OOMKilled",
@@ -209,18 +209,18 @@ def test_evidence_is_spelled_with_the_words_of_the_contract() -> None:
 
 
 @given(pieces)
-def test_evidence_comes_back_from_json(evidence: Evidence) -> None:
+def test_evidence_survives_json(evidence: Evidence) -> None:
     assert Evidence.from_json(json.loads(json.dumps(evidence.to_json()))) == evidence
 
 
 @given(json_values)
-def test_whatever_another_version_wrote_can_be_read(written: object) -> None:
+def test_evidence_of_any_version_can_be_read(written: object) -> None:
     for value in (written, {"cause": written, "message": written, "details": {"pod": written}}):
         read = Evidence.from_json(value)
         assert Evidence.from_json(read.to_json()) == read
 
 
-def test_what_a_later_version_added_is_read_past() -> None:
+def test_fields_of_a_later_version_are_ignored() -> None:
     written = {
         "cause": "MeteorStrike",
         "message": "gone",

@@ -82,5 +82,5 @@ def test_causes_are_treated_as_published(treatment: Treatment, names: set[str]) 
     assert {str(cause) for cause in Cause if cause.treatment is treatment} == names
 
 
-def test_retryable_causes_are_all_but_the_final_ones() -> None:
+def test_all_causes_except_final_ones_are_retryable() -> None:
     assert {str(cause) for cause in RETRYABLE_CAUSES} == DISRUPTIONS | RETRIED | WAITED

@@ -1,4 +1,4 @@
-"""What is generated from the models: definitions and pages, up to date and made anew on demand."""
+"""Files generated from the models: definitions and pages are up to date and can be regenerated."""
 
 import json
 import runpy
@@ -47,7 +47,7 @@ def main() -> Main:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A root with every generated file, as it is here."""
+    """Return a copy of the repository's generated files."""
     for name in (*CRDS, *PAGES, *CHART):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -62,19 +62,19 @@ def test_every_file_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("name", CRDS)
-def test_a_definition_is_written_as_it_is(name: str) -> None:
+def test_a_definition_is_written_unchanged(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     assert text.startswith("# Made by `python crds/generate.py`")
     assert "&id" not in text
     assert yaml.safe_load(text) == CRDS[name]
 
 
-# A word of the generated part; much of these files is their authors'.
+# A word of the generated part; authors write the rest of these files.
 WORDS = {"docs/failures.md": "| cause |", SCHEMA: "Number of retries since"}
 
 
 @pytest.mark.parametrize("name", [*CRDS, *PAGES, *CHART])
-def test_a_stale_file_is_told_and_made_anew(
+def test_a_stale_file_is_reported_and_regenerated(
     main: Main, copy: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--check"], copy) == 0
@@ -104,19 +104,19 @@ def test_the_values_and_their_page_follow_from_the_schema(main: Main, copy: Path
 
 
 @pytest.mark.parametrize("text", ["kind: A\n", "\nmetadata:\n  name: a\n# {{ .Values }}\n"])
-def test_a_definition_that_helm_would_misread_is_refused(text: str) -> None:
+def test_a_definition_with_helm_syntax_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="one name, and no braces"):
         render_template(text)
 
 
-def test_a_missing_file_is_made(main: Main, copy: Path) -> None:
+def test_a_missing_file_is_generated(main: Main, copy: Path) -> None:
     (copy / "docs" / "api.md").unlink()
     assert main(["--check"], copy) == 1
     assert main([], copy) == 0
     assert main(["--check"], copy) == 0
 
 
-def test_the_text_around_the_tables_is_the_authors(main: Main, copy: Path) -> None:
+def test_the_text_around_the_tables_is_kept(main: Main, copy: Path) -> None:
     page = copy / "docs" / "failures.md"
     page.write_text(f"{page.read_text(encoding='utf-8')}\nMore.\n", encoding="utf-8")
     assert main(["--check"], copy) == 0
@@ -140,7 +140,7 @@ def test_every_cause_reason_condition_and_event_is_explained() -> None:
 
 def test_every_row_has_as_many_cells_as_its_title() -> None:
     titles = {"cause", "condition", "disruption", "event", "exit code", "field", "reason"}
-    titles |= {"sentence", "you have"}  # tables that are written by hand
+    titles |= {"sentence", "you have"}  # hand-written tables
     for page in ("api.md", "failures.md"):
         width = 0
         for row in rows_of(page):
@@ -149,7 +149,7 @@ def test_every_row_has_as_many_cells_as_its_title() -> None:
 
 
 def count_fields(definition: dict[str, Any]) -> int:
-    """Fields of spec and status; a list's or map's entries are no fields of their own."""
+    """Count the fields of spec and status; entries of lists and maps do not count."""
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     paths = [path for path, _ in nodes(schema) if path.startswith(("spec.", "status."))]
     return sum(not path.endswith(("[]", "{}")) for path in paths)

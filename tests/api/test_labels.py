@@ -36,7 +36,7 @@ def test_two_pipelines_never_share_a_label(one: str, other: str) -> None:
 def test_short_names_are_kept_and_long_ones_end_in_a_digest() -> None:
     assert format_label_value("corpus.v2") == "corpus.v2"
     assert format_label_value("l" * 63) == "l" * 63
-    # Written down, since a label that is computed anew must find what an older version made.
+    # Fixed values, because a recomputed label must match objects of older versions.
     assert format_label_value("l" * 64) == "l" * 45 + "-x3d4b6c80687fe0c2"
     assert len(format_label_value("l" * 253)) == 63
 
@@ -54,7 +54,7 @@ def test_keys_are_of_our_group_and_valid() -> None:
     }
 
 
-def test_selectors_narrow_down_from_everything_to_a_pipeline() -> None:
+def test_selectors_narrow_from_all_objects_to_a_pipeline() -> None:
     assert select_all() == "strandline.dev/pipeline-uid"
     assert select_pipeline("u1") == "strandline.dev/pipeline-uid=u1"
     assert select_namesakes("corpus", "u1") == (

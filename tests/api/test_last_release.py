@@ -1,4 +1,4 @@
-"""The last release and today's: each reads what the other writes, on one cluster."""
+"""The last release and today's version read each other's objects on one cluster."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.schema.crd import pipeline_definition
 from strandline_api.status.pipeline_status import parse_status
 
-# The one release whose operator refuses a field that it does not know.
+# The only release whose operator rejects unknown fields.
 STRICT = "ea59655b63faa5879f81bbb9c14439988d00fa4e"
 TODAY = pipeline_definition()
-# Those that can be planned before anything has run.
+# The examples that can be planned before any run.
 EXAMPLES = sorted((ROOT / "pipelines" / "examples").glob("*[!2].yaml"))
-# Of stages that it has not.
-# Stages whose results were wrong under the last release, with their versions of then: a ledger that
-# was begun with one says so, and goes on when it is told to (`onChange`). All others just go on.
+# Stages with wrong results under the last release, with their versions of that time. A ledger with
+# such a stage reports the change and continues only with `onChange`. All other ledgers simply
+# continue.
 MENDED = {
     "c4-quality": "1",
     "count-tokens": "1",
@@ -66,6 +66,7 @@ MENDED = {
     "tokenise-text": "1",
     "transcode-clip": "1",
 }
+# Examples with stages or fields that the last release lacks.
 NEW_EXAMPLES = {
     *("fineweb", "pretraining", "question-pairs", "rated-documents", "video", "web-pages"),
     *("python-functions", "text-documents"),
@@ -85,7 +86,7 @@ def place(document: Json) -> Json:
 
 
 def as_users_of(release: LastRelease, document: Json) -> Json:
-    """The document without fields and causes that the release does not have: nobody uses them."""
+    """Return the document without fields and causes that the release lacks."""
     schema = schema_of(release.definitions["curationpipelines"])["properties"]["spec"]
     spec = prune(document["spec"], schema)
     causes = schema["properties"]["retry"]["properties"]["eligibleCauses"]["items"]["enum"]
@@ -104,9 +105,9 @@ def without_operators_own(spec: Json) -> Json:
 
 
 def find_differences(older: Any, newer: Any, path: str = "") -> list[str]:
-    """Places where the older has something else than the newer; fields of its own are none."""
+    """Return the places where the newer object differs from the older; new fields do not count."""
     if path.endswith(".eligibleCauses") and set(older) < set(newer):
-        return []  # by default all causes that there are, and the newer has more of them
+        return []  # the default is all causes, and the newer version has more
     if isinstance(older, dict) and isinstance(newer, dict):
         return [
             found
@@ -128,7 +129,7 @@ def test_law_its_driver_reads_what_is_handed_on_today(last: LastRelease, documen
     assert find_differences(without_operators_own(read), spell(spec)) == []
 
 
-def test_defaults_that_newer_definitions_write_never_reach_its_driver(last: LastRelease) -> None:
+def test_newer_defaults_never_reach_the_last_releases_driver(last: LastRelease) -> None:
     full, planted = plant_unknown(store(place(SMALLEST), TODAY), TODAY)
     with pytest.raises(AssertionError, match="unknown field"):
         last.ask("drive", render_document(full))
@@ -146,7 +147,7 @@ def test_defaults_that_newer_definitions_write_never_reach_its_driver(last: Last
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.stem))
-def test_its_driver_goes_on_with_the_same_ledger(
+def test_the_last_releases_ledgers_can_be_continued(
     last: LastRelease, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = next(yaml.safe_load_all(path.read_text(encoding="utf-8")))  # the first of its passes
@@ -184,7 +185,7 @@ def test_law_today_reads_what_is_stored_by_its_definitions(
 
 @given(document=pipelines)
 @settings(max_examples=scale_examples(20))
-def test_law_its_operator_reads_what_is_stored_by_todays_definitions(
+def test_law_the_last_releases_operator_reads_objects_stored_today(
     last: LastRelease, document: Json
 ) -> None:
     grown, _ = plant_unknown(store(as_users_of(last, document), TODAY), TODAY)
@@ -210,7 +211,7 @@ def test_law_each_reads_the_others_statuses(
     assert parse_attempt_status(before).to_json() == before
 
 
-def test_each_reads_the_others_attempts(last: LastRelease) -> None:
+def test_both_versions_read_each_others_attempts(last: LastRelease) -> None:
     spec = AttemptSpec(
         pipeline="corpus", pipeline_uid="uid", run="first", number=2, previous=1, memory={"head": 7}
     ).to_json()
@@ -219,7 +220,7 @@ def test_each_reads_the_others_attempts(last: LastRelease) -> None:
     assert AttemptSpec.parse(before).to_json() == before
 
 
-def test_a_difference_is_seen() -> None:
+def test_a_difference_is_detected() -> None:
     assert find_differences({"a": [{"b": 1}]}, {"a": [{"b": 2}], "c": 3}) == [
         ".a[0].b: 1, and now 2"
     ]

@@ -1,4 +1,4 @@
-"""What driver and operator agree on, so that a listener sees one run: ids, ends, and whether."""
+"""The agreement between driver and operator so that a listener sees one run: ids and ends."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ identities = st.tuples(st.uuids().map(str), st.from_regex(r"[a-z0-9-]{1,20}", fu
         ({"OPENLINEAGE_URL": "http://localhost", "OPENLINEAGE_DISABLED": "True"}, False),
     ],
 )
-def test_the_environment_asks(environment: dict[str, str], expected: bool) -> None:
+def test_the_environment_enables_reporting(environment: dict[str, str], expected: bool) -> None:
     assert is_wanted(environment) is expected
 
 
 @pytest.mark.parametrize("cause", Cause)
-def test_what_was_stopped_from_outside_is_aborted_and_the_rest_failed(cause: Cause) -> None:
+def test_an_external_stop_is_an_abort_and_other_ends_are_failures(cause: Cause) -> None:
     through = RunEnd.COMPLETE if cause is Cause.SOURCES_FAILED else RunEnd.FAIL
     assert name_end(cause) is (RunEnd.ABORT if cause in ABORTED else through)
 
 
-def test_without_a_cause_it_is_complete() -> None:
+def test_an_end_without_a_cause_is_complete() -> None:
     assert name_end(None) is RunEnd.COMPLETE
 
 
 def test_ids_never_change() -> None:
-    """Those of a driver that runs are computed by a later operator."""
+    """Check fixed ids: a later operator computes the ids of a running driver."""
     assert name_attempt_run(UID, "first", 3) == "673d21f5-629f-5745-8d29-8d3b755b39de"
     assert name_parent_run(UID, "first") == "aa2e4a0c-88b5-5289-8dec-64e80f7f7ef9"
 

@@ -1,4 +1,4 @@
-"""Memory after kills: grows per kill of a group, in whole MiB, up to its limit, for good."""
+"""Memory after kills: grows with each kill of a group, in whole MiB, up to a limit, permanently."""
 
 import pytest
 from hypothesis import given
@@ -42,7 +42,7 @@ def test_memory_is_monotone_in_the_kills(
 
 
 @given(policies, amounts, kills)
-def test_only_what_was_killed_grows(
+def test_only_killed_groups_grow(
     policy: OomPolicy, requested: dict[str, int], killed: list[str]
 ) -> None:
     grown = grow_memory(policy, requested, killed)
@@ -62,7 +62,7 @@ def test_growth_is_in_whole_mebibytes_below_the_limit(
 
 
 @given(policies, amounts, amounts)
-def test_what_was_raised_is_held_within_the_limit_of_now(
+def test_raised_memory_is_kept_within_the_current_limit(
     policy: OomPolicy, requested: dict[str, int], raised: dict[str, int]
 ) -> None:
     limit = policy.max_memory_bytes or 2**63 - 1
@@ -75,7 +75,7 @@ def test_what_was_raised_is_held_within_the_limit_of_now(
 
 
 @given(factors, amounts, amounts, amounts, kills)
-def test_a_bound_stops_growth_and_takes_nothing_away(
+def test_a_bound_stops_growth_without_reducing_memory(
     factor: float,
     requested: dict[str, int],
     raised: dict[str, int],
@@ -91,7 +91,7 @@ def test_a_bound_stops_growth_and_takes_nothing_away(
         assert memory in {free[name], max(before[name], bounds.get(name, 0))}
 
 
-def test_a_limit_that_somebody_set_is_nobody_elses_to_lower() -> None:
+def test_an_explicit_limit_is_not_lowered() -> None:
     grown = grow_memory(policy_of(limit="64Gi"), {"a": 8 * GI}, ["a"], bounds={"a": 9 * GI})
     assert grown == {"a": 12 * GI}
 
@@ -114,7 +114,7 @@ def test_a_limit_that_somebody_set_is_nobody_elses_to_lower() -> None:
         (policy_of(), {}, ["head"], {}),
     ],
 )
-def test_memory_in_numbers(
+def test_memory_grows_by_the_documented_amounts(
     policy: OomPolicy, requested: dict[str, int], killed: list[str], expected: dict[str, int]
 ) -> None:
     assert grow_memory(policy, requested, killed) == expected

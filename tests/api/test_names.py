@@ -1,4 +1,4 @@
-"""Names: valid wherever they stand, never shared by two pipelines, and the same for ever."""
+"""Names: valid everywhere, never shared by two pipelines, and stable forever."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ long_names = st.builds(
     lambda name, times: (name * times)[:253].rstrip("-."), object_names, st.integers(1, 60)
 )
 pipelines = object_names | long_names | st.text()
-# Names that differ where a name is cut, spelled or joined to its number.
+# Names that differ only at the place where names are cut, encoded, or joined to their number.
 lookalikes = st.sampled_from(
     [
         "a",
@@ -92,7 +92,7 @@ def test_two_claims_never_share_a_name(one: str, other: str) -> None:
 
 
 @given(object_names.filter(lambda name: len(name) <= 40), st.integers(0, 999_999))
-def test_a_name_that_fits_is_kept(pipeline: str, number: int) -> None:
+def test_a_short_name_is_kept(pipeline: str, number: int) -> None:
     assert name_attempt(pipeline, number) == f"{pipeline}-{number}"
     if DNS_1035_LABEL.fullmatch(pipeline):
         assert name_rayjob(pipeline, number) == f"{pipeline}-{number}"
@@ -108,7 +108,7 @@ def test_a_name_that_fits_is_kept(pipeline: str, number: int) -> None:
         (name_rayjob("n" * 40, 1), "n" * 40 + "-1"),
         (name_claim("corpus"), "corpus-ledger"),
         (name_code("corpus", 3), "corpus-3-code"),
-        # These carry a digest; objects in clusters have them, so they must stay as they are.
+        # Names with a digest exist in clusters, so the digests must not change.
         (name_attempt("n" * 247, 1), "n" * 228 + "-x332347d048c55d1c-1"),
         (name_attempt("Corpus", 1), "corpus-xf9eda1cca369f6da-1"),
         (name_rayjob("n" * 41, 1), "n" * 22 + "-x8208cdaa08046bb0-1"),
@@ -120,7 +120,7 @@ def test_a_name_that_fits_is_kept(pipeline: str, number: int) -> None:
         (name_claim("corpus_v2"), "corpus-v2-x82b002c9f698dfaf-ledger"),
     ],
 )
-def test_names_are_the_same_for_ever(name: str, expected: str) -> None:
+def test_names_never_change(name: str, expected: str) -> None:
     assert name == expected
 
 

@@ -1,4 +1,4 @@
-"""The outcome line: short enough, whole after a journey through a log, found among anything."""
+"""The outcome line: short, robust in logs, and found among arbitrary text."""
 
 import json
 from typing import Any
@@ -43,7 +43,7 @@ LINE = (
 )
 
 
-def test_sources_that_are_done_again_are_told_where_there_are_any() -> None:
+def test_redone_sources_are_in_the_line_only_if_any() -> None:
     some = OUTCOME.model_copy(update={"sources": SourceCounts(total=9, redone=4)})
     assert '"redone":4' in format_outcome_line(some)
     found = find_outcome_line(format_outcome_line(some))
@@ -75,7 +75,7 @@ def outcomes(
     )
 
 
-# As a message, text that looks like a line must not be taken for one.
+# A message that resembles an outcome line must not be mistaken for one.
 short = st.text(max_size=60) | st.just(LINE) | st.just(f"{MARK} {{}}")
 long = st.builds(str.__mul__, st.text(min_size=1, max_size=30), st.integers(1, 400))
 small = outcomes(short, pieces(st.text(max_size=9)), 2)
@@ -83,13 +83,13 @@ large = outcomes(short | long, pieces(short | long), 9)
 
 
 @given(small)
-def test_what_fits_comes_back_whole(outcome: DriverOutcome) -> None:
+def test_a_short_outcome_survives_unchanged(outcome: DriverOutcome) -> None:
     line = format_outcome_line(outcome)
     assert find_outcome_line(line) == outcome
 
 
 @given(large)
-def test_the_line_is_one_and_short(outcome: DriverOutcome) -> None:
+def test_the_outcome_is_one_short_line(outcome: DriverOutcome) -> None:
     line = format_outcome_line(outcome)
     assert len(line.encode()) <= MAX_LINE_BYTES == 3500
     assert line.isascii()
@@ -97,7 +97,7 @@ def test_the_line_is_one_and_short(outcome: DriverOutcome) -> None:
 
 
 @given(large)
-def test_what_is_too_long_loses_only_ends(outcome: DriverOutcome) -> None:
+def test_long_texts_lose_only_their_ends(outcome: DriverOutcome) -> None:
     found = find_outcome_line(format_outcome_line(outcome))
     assert found is not None
     assert found.evidence == outcome.evidence[: len(found.evidence)]
@@ -122,7 +122,7 @@ def test_the_last_line_counts(first: DriverOutcome, last: DriverOutcome) -> None
 
 
 @given(small, small, st.data())
-def test_a_truncated_line_is_passed_over(
+def test_a_truncated_line_is_ignored(
     first: DriverOutcome, last: DriverOutcome, data: st.DataObject
 ) -> None:
     line = format_outcome_line(last)
@@ -140,7 +140,7 @@ def test_any_text_can_be_searched(text: str) -> None:
     assert found is None or isinstance(found, DriverOutcome)
 
 
-def test_the_line_is_spelled_as_published() -> None:
+def test_the_line_has_the_published_format() -> None:
     assert format_outcome_line(OUTCOME) == LINE
     assert find_outcome_line(LINE) == OUTCOME
 
@@ -156,7 +156,7 @@ def test_the_line_is_spelled_as_published() -> None:
         LINE.replace(": {", ":{", 1),
     ],
 )
-def test_what_other_programs_put_around_it_is_ignored(log: str) -> None:
+def test_text_around_the_line_is_ignored(log: str) -> None:
     assert find_outcome_line(log) == OUTCOME
 
 
@@ -181,7 +181,7 @@ def test_what_other_programs_put_around_it_is_ignored(log: str) -> None:
         '{\n"exitCode": 75}',
     ],
 )
-def test_what_is_no_outcome_is_passed_over(written: str) -> None:
+def test_an_invalid_outcome_is_ignored(written: str) -> None:
     assert find_outcome_line(f"{MARK} {written}") is None
     assert find_outcome_line(f"{LINE}\n{MARK} {written}") == OUTCOME
 
@@ -220,7 +220,7 @@ def test_a_long_message_is_cut_before_evidence_is_dropped() -> None:
     assert len(format_outcome_line(long)) == MAX_LINE_BYTES
 
 
-def test_evidence_is_dropped_from_the_last_where_a_short_message_is_not_enough() -> None:
+def test_evidence_is_dropped_from_the_end_if_still_too_long() -> None:
     evidence = tuple(Evidence(Cause.KILLED, f"{at}" * 400, "ray") for at in range(9))
     long = OUTCOME.model_copy(update={"message": "m" * 9000, "evidence": evidence})
     found = find_outcome_line(format_outcome_line(long))
@@ -246,11 +246,11 @@ def test_odd_bytes_of_a_file_name_do_not_stop_the_line() -> None:
         (2, "APPLICATION_ERROR"),
     ],
 )
-def test_an_exit_code_is_named(code: int, name: str) -> None:
+def test_an_exit_code_has_a_name(code: int, name: str) -> None:
     assert name_outcome(code) == name
 
 
-def test_an_outcome_cannot_be_changed_nor_made_without_a_code() -> None:
+def test_an_outcome_is_immutable_and_needs_an_exit_code() -> None:
     with pytest.raises(ValidationError):
         OUTCOME.message = "another"  # type: ignore[misc]
     with pytest.raises(ValidationError):

@@ -1,4 +1,4 @@
-"""What a valid document means: names, defaults and numbers in base units."""
+"""The meaning of a valid document: names, defaults, and numbers in base units."""
 
 import json
 from typing import Any
@@ -97,7 +97,7 @@ def test_amounts_keep_their_text_and_give_numbers() -> None:
         ("m:" + "A" * 100, "a" * 63),
     ],
 )
-def test_an_item_is_named_after_what_it_uses(use: str, expected: str) -> None:
+def test_an_item_is_named_after_its_stage(use: str, expected: str) -> None:
     assert SourceWork(use=use).name == expected
 
 
@@ -126,7 +126,7 @@ def test_no_wait_is_longer_than_a_day(written: object, expected: int) -> None:
     assert RetryPolicy.model_validate({"maxDelay": written}).max_delay_seconds == expected
 
 
-def test_a_retry_policy_knows_which_fields_were_given() -> None:
+def test_a_retry_policy_records_the_given_fields() -> None:
     assert RetryPolicy.model_validate({"delay": "5s"}).model_fields_set == {"delay"}
     assert RetryPolicy.model_validate({"maxDelay": None}).model_fields_set == {"max_delay"}
 
@@ -141,7 +141,7 @@ def test_null_means_absent_as_it_does_on_a_cluster() -> None:
     assert pipeline.spec.retry.model_fields_set == frozenset()
 
 
-def test_what_a_cluster_adds_to_an_object_is_ignored() -> None:
+def test_metadata_added_by_a_cluster_is_ignored() -> None:
     document = with_change("status", {"phase": "Running", "attempts": [1]})
     document["metadata"] |= {"uid": "1", "managedFields": [], "labels": {"a": "b"}}
     pipeline = parse_pipeline(document)
@@ -149,7 +149,7 @@ def test_what_a_cluster_adds_to_an_object_is_ignored() -> None:
     assert pipeline.metadata.labels == {"a": "b"}
 
 
-def test_python_may_spell_fields_its_own_way() -> None:
+def test_python_names_of_fields_are_accepted() -> None:
     stage = StageWork(use="a", batch_size=4, runtime_env={"pip": ["x"]})
     assert stage == StageWork.model_validate(
         {"use": "a", "batchSize": 4, "runtimeEnv": {"pip": ["x"]}}
@@ -173,6 +173,6 @@ def test_a_pipeline_survives_being_written_and_read(document: dict[str, Any]) ->
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(pipelines)
-def test_what_was_not_given_is_not_written(document: dict[str, Any]) -> None:
+def test_missing_fields_are_not_written(document: dict[str, Any]) -> None:
     written = parse_pipeline(document).model_dump(mode="json", by_alias=True, exclude_unset=True)
     assert written == json.loads(json.dumps(document))

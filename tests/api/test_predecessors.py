@@ -1,4 +1,4 @@
-"""What a pipeline says of others: those that it comes after, and what it reads of theirs."""
+"""References between pipelines: predecessors, and inputs from other pipelines."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def refuse(path: str, value: object) -> str:
     return str(caught.value)
 
 
-def test_a_pipeline_names_those_that_it_comes_after() -> None:
+def test_a_pipeline_lists_its_predecessors() -> None:
     spec = after({"name": "raw"}, {"name": "list", "runId": "second"}).spec
     assert spec.predecessors == {"raw": None, "list": "second"}
     assert parse_pipeline(with_change("spec.suspend", True)).spec.after == ()
 
 
-def test_what_is_read_is_waited_for_without_being_named() -> None:
+def test_inputs_from_pipelines_are_implicit_predecessors() -> None:
     document = with_change("spec.source.with", {"paths": [{"pipeline": "raw"}]})
     document["spec"]["stages"][0]["with"] = {"path": {"pipeline": "list", "artifact": "a/b"}}
     document["spec"]["after"] = [{"name": "raw", "runId": "third"}]
@@ -55,7 +55,7 @@ def test_what_is_read_is_waited_for_without_being_named() -> None:
     ]
 
 
-def test_a_reference_names_the_run_that_is_waited_for() -> None:
+def test_a_reference_names_the_awaited_run() -> None:
     paths = [{"pipeline": "raw"}, {"pipeline": "raw", "runId": "second"}, {"pipeline": "list"}]
     document = with_change("spec.source.with", {"paths": paths})
     document["spec"]["after"] = [{"name": "raw"}]
@@ -116,7 +116,7 @@ def test_the_api_server_refuses_a_pipeline_after_itself() -> None:
     assert (field["x-kubernetes-list-map-keys"], "default" in field) == (["name"], False)
 
 
-def test_a_driver_is_not_told_whom_its_pipeline_comes_after() -> None:
+def test_a_drivers_document_omits_predecessors() -> None:
     document = with_change("spec.after", [{"name": "raw"}])
     document["metadata"]["namespace"] = "team"
     assert "after" not in forward_document(document, parse_pipeline(document).spec)["spec"]
@@ -139,12 +139,12 @@ def test_a_driver_is_not_told_whom_its_pipeline_comes_after() -> None:
         ("raw", None),
     ],
 )
-def test_a_reference_has_a_shape_of_its_own(value: Any, reference: Reference | None) -> None:
+def test_a_reference_has_a_distinct_shape(value: Any, reference: Reference | None) -> None:
     found = [each for _, each in find_references([{"deep": value}], "with")]
     assert found == ([reference] if reference else [])
 
 
-def test_a_reference_becomes_a_place_and_the_rest_stays() -> None:
+def test_a_reference_is_replaced_by_a_location_and_the_rest_stays() -> None:
     value = {"paths": ["x", {"pipeline": "raw", "files": "*.txt"}], "limit": 3, "none": None}
     found = replace_references(value, lambda each: join_location("s3://b/raw/", each))
     assert found == {"paths": ["x", "s3://b/raw/*.txt"], "limit": 3, "none": None}
@@ -155,7 +155,7 @@ def test_a_reference_becomes_a_place_and_the_rest_stays() -> None:
 
 
 @given(graph=GRAPHS, start=NAMES)
-def test_law_a_circle_is_found_where_there_is_one(graph: dict[str, set[str]], start: str) -> None:
+def test_law_every_cycle_is_found(graph: dict[str, set[str]], start: str) -> None:
     circle = find_circle(start, graph)
     reached, ahead = set[str](), [start]
     while ahead:

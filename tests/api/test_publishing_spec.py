@@ -1,4 +1,4 @@
-"""What `publish.require` may say: a closed, typed list; what is wrong is told in a sentence."""
+"""Requirements in `publish.require`: a closed, typed list with plain error sentences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_spec(require: dict[str, Any]) -> PipelineSpec:
     return PipelineSpec.model_validate({**ends, "stages": stages, "publish": {"require": require}})
 
 
-def test_all_requirements_are_read_as_they_are_written() -> None:
+def test_all_requirements_are_read_as_written() -> None:
     spec = read_spec(
         {
             "verified": True,
@@ -61,7 +61,9 @@ def test_nothing_is_required_by_default() -> None:
         ({"expectations": [SHARE | {"language": "en"}]}, "'nullShare' has no 'language'"),
     ],
 )
-def test_what_is_wrong_is_told_in_a_sentence(require: dict[str, Any], sentence: str) -> None:
+def test_invalid_requirements_are_explained_in_a_sentence(
+    require: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(ValidationError) as caught:
         read_spec(require)
     problems = problems_of(caught.value, PipelineSpec, "spec")

@@ -1,4 +1,4 @@
-"""Amounts: what Kubernetes users write is understood, and slips get one clear sentence."""
+"""Amounts: every Kubernetes spelling is understood, and errors get one clear sentence."""
 
 import re
 from collections.abc import Callable
@@ -168,25 +168,25 @@ def outcome(parse: Callable[[object], float], written: object) -> float | str:
 
 
 @given(st.text() | st.integers() | st.floats() | st.booleans() | st.none())
-def test_anything_is_an_amount_or_a_value_error(written: object) -> None:
+def test_any_value_is_an_amount_or_a_value_error(written: object) -> None:
     for parse in (parse_memory, parse_cpu, parse_duration):
         found = outcome(parse, written)
         assert found.startswith("must ") if isinstance(found, str) else found >= 0
 
 
 @given(st.text(max_size=300))
-def test_a_shown_value_is_short(text: str) -> None:
+def test_a_value_in_a_message_is_short(text: str) -> None:
     assert len(shorten(text)) <= 62
     assert shorten(text)[-1] == repr(text)[-1]
 
 
 @given(st.integers(1, MAX_BYTES))
-def test_bytes_are_spelled_so_that_they_are_read_as_the_same(amount: int) -> None:
+def test_formatted_bytes_are_read_as_the_same_amount(amount: int) -> None:
     assert parse_memory(format_memory(amount)) == amount
 
 
 @given(st.integers(1, 2**13 - 1), st.sampled_from(["Ki", "Mi", "Gi", "Ti", "Pi"]))
-def test_bytes_are_spelled_as_short_as_people_would(amount: int, unit: str) -> None:
+def test_bytes_are_formatted_briefly(amount: int, unit: str) -> None:
     assert len(format_memory(parse_memory(f"{amount}{unit}"))) <= len(f"{amount}{unit}")
 
 
@@ -194,5 +194,5 @@ def test_bytes_are_spelled_as_short_as_people_would(amount: int, unit: str) -> N
     ("amount", "text"),
     [(1, "1"), (1023, "1023"), (1536, "1536"), (6 * 2**30, "6Gi"), (1536 * 2**20, "1536Mi")],
 )
-def test_only_whole_units_are_spelled(amount: int, text: str) -> None:
+def test_only_whole_units_are_formatted(amount: int, text: str) -> None:
     assert format_memory(amount) == text

@@ -1,4 +1,4 @@
-"""What Ray's containers may be given: variables, volumes, and templates that fit their pods."""
+"""User additions to Ray's containers: variables, volumes, and templates that match their pods."""
 
 from __future__ import annotations
 
@@ -44,41 +44,41 @@ def read_ray(**fields: Any) -> RayCluster:
 
 
 def refuse(**fields: Any) -> str:
-    """The one sentence for a `ray` with these fields."""
+    """Return the single error message for a `ray` with these fields."""
     with pytest.raises(SpecError) as caught:
         read_ray(**fields)
     (problem,) = caught.value.problems
     return str(problem)
 
 
-def test_what_stands_in_a_deployment_can_be_pasted() -> None:
+def test_fields_of_a_deployment_can_be_pasted() -> None:
     ray = read_ray(**FULL)
     spelled = ray.model_dump(mode="json", by_alias=True, exclude_unset=True)
     assert spelled == FULL
 
 
-def test_what_a_model_keeps_without_knowing_it_is_no_default() -> None:
+def test_free_form_fields_are_not_omitted_as_defaults() -> None:
     given = {"volumes": FULL["volumes"], "submissionMode": "K8sJobMode"}
     assert omit_defaults(given, read_ray(**given)) == {"volumes": FULL["volumes"]}
 
 
-def test_nothing_is_added_where_nothing_was_asked_for() -> None:
+def test_nothing_is_added_by_default() -> None:
     ray = read_ray()
     assert (ray.env, ray.env_from, ray.volumes, ray.volume_mounts) == ((), (), (), ())
 
 
 @pytest.mark.parametrize("name", [f"{prefix}ADDRESS" for prefix in VARIABLE_PREFIXES])
-def test_a_variable_of_ours_is_refused(name: str) -> None:
+def test_an_operator_variable_is_rejected(name: str) -> None:
     assert refuse(env=[{"name": name}]) == f"spec.ray.env[0].name: {TAKEN_VARIABLE}"
 
 
-def test_a_prefix_that_makes_variables_of_ours_is_refused() -> None:
+def test_a_prefix_that_creates_operator_variables_is_rejected() -> None:
     source = {"prefix": "RAY_", "secretRef": {"name": "s3"}}
     assert refuse(envFrom=[source]) == f"spec.ray.envFrom[0].prefix: {TAKEN_VARIABLE}"
 
 
 @pytest.mark.parametrize("name", VOLUME_NAMES)
-def test_a_volume_of_ours_is_refused(name: str) -> None:
+def test_an_operator_volume_is_rejected(name: str) -> None:
     said = refuse(volumes=[{"name": name, "emptyDir": {}}])
     assert said == f"spec.ray.volumes[0].name: {TAKEN_VOLUME}"
 
@@ -92,7 +92,7 @@ def test_a_volume_of_ours_is_refused(name: str) -> None:
         *(f"{place}/" for place in (*RESERVED_PATHS, *SHARED_PATHS)),
     ],
 )
-def test_a_place_of_ours_is_refused(path: str) -> None:
+def test_an_operator_path_is_rejected(path: str) -> None:
     fields = {**FULL, "volumeMounts": [{"name": "keys", "mountPath": path}]}
     assert refuse(**fields) == f"spec.ray.volumeMounts[0].mountPath: {TAKEN_PATH}"
 
@@ -101,7 +101,7 @@ def test_a_place_of_ours_is_refused(path: str) -> None:
     "path",
     [f"{SHARED_PATHS[0]}/keys", "/var/lib/strandline2", "/etc/strand", f"{SHARED_PATHS[1]}2"],
 )
-def test_a_place_beside_ours_is_free(path: str) -> None:
+def test_a_path_beside_the_operators_paths_is_accepted(path: str) -> None:
     ray = read_ray(**FULL | {"volumeMounts": [{"name": "keys", "mountPath": path}]})
     assert ray.volume_mounts[0].mount_path == path
 
@@ -164,7 +164,7 @@ def test_a_place_beside_ours_is_free(path: str) -> None:
         ),
     ],
 )
-def test_what_would_make_no_valid_pod_is_refused(fields: dict[str, Any], said: str) -> None:
+def test_fields_that_make_an_invalid_pod_are_rejected(fields: dict[str, Any], said: str) -> None:
     assert said in refuse(**fields)
 
 
@@ -187,9 +187,7 @@ def test_what_would_make_no_valid_pod_is_refused(fields: dict[str, Any], said: s
         ({"key": "a", "value": "-b"}, "value: must be letters, digits"),
     ],
 )
-def test_a_toleration_that_no_pod_may_have_is_refused_when_it_is_read(
-    toleration: dict[str, Any], said: str
-) -> None:
+def test_an_invalid_toleration_is_rejected_when_read(toleration: dict[str, Any], said: str) -> None:
     for place in ("tolerations", "fallback"):
         facts: dict[str, Any] = {"tolerations": [toleration]}
         if place == "fallback":
@@ -200,14 +198,14 @@ def test_a_toleration_that_no_pod_may_have_is_refused_when_it_is_read(
 @pytest.mark.parametrize(
     "labels", [{"a b": "c"}, {"/a": "c"}, {"a/": "c"}, {"": "c"}, {"a": "c d"}, {"a": "c-"}]
 )
-def test_a_label_that_no_node_may_have_is_refused_when_it_is_read(labels: dict[str, str]) -> None:
+def test_an_invalid_node_label_is_rejected_when_read(labels: dict[str, str]) -> None:
     assert "must be letters, digits" in refuse(head={"spot": {"nodeSelector": labels}})
     fallback = {"afterDisruptions": 1, "nodeSelector": labels}
     said = refuse(head={"spot": {"preset": "gke", "fallback": fallback}})
     assert "must be letters, digits" in said
 
 
-def test_what_kubernetes_takes_is_taken() -> None:
+def test_fields_valid_in_kubernetes_are_accepted() -> None:
     tolerations = [
         {"operator": "Exists"},
         {"key": "example.com/pool", "operator": "Exists", "effect": "NoExecute"},
@@ -223,7 +221,7 @@ def template_of(*containers: Any, kind: str = "containers") -> dict[str, Any]:
 
 
 def place(template: dict[str, Any], where: str) -> dict[str, Any]:
-    """The fields of `ray` with a template for all pods, the head's or a group's."""
+    """Return the fields of `ray` with a template for all pods, the head, or a group."""
     if where == "workerGroups[0]":
         return {"workerGroups": [{"name": "a", "podTemplate": template}]}
     return {"head": {"podTemplate": template}} if where == "head" else {"podTemplate": template}
@@ -234,9 +232,7 @@ FITTING = {"": CONTAINERS, "head": ("ray-head",), "workerGroups[0]": ("ray-worke
 
 @pytest.mark.parametrize("where", FITTING)
 @pytest.mark.parametrize("name", [*CONTAINERS, "main"])
-def test_a_container_that_no_pod_has_is_refused_with_the_names_that_fit(
-    where: str, name: str
-) -> None:
+def test_an_unknown_container_is_rejected_with_the_valid_names(where: str, name: str) -> None:
     fields = place(template_of({"name": name, "env": []}), where)
     if name in FITTING[where]:
         read_ray(**fields)
@@ -252,13 +248,13 @@ def test_a_container_that_no_pod_has_is_refused_with_the_names_that_fit(
 
 
 @pytest.mark.parametrize("where", FITTING)
-def test_a_container_with_an_image_is_one_of_the_users_own(where: str) -> None:
+def test_a_container_with_an_image_is_the_users_own(where: str) -> None:
     read_ray(**place(template_of({"name": "logs", "image": "logs:1"}), where))
     init = template_of({"name": "fetch", "image": "fetch:1"}, kind="initContainers")
     read_ray(**place(init, where))
 
 
-def test_a_head_has_no_container_of_a_worker_whatever_its_image() -> None:
+def test_a_head_can_not_have_a_workers_container() -> None:
     worker = {"name": "ray-worker", "image": "mine:1"}
     assert "names that fit: 'ray-head'" in refuse(head={"podTemplate": template_of(worker)})
 
@@ -305,5 +301,5 @@ def test_a_template_of_another_shape_is_refused(template: dict[str, Any], said: 
 @pytest.mark.parametrize(
     "template", [{}, {"spec": {}}, {"spec": {"containers": []}}, {"spec": {"containers": None}}]
 )
-def test_a_template_may_leave_the_containers_alone(template: dict[str, Any]) -> None:
+def test_a_template_may_omit_containers(template: dict[str, Any]) -> None:
     assert read_ray(podTemplate=template).pod_template == template

@@ -1,4 +1,4 @@
-"""Words that alerts compare: each explained in sentences, none with two meanings."""
+"""Reasons that alerts compare: each has an explanation in sentences, and a single meaning."""
 
 import re
 
@@ -10,7 +10,7 @@ from strandline_api.status.enums import AttemptPhase, PipelinePhase, Trigger
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.reasons import ConditionType, Reason
 
-# Words of a private dialect: a newcomer would have to read such a sentence twice.
+# Words of a private dialect, which newcomers would have to read twice.
 DIALECT = re.compile(
     r"\b(goes? on|went on|began|begun|anew|mend|somebody|nobody|whose|of which|asked for|asks for"
     r"|tells?|told|by word of|held back|left alone|on its way|mostly)\b",
@@ -27,7 +27,7 @@ def test_words_are_spelled_as_kubernetes_wants(word: str) -> None:
 
 
 @pytest.mark.parametrize("explained", [*Cause, *Reason])
-def test_a_cause_or_reason_says_what_it_means_and_what_to_do(explained: Cause | Reason) -> None:
+def test_a_cause_or_reason_has_a_meaning_and_advice(explained: Cause | Reason) -> None:
     for text in (explained.meaning, explained.advice):
         assert text == "" or (text[0].isupper() or text[0] == "`")
         assert text == "" or text.endswith(".")
@@ -47,7 +47,7 @@ def test_explanations_are_in_plain_words(
 
 
 @pytest.mark.parametrize("cause", Cause)
-def test_every_cause_says_what_to_do(cause: Cause) -> None:
+def test_every_cause_has_advice(cause: Cause) -> None:
     assert cause.advice
     if cause.treatment is Treatment.NEVER:
         assert not cause.advice.startswith("Nothing:")
@@ -58,16 +58,16 @@ def test_conditions_and_events_are_explained(explained: ConditionType | EventRea
     assert explained.meaning.endswith(".")
 
 
-def test_a_reason_is_no_cause_since_a_condition_may_have_either() -> None:
+def test_reasons_and_causes_have_different_names() -> None:
     assert {word.value for word in Reason}.isdisjoint({word.value for word in Cause})
 
 
-def test_what_an_attempt_goes_through_may_stand_as_a_reason() -> None:
+def test_phases_of_an_attempt_are_reasons_too() -> None:
     ends = {AttemptPhase.SUCCEEDED, AttemptPhase.FAILED}
     assert {phase.value for phase in AttemptPhase if phase not in ends} <= {*map(str, Reason)}
 
 
-def test_what_blocks_a_pipeline_says_what_to_do() -> None:
+def test_blocking_reasons_have_advice() -> None:
     blocked = [reason for reason in Reason if reason.meaning.startswith(("No ", "There is no"))]
     assert blocked
     assert all(reason.advice for reason in blocked)

@@ -1,4 +1,4 @@
-"""The retry law: when another attempt follows, how long it waits, and when there is an end."""
+"""The retry law: whether another attempt follows, the length of the wait, and the end of a run."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ History = list[PastAttempt]
 
 
 def chain(*causes: Cause | None, **last: object) -> History:
-    """Attempts a minute apart that finished nothing; `last` holds fields of the last one."""
+    """Return attempts a minute apart without progress; `last` has fields of the last attempt."""
     history = [PastAttempt(at, cause, NOON + 60 * at) for at, cause in enumerate(causes, start=1)]
     return [*history[:-1], replace(history[-1], **last)]  # type: ignore[arg-type]
 
@@ -103,7 +103,7 @@ def test_an_end_in_the_future_counts_as_now(
 
 
 @given(policies(), histories(), st.integers(1, 10**5), uids, draws)
-def test_same_inputs_same_answer_however_late_it_is_asked(
+def test_the_decision_does_not_depend_on_the_time_of_the_call(
     policy: RetryPolicy, history: History, later: int, uid: str, drawn: float
 ) -> None:
     now = history[-1].ended
@@ -190,7 +190,7 @@ def _budget_of(attempt: PastAttempt) -> Treatment:
 
 
 @given(policies(resetOnProgress=False), histories())
-def test_progress_renews_nothing_where_that_is_off(policy: RetryPolicy, history: History) -> None:
+def test_progress_renews_nothing_if_disabled(policy: RetryPolicy, history: History) -> None:
     idle = [replace(attempt, finished=0) for attempt in history]
     assert count_spent(policy, history, Spent()) == count_spent(policy, idle, Spent())
 
@@ -300,17 +300,17 @@ def test_deterministic_jitter_is_the_same_in_every_process() -> None:
         ("random", 1, 0, 0.5, 0),
         ("deterministic", 0, 60, 0.5, 60),
         ("deterministic", 0.25, 0, 0.5, 0),
-        ("deterministic", 0.0001, 1, 0.5, 1),  # less than half a millisecond is none
+        ("deterministic", 0.0001, 1, 0.5, 1),  # less than half a millisecond rounds to zero
     ],
 )
-def test_jitter_in_numbers(
+def test_jitter_has_the_documented_values(
     jitter: str, ratio: float, base: float, drawn: float, expected: float
 ) -> None:
     policy = policy_of(jitter=jitter, jitterRatio=ratio)
     assert add_jitter(policy, base, uid=UID, number=1, drawn=drawn) == expected
 
 
-def test_uids_are_spread_over_the_whole_of_the_jitter() -> None:
+def test_uids_are_spread_over_the_whole_jitter() -> None:
     policy = RetryPolicy()
     waits = [add_jitter(policy, 60, uid=f"p{at}", number=1, drawn=0) for at in range(1000)]
     assert min(waits) < 60.2
@@ -343,14 +343,14 @@ def test_an_empty_history_is_refused() -> None:
         (100_000, 10_000_000, True),
     ],
 )
-def test_progress_is_a_hundredth_of_what_remained_and_at_least_one(
+def test_progress_is_a_hundredth_of_the_remaining_sources_and_at_least_one(
     finished: int, remaining: int | None, expected: bool
 ) -> None:
     attempt = PastAttempt(1, OOM, NOON, finished=finished, remaining=remaining)
     assert attempt.made_progress == expected
 
 
-def test_the_budget_is_counted_to_its_end() -> None:
+def test_the_budget_is_used_up_exactly() -> None:
     policy = policy_of(maxRetries=3, **PLAIN)
     numbers = [retry_after(policy, chain(*[OOM] * ends)).number for ends in (1, 2, 3)]
     assert numbers == [1, 2, 3]
@@ -361,7 +361,7 @@ def test_the_budget_is_counted_to_its_end() -> None:
     )
 
 
-def test_an_attempt_by_hand_is_outside_of_the_budget() -> None:
+def test_a_manual_attempt_does_not_count() -> None:
     policy = policy_of(maxRetries=3, **PLAIN)
     used_up = chain(OOM, OOM, OOM, OOM)
     by_hand = PastAttempt(5, Cause.KILLED, NOON + 300, is_manual=True)
@@ -418,7 +418,7 @@ def test_an_attempt_after_a_completed_one_is_no_retry() -> None:
         ),
     ],
 )
-def test_giving_up_says_why(
+def test_giving_up_has_a_reason(
     fields: dict[str, object], history: History, is_exhausted: bool, why: str
 ) -> None:
     assert given_up(policy_of(**fields), history) == GiveUp(why, is_exhausted=is_exhausted)
@@ -460,7 +460,7 @@ def test_disruptions_are_described_by_their_own_count() -> None:
     )
 
 
-def test_a_retry_says_why() -> None:
+def test_a_retry_has_a_reason() -> None:
     retry = retry_after(policy_of(**PLAIN), chain(OOM))
     assert retry.why == "attempt 1 ended with OOMKilled; retry 1 of 3 follows 01:00 later"
     assert (retry.time, retry.delay) == (NOON + 120, 60)

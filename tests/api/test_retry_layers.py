@@ -1,4 +1,4 @@
-"""A policy is put together field by field: the pipeline's, the namespace's, the chart's."""
+"""Policies merge field by field: the pipeline's, the namespace's, and the chart's."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ layers_of = st.lists(policies(), max_size=4)
 
 
 def fields_given(policy: RetryPolicy) -> dict[str, Any]:
-    """Every field that a policy gives, by its path."""
+    """Return every field that a policy sets, by path."""
     flat = {
         f"disruptions.{name}": getattr(policy.disruptions, name)
         for name in policy.disruptions.model_fields_set
@@ -32,7 +32,7 @@ def test_each_field_comes_from_the_first_layer_that_gives_it(layers: list[RetryP
 
 
 @given(layers_of)
-def test_what_no_layer_gives_is_the_default(layers: list[RetryPolicy]) -> None:
+def test_fields_missing_in_all_layers_have_the_default(layers: list[RetryPolicy]) -> None:
     merged = merge_policies(*layers)
     for name in RetryPolicy.model_fields.keys() - merged.model_fields_set:
         assert getattr(merged, name) == getattr(RetryPolicy(), name)
@@ -57,10 +57,10 @@ def test_layers_are_merged_field_by_field() -> None:
     assert "jitter" not in merged.model_fields_set
 
 
-def test_what_a_layer_leaves_open_within_disruptions_is_taken_from_the_next() -> None:
+def test_missing_disruption_fields_come_from_the_next_layer() -> None:
     merged = merge_policies(policy_of(disruptions={}), policy_of(disruptions={"maxRetries": 7}))
     assert merged.disruptions.max_retries == 7
 
 
-def test_only_what_a_layer_gives_is_given() -> None:
+def test_only_fields_of_some_layer_count_as_given() -> None:
     assert merge_policies(policy_of(delay="5s"), policy_of()).model_fields_set == {"delay"}

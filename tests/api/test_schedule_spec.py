@@ -1,4 +1,4 @@
-"""A schedule: five fields of cron and a zone, refused where no moment is meant; names of runs."""
+"""Schedules: five cron fields and a time zone; impossible moments are rejected; names of runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refuse(**schedule: object) -> str:
     return str(caught.value)
 
 
-def test_a_schedule_is_in_utc_unless_it_says_otherwise() -> None:
+def test_a_schedule_is_in_utc_by_default() -> None:
     assert read(cron="0 3 * * 1").zone == "UTC"
     schedule = read(cron="*/5  3-6 1,15 jan-MAR *", timeZone="Europe/Berlin")
     assert schedule.rule == "*/5 3-6 1,15 jan-MAR * Europe/Berlin"
@@ -55,11 +55,11 @@ def test_a_schedule_is_in_utc_unless_it_says_otherwise() -> None:
         ("*/0 0 * * *", "'*/0' has a step of 0"),
     ],
 )
-def test_what_means_no_moment_is_refused(cron: str, sentence: str) -> None:
+def test_impossible_schedules_are_rejected(cron: str, sentence: str) -> None:
     assert sentence in refuse(cron=cron)
 
 
-def test_a_zone_must_be_known() -> None:
+def test_an_unknown_zone_is_rejected() -> None:
     assert "there is no time zone 'Europe/Atlantis'" in refuse(
         cron="0 3 * * *", timeZone="Europe/Atlantis"
     )
@@ -80,14 +80,14 @@ def fields(least: int, greatest: int) -> st.SearchStrategy[str]:
         " ".join
     )
 )
-def test_law_what_is_taken_the_library_understands(cron: str) -> None:
+def test_law_accepted_schedules_are_valid_for_the_cron_library(cron: str) -> None:
     schedule = read(cron=cron)
     moment = next(CronSim(schedule.cron, MARCH))
     assert moment > MARCH
 
 
 @given(moment=st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1)))  # noqa: DTZ001 - made aware
-def test_law_a_name_is_a_label_and_follows_from_the_time(moment: datetime) -> None:
+def test_law_a_run_name_is_a_label_derived_from_the_time(moment: datetime) -> None:
 
     time = moment.replace(second=0, microsecond=0, tzinfo=UTC).timestamp()
     name = name_scheduled_run(time)

@@ -1,4 +1,4 @@
-"""Statuses: read whichever version wrote them, written so that the API server takes them."""
+"""Statuses: read from any version, and written in a form that the API server accepts."""
 
 import json
 import math
@@ -137,7 +137,7 @@ FULL: dict[str, Any] = {
 
 
 @given(like(PIPELINE_STATUS))
-def test_reading_a_pipelines_status_never_fails_and_what_is_read_can_be_written(
+def test_any_pipeline_status_can_be_read_and_written(
     document: object,
 ) -> None:
     status = parse_status(document)
@@ -146,7 +146,7 @@ def test_reading_a_pipelines_status_never_fails_and_what_is_read_can_be_written(
 
 
 @given(like(ATTEMPT_STATUS))
-def test_reading_an_attempts_status_never_fails_and_what_is_read_can_be_written(
+def test_any_attempt_status_can_be_read_and_written(
     document: object,
 ) -> None:
     status = parse_attempt_status(document)
@@ -155,7 +155,7 @@ def test_reading_an_attempts_status_never_fails_and_what_is_read_can_be_written(
 
 
 @given(st.sampled_from(sorted(FULL)), junk)
-def test_a_field_that_cannot_be_read_spoils_no_other(name: str, value: object) -> None:
+def test_an_unreadable_field_does_not_affect_others(name: str, value: object) -> None:
     read = dict(parse_status({**FULL, name: value}))
     whole = dict(parse_status(FULL))
     assert [field for field in whole if read[field] != whole[field]] in (
@@ -170,7 +170,7 @@ def test_a_full_status_is_read_and_written_unchanged() -> None:
     assert parse_status(FULL).to_json() == FULL
 
 
-def test_words_of_another_version_are_known_as_such() -> None:
+def test_unknown_strings_of_another_version_become_defaults() -> None:
     status = parse_status(
         {"phase": "Paused", "retryCause": "Vaporised", "retryTrigger": "Moon", "run": "first"}
     )
@@ -181,14 +181,14 @@ def test_words_of_another_version_are_known_as_such() -> None:
     assert parse_attempt_status({"phase": "Paused"}).phase is AttemptPhase.PENDING
 
 
-def test_of_a_list_what_can_be_read_stays() -> None:
+def test_readable_items_of_a_list_are_kept() -> None:
     entries = [*FULL["conditions"], "junk", {"status": "True"}, {"type": "New", "later": 1}]
     assert [each.type for each in parse_status({"conditions": entries}).conditions] == [
         *("Succeeded", "New")
     ]
 
 
-def test_of_a_map_what_can_be_read_stays() -> None:
+def test_readable_entries_of_a_map_are_kept() -> None:
     assert parse_status({"memory": {"head": "6Gi", "big": "much", "w": 7}}).memory == {
         "head": "6Gi",
         "w": 7,
@@ -202,7 +202,7 @@ def test_a_missing_status_is_that_of_a_new_pipeline() -> None:
 
 
 @pytest.mark.parametrize("status", [FULL, {"phase": "Paused", "new": 1}, 5, "x", [], None])
-def test_a_run_on_one_machine_takes_any_status(status: object) -> None:
+def test_a_manifest_may_have_any_status(status: object) -> None:
     pipeline = parse_pipeline(with_change("status", status))
     assert pipeline.status == parse_status(status)
     assert pipeline.spec == parse_pipeline(with_change("metadata.name", "corpus")).spec
@@ -211,7 +211,7 @@ def test_a_run_on_one_machine_takes_any_status(status: object) -> None:
 # --- Making
 
 
-def test_a_wrong_value_is_an_error_where_it_is_made() -> None:
+def test_a_wrong_value_is_an_error_at_construction() -> None:
     with pytest.raises(ValidationError):
         PipelineStatus(attempt=-1)
     with pytest.raises(ValidationError):
@@ -220,7 +220,7 @@ def test_a_wrong_value_is_an_error_where_it_is_made() -> None:
         Progress(rate_per_second=math.nan)
 
 
-def test_what_is_too_long_is_cut() -> None:
+def test_long_texts_are_cut() -> None:
     status = AttemptStatus(message="m" * 5000, log_tail=tuple(f"{n:04}" * 200 for n in range(99)))
     assert (len(status.message), status.message[-4:]) == (1024, "m...")
     assert [line[:4] for line in status.log_tail] == [f"{n:04}" for n in range(89, 99)]
@@ -241,7 +241,7 @@ def test_odd_bytes_can_be_written() -> None:
     assert AttemptStatus(message="caf\udce9").to_json()["message"] == "caf\\udce9"
 
 
-def test_a_condition_is_written_whole_even_where_it_is_empty() -> None:
+def test_an_empty_condition_is_written_in_full() -> None:
     assert Condition(type="Stalled").to_json() == {
         "type": "Stalled",
         "status": "Unknown",
@@ -252,7 +252,7 @@ def test_a_condition_is_written_whole_even_where_it_is_empty() -> None:
 
 
 @given(st.floats(0, 4e9))
-def test_a_time_is_kept_as_it_will_be_read(seconds: float) -> None:
+def test_a_time_is_stored_with_the_precision_of_reading(seconds: float) -> None:
     status = PipelineStatus(next_attempt_time=seconds)
     assert parse_status(status.to_json()) == status
     assert status.next_attempt_time == pytest.approx(seconds, abs=0.00051)
@@ -283,13 +283,13 @@ def test_a_changed_copy_is_checked_and_cut_too() -> None:
         ({"total": 5, "finished": 1, "text": "old"}, "1/5"),
     ],
 )
-def test_progress_spells_what_is_finished_of_all(counts: dict[str, Any], text: str) -> None:
+def test_progress_shows_finished_and_total_sources(counts: dict[str, Any], text: str) -> None:
     assert Progress.parse(counts).text == text
     changed = Progress.parse(counts).model_copy(update={"skipped": 7, "finished": 0})
     assert changed.text.startswith("7/")
 
 
-def test_a_drivers_words_are_read_as_forgivingly() -> None:
+def test_a_drivers_progress_is_read_as_tolerantly() -> None:
     said = {"total": 9, "finished": 10**30, "failed": "many", "ratePerSecond": math.inf}
     assert Progress.parse(said) == Progress(total=9)
     assert ProgressCounts.parse("nothing") == ProgressCounts()
@@ -305,7 +305,7 @@ def test_a_drivers_words_are_read_as_forgivingly() -> None:
         st.integers(0, 99),
     )
 )
-def test_what_is_spent_survives_the_status(spent: Spent) -> None:
+def test_spent_retries_survive_the_status(spent: Spent) -> None:
     status = PipelineStatus(retries=RetryCounts.of(spent, through=7))
     assert parse_status(status.to_json()).spent == spent
 
@@ -320,14 +320,14 @@ def test_conditions_are_found_by_type() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["strandline.dev/retry", "other"]), st.text()))
-def test_a_request_that_was_handled_is_recognised_after_a_restart(
+def test_a_handled_request_is_recognized_after_a_restart(
     annotations: dict[str, str],
 ) -> None:
     seen = HandledTokens.of(annotations)
     assert (HandledTokens.parse(seen.to_json()), seen.cancel) == (seen, "")
 
 
-def test_long_requests_differ_though_they_begin_alike() -> None:
+def test_long_requests_with_equal_prefixes_differ() -> None:
     requests = {
         HandledTokens.of({"strandline.dev/cancel": "x" * length}).cancel
         for length in (0, 1, 256, 257, 258)
@@ -336,7 +336,7 @@ def test_long_requests_differ_though_they_begin_alike() -> None:
     assert all(len(request) <= 256 for request in requests)
 
 
-def test_a_copy_in_which_nothing_differs_is_the_same_and_anything_else_is_checked() -> None:
+def test_an_unchanged_copy_is_the_same_object_and_changes_are_validated() -> None:
     status = PipelineStatus(attempt=1, state="it runs")
     assert status.model_copy(update={"attempt": 1, "state": "it runs"}) is status
     assert status.model_copy(update={}) is status

@@ -1,4 +1,4 @@
-"""What a cluster has stored is read by older and newer programs: unknown fields are named only."""
+"""Stored pipelines are read by older and newer programs, which only report unknown fields."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RUNTIME = Path(__file__).parents[2] / "pipelines" / "strandline"
 
 
 def place(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with the metadata that every stored object has."""
+    """Return the document with the metadata of a stored object."""
     return {**document, "metadata": {"name": "corpus", "namespace": "team", "uid": "1"}}
 
 
@@ -55,19 +55,19 @@ def test_law_fields_of_a_later_release_change_nothing_and_are_all_named(
     assert len(read.unknown) == len(planted)
 
 
-def test_a_file_that_a_person_wrote_is_refused_for_the_same() -> None:
+def test_a_file_with_unknown_fields_is_rejected() -> None:
     with pytest.raises(SpecError, match="unknown field 'tomorrow'"):
         parse_pipeline(with_change("spec.tomorrow", {"colour": "blue"}))
 
 
-def test_what_is_all_known_is_read_as_ever() -> None:
+def test_a_document_without_unknown_fields_is_read_unchanged() -> None:
     document = store(SMALLEST, DEFINITION)
     before = copy.deepcopy(document)
     assert parse_stored_pipeline(document) == (parse_pipeline(document), ())
     assert document == before
 
 
-def test_what_is_wrong_is_said_without_what_is_ignored() -> None:
+def test_errors_are_reported_without_ignored_fields() -> None:
     document = with_change("spec.stages.1.batchSize", 0)
     document["spec"]["tomorrow"] = 1
     with pytest.raises(SpecError) as caught:
@@ -83,8 +83,8 @@ def test_what_is_wrong_is_said_without_what_is_ignored() -> None:
         ("spec.storage.retention", "Archive", "spec.storage.retention: must be 'Retain' or"),
     ],
 )
-def test_an_unknown_word_in_a_known_field_is_refused(path: str, value: str, said: str) -> None:
-    # Another engine, or another answer to a change, is nothing that may be guessed.
+def test_an_unknown_value_in_a_known_field_is_rejected(path: str, value: str, said: str) -> None:
+    # The engine or the reaction to a change must not be guessed.
     document = with_change(path, value)
     document["spec"]["tomorrow"] = 1
     with pytest.raises(SpecError) as caught:
@@ -93,7 +93,8 @@ def test_an_unknown_word_in_a_known_field_is_refused(path: str, value: str, said
 
 
 def test_a_stored_pipeline_on_the_removed_engine_is_refused_in_one_sentence() -> None:
-    # The definition still accepts the value: an API server checks each update of such an object.
+    # The definition still accepts the value, because an API server validates each update of such an
+    # object.
     assert find_engines(DEFINITION) == ["ray", "ray-data"]
     with pytest.raises(SpecError) as caught:
         parse_stored_pipeline(with_change("spec.engine", "ray-data"))
@@ -102,14 +103,14 @@ def test_a_stored_pipeline_on_the_removed_engine_is_refused_in_one_sentence() ->
 
 
 def find_engines(definition: dict[str, Any]) -> list[str]:
-    """The values that a definition accepts for `spec.engine`."""
+    """Return the values that a definition accepts for `spec.engine`."""
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     engines: list[str] = schema["properties"]["spec"]["properties"]["engine"]["enum"]
     return engines
 
 
 def test_an_unknown_field_is_found_behind_another_mistake() -> None:
-    # Pydantic looks into no worker bounds that are a bare number.
+    # Pydantic does not look into worker bounds if a bare number is valid there.
     document = with_change("spec.source.workers", {"tomorrow": {"min": 2}})
     document["spec"]["sink"]["workers"] = {"later": 1}
     known, unknown = omit_unknown(document, CurationPipeline)
@@ -119,12 +120,12 @@ def test_an_unknown_field_is_found_behind_another_mistake() -> None:
 
 
 @pytest.mark.parametrize("document", [None, 7, "text", [], {}, {"kind": "RayJob", "x": 1}])
-def test_what_is_no_pipeline_is_refused_as_ever(document: object) -> None:
+def test_an_invalid_pipeline_is_rejected(document: object) -> None:
     with pytest.raises(SpecError):
         parse_stored_pipeline(document)
 
 
-def test_any_model_can_be_read_so() -> None:
+def test_unknown_fields_of_any_model_can_be_omitted() -> None:
     assert omit_unknown({"maxRetries": 1, "tries": 2}, RetryPolicy) == (
         {"maxRetries": 1},
         ("tries",),
@@ -133,7 +134,7 @@ def test_any_model_can_be_read_so() -> None:
 
 
 @given(pipelines, st.booleans())
-def test_law_what_a_driver_is_given_means_the_same(
+def test_law_a_drivers_document_has_the_same_meaning(
     document: dict[str, Any], is_grown: bool
 ) -> None:
     full = store(place(document), DEFINITION)
@@ -143,12 +144,12 @@ def test_law_what_a_driver_is_given_means_the_same(
     before = copy.deepcopy(full)
     handed = forward_document(full, spec)
     assert full == before
-    read = parse_pipeline(handed)  # strictly, as drivers of before do
+    read = parse_pipeline(handed)  # strictly, like drivers of the last release
     assert without_operators_own(read.spec) == without_operators_own(spec)
     assert (read.metadata.name, read.metadata.namespace) == ("corpus", "team")
 
 
-def test_a_driver_is_given_nothing_that_is_a_default_or_the_operators_own() -> None:
+def test_a_drivers_document_omits_defaults_and_operator_fields() -> None:
     full = store(place(SMALLEST), DEFINITION)
     assert full["spec"]["storage"]["ledger"] == {"accessMode": "ReadWriteOnce"}
     full["spec"]["ray"] |= {"image": "mine:1"}
@@ -166,7 +167,7 @@ def test_a_driver_is_given_nothing_that_is_a_default_or_the_operators_own() -> N
     }
 
 
-def test_free_objects_are_handed_on_as_they_are() -> None:
+def test_free_form_objects_are_passed_on_unchanged() -> None:
     parameters = {"tomorrow": None, "cpu": 1, "deep": {"name": None, "list": [{"x": None}]}}
     full = place(with_change("spec.source.with", parameters))
     handed = forward_document(full, parse_pipeline(full).spec)
@@ -174,23 +175,23 @@ def test_free_objects_are_handed_on_as_they_are() -> None:
     assert handed["spec"]["source"]["with"]["deep"] is not parameters["deep"]
 
 
-def test_no_driver_reads_what_it_is_not_given() -> None:
+def test_drivers_read_no_omitted_fields() -> None:
     names = [
         name for name, field in PipelineSpec.model_fields.items() if field.alias in OPERATORS_OWN
     ]
     assert len(names) == len(OPERATORS_OWN)
     supervisor = (
         RUNTIME / "cli" / "commands" / "runs" / "run.py"
-    )  # reads `retry`; on a cluster there is none
+    )  # reads `retry`, which a cluster's manifest lacks
     assert "spec.retry" in supervisor.read_text(encoding="utf-8")
-    # They are for people, and ask for those very fields.
+    # Cluster commands are for people, and request these fields.
     commands = (RUNTIME / "cli" / "commands" / "cluster").rglob("*.py")
     for path in set(RUNTIME.rglob("*.py")) - {supervisor, *commands}:
         text = path.read_text(encoding="utf-8")
         assert not [name for name in names if f"spec.{name}" in text], path
 
 
-def test_a_document_says_that_it_was_stored() -> None:
+def test_a_stored_document_is_recognized() -> None:
     full = place(SMALLEST)
     assert not is_stored(full)
     assert is_stored(forward_document(full, parse_pipeline(full).spec))
@@ -199,12 +200,12 @@ def test_a_document_says_that_it_was_stored() -> None:
 @pytest.mark.parametrize(
     "document", [None, [], {}, {"metadata": 1}, {"metadata": {"annotations": []}}]
 )
-def test_other_documents_do_not(document: object) -> None:
+def test_other_documents_do_not_count_as_stored(document: object) -> None:
     assert not is_stored(document)
 
 
 @given(pipelines)
-def test_law_what_is_spelled_is_the_same_as_yaml_and_as_json(document: dict[str, Any]) -> None:
+def test_law_a_rendered_document_is_equal_as_yaml_and_json(document: dict[str, Any]) -> None:
     spelled = render_document(document)
     assert json.loads(spelled) == document
     assert yaml.load(spelled, Loader=yaml.CSafeLoader) == json.loads(spelled)
@@ -225,7 +226,7 @@ def test_every_number_reaches_the_driver(number: float) -> None:
     assert yaml.safe_load(spelled) == json.loads(spelled) == document
 
 
-def test_what_is_ignored_is_one_sentence() -> None:
+def test_ignored_fields_are_one_sentence() -> None:
     few, many = ("spec.a", "spec.b.c"), [f"spec.f{number}" for number in range(11)]
     assert describe_unknown("this operator", few) == (
         "this operator does not know and ignores spec.a, spec.b.c"

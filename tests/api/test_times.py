@@ -1,4 +1,4 @@
-"""Moments: what is written is read as the same moment, whoever wrote it."""
+"""Times: a written time is read as the same moment, whichever program wrote it."""
 
 import math
 
@@ -12,13 +12,13 @@ EARLIEST, LATEST = -62135510400, 253402128000
 
 
 @given(st.integers(EARLIEST * 1000, LATEST * 1000))
-def test_what_is_spelled_is_read_to_the_millisecond(milliseconds: int) -> None:
+def test_a_formatted_time_is_read_to_the_millisecond(milliseconds: int) -> None:
     seconds = milliseconds / 1000
     assert parse_time(format_time(seconds)) == seconds
 
 
 @given(st.integers(EARLIEST, LATEST), st.integers(EARLIEST, LATEST))
-def test_later_moments_are_spelled_later(one: int, other: int) -> None:
+def test_later_times_sort_later(one: int, other: int) -> None:
     assert (one < other) == (format_time(one) < format_time(other))
 
 
@@ -32,7 +32,7 @@ def test_later_moments_are_spelled_later(one: int, other: int) -> None:
         (-1, "1969-12-31T23:59:59Z"),
     ],
 )
-def test_a_moment_is_spelled_as_kubernetes_does(seconds: float, text: str) -> None:
+def test_a_time_is_in_kubernetes_format(seconds: float, text: str) -> None:
     assert format_time(seconds) == text
 
 
@@ -46,7 +46,7 @@ def test_a_moment_is_spelled_as_kubernetes_does(seconds: float, text: str) -> No
         ("0001-01-01T00:00:00Z", -62135596800),
     ],
 )
-def test_a_moment_is_read_as_others_spell_it(text: str, seconds: float) -> None:
+def test_a_time_is_read_in_other_formats(text: str, seconds: float) -> None:
     assert parse_time(text) == seconds
 
 
@@ -57,12 +57,12 @@ def test_a_moment_is_read_as_others_spell_it(text: str, seconds: float) -> None:
         *("2026-13-21T10:31:05Z", "2026-11-21T10:31:61Z", "2026-11-21 10:31:05Z", "x" * 99),
     ],
 )
-def test_what_is_no_moment_is_refused(text: str) -> None:
+def test_an_invalid_time_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_time(text)
 
 
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, -math.inf, 1e12, -1e12])
-def test_what_is_not_within_ten_thousand_years_is_refused(seconds: float) -> None:
+def test_a_time_outside_of_ten_thousand_years_is_rejected(seconds: float) -> None:
     with pytest.raises(ValueError, match="in the years 1 to 9999"):
         format_time(seconds)

@@ -1,4 +1,4 @@
-"""Attempts that a quota kept from starting: retried without limit, and counted by no budget."""
+"""Attempts that a quota prevented from starting: retried without limit, at no cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUOTA = Cause.QUOTA_EXCEEDED
 
 
 def retry_after(*causes: Cause) -> RetryAt:
-    """The retry that follows attempts that finished nothing."""
+    """Return the retry after attempts without progress."""
     history = [PastAttempt(number, cause, NOON) for number, cause in enumerate(causes, start=1)]
     answer = decide(policy_of(jitter="none", delay=60), history, NOON, uid=UID)
     assert isinstance(answer, RetryAt), answer
@@ -42,7 +42,7 @@ def test_a_wait_for_room_costs_no_attempt_and_no_retry(
 
 
 @given(policies(), histories(is_plain=True), waits, st.integers(1, 2000), uids)
-def test_a_wait_for_room_has_no_end_and_its_pauses_grow_like_those_of_retries(
+def test_a_wait_for_room_is_unlimited_and_its_pauses_grow_like_retries(
     policy: RetryPolicy, history: list[PastAttempt], cause: Cause, number: int, uid: str
 ) -> None:
     wait = PastAttempt(0, cause, NOON)
@@ -54,7 +54,7 @@ def test_a_wait_for_room_has_no_end_and_its_pauses_grow_like_those_of_retries(
         assert answer.delay >= back_off(policy, number)
 
 
-def test_pauses_of_another_wait_for_room_begin_again() -> None:
+def test_another_wait_for_room_restarts_the_pauses() -> None:
     assert retry_after(QUOTA, QUOTA, QUOTA).delay == 240
     assert retry_after(QUOTA, QUOTA, Cause.OOM_KILLED, QUOTA).delay == 60
     assert retry_after(QUOTA, QUOTA, Cause.OOM_KILLED).number == 1

@@ -1,11 +1,11 @@
-"""The API server that tests talk to: one started here, or one that exists.
+"""The API server of the tests: started by this module, or an existing server.
 
     STRANDLINE_TEST_KUBECONFIG  use this cluster instead of starting a control plane
     STRANDLINE_KUBERAY_CRDS     folder with KubeRay's own CRDs; otherwise `../shared/crds/kuberay`
-                                if there is one, and otherwise the small ones beside this module
+                                if it exists, and otherwise the small ones beside this module
 
-The control plane is built by `make cluster` if it has not been; that takes Go and some minutes,
-once. This room must not know what is tested.
+If necessary, `make cluster` builds the control plane. The build needs Go and takes some minutes,
+once. The module must not depend on the subject of the tests.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ ADVICE = (
 
 
 class NoApiServerError(Exception):
-    """There is no API server to be had here; the text says how to get one."""
+    """No API server is available. The message explains how to get a server."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiServer:
-    """A running API server that serves our CRDs and those of KubeRay.
+    """A running API server that serves the CRDs of Strandline and KubeRay.
 
     Attributes:
-        kubeconfig: of an administrator.
-        client: of the same; for one thread.
+        kubeconfig: an administrator's kubeconfig.
+        client: an administrator's client, for one thread.
     """
 
     kubeconfig: Path
@@ -56,14 +56,14 @@ class ApiServer:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def make_namespace(self, prefix: str = "t", client: KubeClient | None = None) -> str:
-        """Make a namespace of a name that was never used, and return the name."""
+        """Make a namespace with an unused name, and return the name."""
         name = f"{prefix}-{next(self._numbers)}-{secrets.token_hex(3)}"
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         (client or self.client).create(body)
         return name
 
     def make_account(self, namespace: str, name: str) -> Path:
-        """Make a service account without any rights, and return a kubeconfig that logs in as it."""
+        """Make a service account without permissions, and return a kubeconfig for it."""
         place = f"api/v1/namespaces/{namespace}/serviceaccounts"
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
         self.client.ask("POST", place, account)
@@ -82,11 +82,11 @@ class ApiServer:
 
 @contextmanager
 def open_api_server(folder: Path, say: Callable[[str], None]) -> Iterator[ApiServer]:
-    """Find or start an API server that serves the CRDs; what was started is gone at the end.
+    """Find or start an API server that serves the CRDs; a started server ends with the block.
 
     Raises:
-        NoApiServerError: there is none, and none can be started.
-        NotStartedError: it does not start.
+        NoApiServerError: if no server exists and none can be started.
+        NotStartedError: if the server does not start.
     """
     existing = os.environ.get(EXISTING)
     if existing:
@@ -103,10 +103,10 @@ def open_api_server(folder: Path, say: Callable[[str], None]) -> Iterator[ApiSer
 
 
 def find_binary(say: Callable[[str], None]) -> Path:
-    """Find the control plane's binary, and build it first where that was not done.
+    """Find the control plane's binary, and build the binary if necessary.
 
     Raises:
-        NoApiServerError: it is not there and cannot be built.
+        NoApiServerError: if the binary is missing and cannot be built.
     """
     if shutil.which("make") is None:
         raise NoApiServerError(ADVICE)
@@ -126,12 +126,12 @@ def find_binary(say: Callable[[str], None]) -> Path:
 
 
 def list_ours() -> list[Path]:
-    """Our own CRDs, as they are installed."""
+    """Return Strandline's CRDs, as installed."""
     return sorted(OURS.glob("*.yaml"))
 
 
 def list_kuberays(environment: Mapping[str, str]) -> list[Path]:
-    """KubeRay's CRDs where they are, or else the small ones of the tests."""
+    """Return KubeRay's CRDs if available, or else the small CRDs of the tests."""
     named = environment.get(KUBERAY)
     folder = Path(named) if named else SHARED
     found = [folder / f"ray.io_{plural}.yaml" for plural in ("rayclusters", "rayjobs")]
@@ -141,7 +141,7 @@ def list_kuberays(environment: Mapping[str, str]) -> list[Path]:
 
 
 def list_missing(client: KubeClient) -> list[Path]:
-    """KubeRay's CRDs, but none where the cluster has them."""
+    """Return KubeRay's CRDs, or an empty list if the cluster has them."""
     if client.get("CustomResourceDefinition", "rayjobs.ray.io") is not None:
         return []
     return list_kuberays(os.environ)

@@ -1,8 +1,8 @@
-"""A real control plane on loopback: etcd, API server, and the controllers that clean up.
+"""A real control plane on loopback: etcd, API server, and cleanup controllers.
 
-One folder holds everything: data, certificate, key, tokens, logs, kubeconfig. Nothing outlives
-the process that started it. There is no scheduler and no kubelet: tests play them. This room must
-not know what is tested.
+One folder holds everything: data, certificate, key, tokens, logs, and kubeconfig. Nothing outlives
+the process that started the control plane. Without a scheduler or a kubelet, tests play these
+roles. The module must not depend on the subject of the tests.
 """
 
 from __future__ import annotations
@@ -28,40 +28,41 @@ PAUSE = 0.05
 LOOPBACK = "127.0.0.1"
 FIRST_PORT, LAST_PORT = 20_000, 32_000
 LAST_LINES = 15
-# They may take memory, of which there is much, rather than time.
+# Trade memory, which is plentiful, for time.
 GOGC = "400"
-# What removes the objects of a gone owner, of a namespace, and claims that nobody uses.
+# Controllers that remove the dependents of deleted owners, objects of deleted namespaces, and
+# unused claims.
 CONTROLLERS = (
     "garbage-collector-controller",
     "namespace-controller",
     "persistentvolumeclaim-protection-controller",
 )
-# An EC key on P-256 in SEC 1's form is this, 32 random bytes, and that.
+# A P-256 EC key in SEC 1 form: this prefix, 32 random bytes, and the suffix.
 KEY_BEGIN, KEY_END = bytes.fromhex("30310201010420"), bytes.fromhex("a00a06082a8648ce3d030107")
 
 
 class NotStartedError(Exception):
-    """A program of the control plane ended or did not answer; the text has its last lines."""
+    """A program of the control plane ended or did not answer; the message has its last lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that was started here, and where it says what it does."""
+    """A started program and its log."""
 
     name: str
     process: subprocess.Popen[bytes]
     log: Path
 
     def complain(self, what: str) -> NotStartedError:
-        """Say what is wrong, with the last lines of the log."""
+        """Return an error with the problem and the last lines of the log."""
         lines = self.log.read_text(errors="replace").splitlines()[-LAST_LINES:]
         return NotStartedError("\n".join([f"{self.name} {what}", *lines]))
 
     def wait_for(self, client: KubeClient, path: str) -> None:
-        """Ask until the answer is a good one.
+        """Repeat a request until it succeeds.
 
         Raises:
-            NotStartedError: the program ended, or took too long.
+            NotStartedError: if the program ended or took too long.
         """
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
@@ -80,7 +81,7 @@ class Program:
 def run_program(
     binary: Path, name: str, folder: Path, flags: Mapping[str, str]
 ) -> Iterator[Program]:
-    """Run one program of the multi-call binary; it is gone at the end, whatever happens."""
+    """Run one program of the multi-call binary, and kill the program at the end in any case."""
     log = folder / f"{name}.log"
     arguments = [f"--{flag}={value}" for flag, value in flags.items()]
     with log.open("wb") as out:
@@ -90,12 +91,12 @@ def run_program(
             stdout=out,
             stderr=subprocess.STDOUT,
             env={**os.environ, "GOGC": GOGC},
-            start_new_session=True,  # an interrupt of the tests must not reach it first
+            start_new_session=True,  # an interrupt of the tests must not end the program first
         )
     try:
         yield Program(name, process, log)
     finally:
-        process.kill()  # the data is thrown away, so there is nothing to end in order
+        process.kill()  # the data is thrown away, so an orderly end is unnecessary
         process.wait()
 
 
@@ -106,14 +107,14 @@ def run_control_plane(
     manifests: Sequence[Path],
     also: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Path]:
-    """Run etcd and an API server that has some CRDs, then the controllers; yield a kubeconfig.
+    """Run etcd, an API server with CRDs, and the controllers; yield a kubeconfig.
 
     Args:
-        binary, folder, manifests: the programs, where their files are, and the CRDs.
+        binary, folder, manifests: the programs, the folder for their files, and the CRDs.
         also: additional flags of the API server.
 
     Raises:
-        NotStartedError: a program ended, or took too long.
+        NotStartedError: if a program ended or took too long.
     """
     data, peer, api = find_free_ports(3)
     token = secrets.token_hex(16)
@@ -131,14 +132,14 @@ def run_control_plane(
         stack.callback(client.close)
         server.wait_for(client, "readyz")
         install_definitions(client, manifests)
-        # It learns once what kinds there are, and then only every half minute.
+        # The manager discovers the kinds at its start, and then only every half minute.
         flags = list_controller_flags(kubeconfig)
         stack.enter_context(run_program(binary, "kube-controller-manager", folder, flags))
         yield kubeconfig
 
 
 def list_etcd_flags(folder: Path, port: int, peer: int) -> dict[str, str]:
-    """One member, on loopback, that does not wait for the disk."""
+    """Return flags for a single member on loopback without disk syncs."""
     address = f"http://{LOOPBACK}:{port}"
     return {
         "data-dir": str(folder / "etcd"),
@@ -151,7 +152,7 @@ def list_etcd_flags(folder: Path, port: int, peer: int) -> dict[str, str]:
 
 
 def list_server_flags(folder: Path, etcd: int, port: int) -> dict[str, str]:
-    """Real authorization and validation; accounts have tokens, but pods need no account."""
+    """Return flags for real authorization and validation; pods need no service account."""
     return {
         "etcd-servers": f"http://{LOOPBACK}:{etcd}",
         "bind-address": LOOPBACK,
@@ -170,7 +171,7 @@ def list_server_flags(folder: Path, etcd: int, port: int) -> dict[str, str]:
 
 
 def list_controller_flags(kubeconfig: Path) -> dict[str, str]:
-    """Only the controllers that clean up."""
+    """Return flags that enable only the cleanup controllers."""
     return {
         "kubeconfig": str(kubeconfig),
         "controllers": ",".join(CONTROLLERS),
@@ -182,9 +183,9 @@ def list_controller_flags(kubeconfig: Path) -> dict[str, str]:
 
 
 def install_definitions(client: KubeClient, manifests: Sequence[Path]) -> None:
-    """Apply CRDs, one a file, and wait until each is served.
+    """Apply CRDs, one per file, and wait until the server serves each of them.
 
-    They are sent as they are: KubeRay's are too large to be applied on the client's side.
+    The files are applied server-side, because KubeRay's CRDs are too large for a client-side apply.
     """
     names = []
     for manifest in manifests:
@@ -201,7 +202,7 @@ def install_definitions(client: KubeClient, manifests: Sequence[Path]) -> None:
 
 
 def is_served(client: KubeClient, name: str) -> bool:
-    """Tell whether objects of a CRD can be listed; to read a large CRD itself takes long."""
+    """Return True if objects of a CRD can be listed, which is faster than reading a large CRD."""
     plural, _, group = name.partition(".")
     paths = (spell_path(kind) for kind, (version, _) in RESOURCES.items() if group in version)
     try:
@@ -214,16 +215,16 @@ def is_served(client: KubeClient, name: str) -> bool:
 
 
 def describe_cluster(folder: Path, port: int) -> Json:
-    """Tell a kubeconfig where the server is and whom to trust."""
+    """Return the cluster entry of a kubeconfig: the server's address and its certificate."""
     authority = folder / "certificates" / "apiserver.crt"
     return {"server": f"https://{LOOPBACK}:{port}", "certificate-authority": str(authority)}
 
 
 def find_free_ports(count: int) -> list[int]:
-    """Find ports of loopback that nobody listens on.
+    """Find unused loopback ports.
 
-    The kernel takes those of clients from a range of its own: one from there may be a client's
-    before whoever it is for listens on it.
+    The range excludes the kernel's ephemeral ports, which a client could take before the program
+    listens.
     """
     with ExitStack() as stack:
         found: list[int] = []
@@ -240,7 +241,7 @@ def wait_for_file(program: Program, path: Path) -> None:
     """Wait until a program has written a file.
 
     Raises:
-        NotStartedError: the program ended, or took too long.
+        NotStartedError: if the program ended or took too long.
     """
     end = time.monotonic() + PATIENCE
     while not path.exists():
@@ -250,7 +251,7 @@ def wait_for_file(program: Program, path: Path) -> None:
 
 
 def make_key() -> str:
-    """Make a key that signs the tokens of service accounts, as PEM."""
+    """Make a key that signs the tokens of service accounts, in PEM form."""
     der = KEY_BEGIN + b"\0" + secrets.token_bytes(31) + KEY_END
     text = base64.b64encode(der).decode()
     return (
@@ -259,13 +260,13 @@ def make_key() -> str:
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Write a file that nobody else may read."""
+    """Write a file that only the owner may read."""
     path.touch(mode=0o600)
     path.write_text(text, encoding="utf-8")
 
 
 def write_kubeconfig(path: Path, cluster: Json, token: str) -> None:
-    """Write a kubeconfig for one user of a cluster; JSON is YAML."""
+    """Write a kubeconfig for one user of a cluster, as JSON, which is valid YAML."""
     names = {"cluster": "tests", "user": "tests"}
     config = {
         "apiVersion": "v1",

@@ -1,13 +1,13 @@
-"""A proxy between an operator and its API server that counts calls, and makes trouble at some.
+"""A proxy between an operator and its API server that counts calls and injects failures.
 
     with run_proxy(server.kubeconfig, tmp_path) as proxy:
-        proxy.disturber = KillSchedule([...])       # troubles.py has these
+        proxy.disturber = KillSchedule([...])       # see troubles.py
         ... an operator whose kubeconfig is proxy.kubeconfig ...
-        proxy.calls                                 # in the order in which they came
+        proxy.calls                                 # in the order of arrival
 
-It listens on loopback in plain HTTP and goes on over TLS as the user of the kubeconfig that it was
-given. Watches pass through as they come. It runs in a thread of its own. This room must not know
-what the calls are about.
+The proxy listens on loopback in plain HTTP, and forwards over TLS as the user of the given
+kubeconfig. Watches are streamed. The proxy runs in its own thread. The module must not depend on
+the meaning of the calls.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from control_plane import LOOPBACK, write_kubeconfig
 from kuberay_standin.shell.api import read_kubeconfig
 
 CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-# What belongs to one connection, or is said anew for the next.
+# Headers of a single connection, which the forwarded request sets again.
 OWN_HEADERS = {"host", "authorization", "connection", "transfer-encoding", "content-length"}
 FOREVER = 3600.0
 RETRY_AFTER = "1"
 
 
 class Kind(StrEnum):
-    """What may go wrong with a call."""
+    """Kinds of failure."""
 
-    KILLED = "killed"  # the operator is
+    KILLED = "killed"  # the operator is killed
     CONFLICT = "409"
     TOO_MANY = "429"
     ERROR = "500"
-    TIMEOUT = "timeout"  # no answer ever comes
-    CUT = "cut"  # the connection breaks off instead of an answer
+    TIMEOUT = "timeout"  # no response ever comes
+    CUT = "cut"  # the connection breaks instead of a response
     DROPPED = "dropped"  # a watch breaks off after a while
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Trouble with one call: `is_late` if the server has carried it out all the same.
+    """A failure of one call; `is_late` if the server carries the call out first.
 
     Attributes:
-        seconds: of a watch, how long it goes well.
+        seconds: how long a watch works before the failure.
     """
 
     kind: Kind
@@ -70,10 +70,10 @@ class Call:
     """A call of the operator.
 
     Attributes:
-        number: from 1 on, of all calls.
-        change: from 1 on, of those that change something; 0 if it only reads.
-        verb: of HTTP, or WATCH.
-        path: without what is the same for all of a kind: `namespaces/<name>/pods/<name>`.
+        number: number among all calls, from 1.
+        change: number among the changing calls, from 1; 0 for a read.
+        verb: HTTP method, or WATCH.
+        path: path without the API prefix of its kind: `namespaces/<name>/pods/<name>`.
     """
 
     number: int
@@ -82,19 +82,19 @@ class Call:
     path: str
 
     def __str__(self) -> str:
-        """Verb and path."""
+        """Return verb and path."""
         return f"{self.verb} {self.path}"
 
 
 class Disturber(Protocol):
-    """Chooses what goes wrong."""
+    """A source of failures."""
 
     def choose(self, call: Call) -> Trouble | None:
-        """What goes wrong with this call; None where nothing does."""
+        """Return the failure of this call, or None."""
 
 
 class Peace:
-    """Nothing goes wrong."""
+    """A disturber without failures."""
 
     def choose(self, call: Call) -> Trouble | None:
         return None
@@ -102,13 +102,13 @@ class Peace:
 
 @dataclass(slots=True)
 class CountingProxy:
-    """The proxy; see the top of this module.
+    """The proxy described in the module's docstring.
 
     Attributes:
-        kubeconfig: what the operator is given.
-        kill: ends the operator at once.
-        troubles: that have happened.
-        ahead: seconds by which the dates of answers are ahead; None: answers have none.
+        kubeconfig: the kubeconfig for the operator.
+        kill: callback that kills the operator.
+        troubles: the failures so far.
+        ahead: seconds by which the dates of responses are ahead, or None to omit dates.
     """
 
     kubeconfig: Path
@@ -125,11 +125,11 @@ class CountingProxy:
 
     @property
     def changes(self) -> list[Call]:
-        """The calls up to now that change something, be it in vain."""
+        """The changing calls so far, including failed calls."""
         return [call for call in self.calls if call.change]
 
     async def open(self) -> int:
-        """Listen; the port."""
+        """Start listening, and return the port."""
         connector = aiohttp.TCPConnector(ssl=self.context or True, limit=0)
         self._session = aiohttp.ClientSession(
             connector=connector, auto_decompress=False, timeout=aiohttp.ClientTimeout()
@@ -142,7 +142,7 @@ class CountingProxy:
         return port
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         if self._runner is not None:
             await self._runner.cleanup()
         if self._session is not None:
@@ -182,7 +182,7 @@ class CountingProxy:
             self.kill()
         elif kind is Kind.CUT and request.transport is not None:
             request.transport.abort()
-        await asyncio.sleep(FOREVER)  # until the operator goes away
+        await asyncio.sleep(FOREVER)  # until the operator closes the connection
         raise web.HTTPServiceUnavailable
 
     async def _drop(self, request: web.BaseRequest, seconds: float) -> web.StreamResponse:
@@ -206,7 +206,7 @@ class CountingProxy:
             return answer
 
     def _date(self) -> str:
-        """What answers are dated by; an empty date is as good as none."""
+        """Return the date for responses; an empty date counts as missing."""
         return "" if self.ahead is None else formatdate(time.time() + self.ahead, usegmt=True)
 
     @asynccontextmanager
@@ -225,7 +225,7 @@ class CountingProxy:
 
 @contextmanager
 def run_proxy(kubeconfig: Path, folder: Path) -> Iterator[CountingProxy]:
-    """Run a proxy to the server of a kubeconfig, as its user; `folder` gets the operator's own."""
+    """Run a proxy as a kubeconfig's user; write the operator's kubeconfig to `folder`."""
     login = read_kubeconfig(kubeconfig)
     proxy = CountingProxy(
         kubeconfig=folder / "proxy.kubeconfig",
@@ -250,20 +250,20 @@ def run_proxy(kubeconfig: Path, folder: Path) -> Iterator[CountingProxy]:
 
 
 async def let_go(selector: DefaultSelector) -> None:
-    """Let connections that are being closed come to their end, which takes turns of the loop."""
+    """Wait for closing connections, which takes some turns of the loop."""
     for _ in range(100):
-        if len(selector.get_map()) <= 1:  # the loop's own
+        if len(selector.get_map()) <= 1:  # the loop's own socket
             return
         await asyncio.sleep(0.02)
 
 
 def drop_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that go on."""
+    """Return the headers to forward."""
     return {name: value for name, value in headers.items() if name.lower() not in OWN_HEADERS}
 
 
 def refuse(status: HTTPStatus, reason: str) -> web.Response:
-    """What an API server answers when it will not."""
+    """Return an API server's error response."""
     body = {
         "kind": "Status",
         "apiVersion": "v1",

@@ -1,9 +1,9 @@
-"""A guide for users, read as a list of things to do: files, commands with what they print, cues.
+"""A guide for users, parsed into steps: files, commands with their output, and cues.
 
-Commands stand in blocks of `console`, each after a `$`, followed by its output. A line `…` stands
-for any number of lines. What differs from run to run (ages, times, uids, the width of columns) is
-masked. A cue is a comment that readers don't see: `<!-- cue: RayJob corpus-1 goes on -->`. This
-room must not know what a command or a cue does.
+Commands are in `console` blocks: each line after a `$`, followed by its output. A line `…` matches
+any number of lines. Values that differ between runs (ages, times, uids, column widths) are masked.
+A cue is a comment that readers do not see: `<!-- cue: RayJob corpus-1 goes on -->`. The module must
+not depend on the effect of a command or a cue.
 """
 
 from __future__ import annotations
@@ -37,40 +37,40 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """What happens meanwhile on the cluster."""
+    """An event on the cluster between two commands."""
 
     words: str
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What the reader types and sees."""
+    """A command with its expected output."""
 
     line: str
     output: str
 
     @property
     def is_question(self) -> bool:
-        """Whether it changes nothing, so that it may be asked until the answer is there."""
+        """Return True if the command is read-only, so it can be repeated until the output fits."""
         return re.match(r"kubectl (get|describe|events|explain|api-resources) ", self.line) is not (
             None
         ) and not re.search(r" > ", self.line)
 
     @property
     def waits(self) -> bool:
-        """Whether it does not end before something else has happened."""
+        """Return True if the command ends only after another event."""
         return self.line.startswith(("kubectl wait ", "kubectl delete "))
 
     def fits(self, printed: str) -> bool:
-        """Whether this is what the guide shows, whatever is masked."""
+        """Return True if masked output equals the output in the guide."""
         shown, seen = mask(self.output), mask(printed)
-        if self.line.startswith("kubectl events"):  # those of one second come in any order
+        if self.line.startswith("kubectl events"):  # events of the same second have no fixed order
             return sorted(shown) == sorted(seen)
         return is_shown(shown, seen)
 
 
 def read_guide(text: str) -> Iterator[File | Cue | Command]:
-    """List what the guide has its reader do, in order."""
+    """Yield the steps of the guide, in order."""
     for found in BLOCK.finditer(text):
         if found["cue"]:
             yield Cue(found["cue"])
@@ -81,21 +81,21 @@ def read_guide(text: str) -> Iterator[File | Cue | Command]:
 
 
 def read_console(body: str) -> Iterator[Command]:
-    """Part a block into commands and their outputs."""
+    """Split a block into commands and their outputs."""
     for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
         line, _, output = part.partition("\n")
         yield Command(line, output)
 
 
 def mask(text: str) -> list[str]:
-    """Take out of each line what differs from run to run; empty lines don't count."""
+    """Mask the values that differ between runs, and drop empty lines."""
     for pattern, word in MASKS:
         text = pattern.sub(word, text)
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def is_shown(shown: Sequence[str], seen: Sequence[str]) -> bool:
-    """Whether the lines are those that are shown, with anything where `…` stands."""
+    """Return True if the lines match the shown lines, with any lines at `…`."""
     if not shown:
         return not seen
     if shown[0] == ANY:

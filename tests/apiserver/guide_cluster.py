@@ -1,4 +1,4 @@
-"""The cluster that the guide's reader sees: KubeRay, drivers, a storage class and a queue, played.
+"""The cluster of the guide, simulated: KubeRay, drivers, a storage class, and a queue.
 
     RayJob corpus-1 plays s-k-success until RayJob RUNNING
     RayJob corpus-1 goes on
@@ -8,7 +8,8 @@
     the driver is stopped at 300 of 1000
     the driver refuses the pipeline
 
-Nothing happens but by these cues and `tick`, which lets go what was let go. One driver at a time.
+Only these cues and `tick` change the cluster; `tick` advances the released RayJobs. One driver runs
+at a time.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from strandline_api.outcome.exit_codes import ExitCode
 from waiting import wait_until
 
 PAUSE = 0.01
-HEARD = 2.5  # seconds; the operator asks every 2 s at the latest, as the test sets it
+HEARD = 2.5  # seconds; the test sets the operator's polling interval to 2 s
 LOOPBACK = "127.0.0.1"
 
 
 class Driver(BaseHTTPRequestHandler):
-    """What the driver answers; the pods of all heads have this address.
+    """The driver's pages; the pods of all heads have this address.
 
     Attributes:
-        pages: by path; a page of bytes is sent as it is.
-        asked: how often, all pages together.
+        pages: pages by path; bytes are sent unchanged.
+        asked: number of requests, across all pages.
     """
 
     pages: ClassVar[dict[str, Any]] = {}
@@ -60,12 +61,12 @@ class Driver(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""
+        """Suppress the request log."""
 
 
 @contextmanager
 def serve_driver() -> Iterator[int]:
-    """Answer as the driver on a port of loopback."""
+    """Serve the driver's pages on a loopback port."""
     with ThreadingHTTPServer((LOOPBACK, 0), Driver) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
@@ -75,7 +76,7 @@ def serve_driver() -> Iterator[int]:
 
 
 class GuideStage(ServerStage):
-    """Puts the driver where the operator finds it."""
+    """A stage that puts the driver's address into each head pod."""
 
     async def put_status(self, kind: str, namespace: str, name: str, status: Json) -> None:
         if kind == "Pod" and "podIP" in status:
@@ -85,7 +86,7 @@ class GuideStage(ServerStage):
 
 @dataclass
 class GuideCluster:
-    """Players by name of their RayJob, of which some play on by themselves."""
+    """Players by the name of their RayJob; the free players continue on their own."""
 
     client: KubeClient
     namespace: str
@@ -93,7 +94,7 @@ class GuideCluster:
     free: set[str] = field(default_factory=set)
 
     def heed(self, cue: str) -> None:
-        """Do what a cue says."""
+        """Execute a cue."""
         for pattern, act in CUES.items():
             found = re.fullmatch(pattern, cue)
             if found is not None:
@@ -102,7 +103,7 @@ class GuideCluster:
         raise LookupError(f"nobody knows what to do at the cue {cue!r}")
 
     def tick(self) -> None:
-        """Go on a little: players that are free, and those whose RayJob is being deleted."""
+        """Advance the free players, and the players whose RayJob is being deleted."""
         self._bind_claims()
         for name, player in list(self.players.items()):
             is_going = self._is_going(player)
@@ -112,7 +113,7 @@ class GuideCluster:
                     del self.players[name]
 
     def play(self, name: str, recording: str, mark: str) -> None:
-        """Let a RayJob play from its beginning up to a mark."""
+        """Play a RayJob from its beginning up to a mark."""
         Driver.pages = {}
         self.free.discard(name)
         wait_until(lambda: self._tick_until_there(name))
@@ -129,7 +130,7 @@ class GuideCluster:
         raise LookupError(f"{recording} has no {mark!r}")
 
     def let_go(self, name: str) -> None:
-        """Let a RayJob play to its end."""
+        """Play a RayJob to its end."""
         self.free.add(name)
 
     def hold(self, name: str) -> None:
@@ -140,11 +141,11 @@ class GuideCluster:
         self.client.put_status("RayJob", name, status, self.namespace)
 
     def tell_progress(self, finished: str, total: str) -> None:
-        """Let the driver say how far it is."""
+        """Set the driver's progress."""
         self._tell(SourceCounts(total=int(total), finished=int(finished)))
 
     def tell_end(self, finished: str, total: str) -> None:
-        """Let the driver say that it is complete; earlier attempts have finished the rest."""
+        """Complete the driver; earlier attempts finished the other sources."""
         skipped = int(total) - int(finished)
         counts = SourceCounts(total=int(total), finished=int(finished), skipped=skipped)
         done = "complete:" if counts.finished else "nothing left to do:"
@@ -152,16 +153,16 @@ class GuideCluster:
         self._tell(counts, DriverOutcome(exit_code=0, message=message, sources=counts))
 
     def tell_interruption(self, finished: str, total: str) -> None:
-        """Let the driver say that it was asked to stop and has."""
+        """Stop the driver on request."""
         left = int(total) - int(finished)
         counts = SourceCounts(total=int(total), finished=int(finished), unfinished=left)
         message = "interrupted; the next attempt goes on with what is left"
         self._tell(counts, DriverOutcome(exit_code=75, message=message, sources=counts))
 
     def refuse(self) -> None:
-        """Let the driver say of itself what it says of a file that is wrong."""
+        """End the driver with its real message about an invalid file."""
         seen = read_exit(ExitCode.BAD_SPEC)
-        assert seen is not None  # it is the code of a bad end
+        assert seen is not None  # a failure code, so its message exists
         self._tell(SourceCounts(), DriverOutcome(exit_code=64, message=seen.message))
 
     def _tell(self, counts: SourceCounts, outcome: DriverOutcome | None = None) -> None:

@@ -1,6 +1,6 @@
-"""What a tenant with `edit` in one namespace may try: odd objects, and edits of them, drawn.
+"""Random moves of a tenant with `edit` permission in one namespace: odd objects and edits.
 
-Whatever the API server takes is a move; what it refuses has cost nobody else anything.
+Any request that the API server accepts is a move; rejected requests must not affect others.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ def make_pipeline(name: str, parameters: Json | None = None) -> Json:
 
 
 def is_well(operator: OperatorProcess) -> bool:
-    """Return whether it answers for its health."""
+    """Return True if the operator's health page reports success."""
     try:
         return operator.ask("healthz")[0] == 200
-    except OSError:  # it does not listen yet
+    except OSError:  # the operator does not listen yet
         return False
 
 
 def is_dispatched(client: KubeClient, namespace: str) -> bool:
-    """Return whether the operator has made an attempt there."""
+    """Return True if the operator has made an attempt in the namespace."""
     return bool(client.list("CurationAttempt", namespace))
 
 
 class Tenant:
-    """Writes into one namespace.
+    """A tenant that writes into one namespace.
 
     Args:
-        seed: what is drawn follows from it.
+        seed: seed of the random moves.
     """
 
     def __init__(self, client: KubeClient, namespace: str, seed: int) -> None:
@@ -68,7 +68,7 @@ class Tenant:
         self.taken = self.refused = 0
 
     def move(self) -> None:
-        """Do one thing; that it is refused is fine."""
+        """Make one random request; rejection is allowed."""
         moves: list[Callable[[], None]] = [
             self._write_pipeline,
             self._write_pipeline,
@@ -86,11 +86,11 @@ class Tenant:
             self.refused += 1
 
     def _ask(self, method: str, path: str, body: Json, content: str = "application/json") -> None:
-        # Most libraries can't write what is nested so deep.
+        # Most libraries cannot serialize such deep nesting.
         text = json.dumps(body).replace('"DEEP"', self._nest())
         if len(text) > MOST_SENT:
             raise Refusal(413, "RequestEntityTooLarge", "it would hang up on us")
-        # An answer may have a warning for each field, more than Python's client takes.
+        # A response may have a warning for each field, more than Python's client accepts.
         with suppress(RecursionError, HTTPException):
             self._client.ask(method, path, text.encode(), content=content, accept=METADATA)
 
@@ -170,7 +170,7 @@ class Tenant:
         self._ask("POST", spell_path("ConfigMap", self._namespace), body)
 
     def _write_job(self) -> None:
-        """Write a RayJob that looks like one of an attempt."""
+        """Write a RayJob that imitates an attempt's RayJob."""
         labels = {
             "strandline.dev/pipeline": self._draw.choice(NAMES),
             "strandline.dev/attempt": self._draw.choice(("1", "999999999999", "x")),

@@ -1,10 +1,10 @@
-"""Trials: one story each, on a real server, with an operator that is killed at chosen calls.
+"""Trials: a story on a real server, with an operator that is killed at chosen calls.
 
     ground = Ground(server, watch, folder)
     finding = ground.carry_out(Trial("goes well", [KillPoint(3)], seed="1"))
-    finding.faults              # sentences; empty if all is as without the kills
+    finding.faults              # sentences; empty if the end equals the undisturbed end
 
-A story is first told in peace, once: that is what every other telling of it has to come to.
+Each story first runs once without kills; every other run must reach the same end.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from overlap_watch import OverlapWatch
 from recordings import Json
 from troubles import KillPoint, KillSchedule
 
-# KubeRay is played slowly where many stories are told at once; its last word must not come late.
+# With many concurrent stories KubeRay plays slowly, and its last report must not come too late.
 LIMITS = {**QUICK, "STRANDLINE_OUTCOME": "3"}
-PATIENCE = 480.0  # seconds; only ever used up by a failure
+PATIENCE = 480.0  # seconds; only reached by a failure
 PAUSE = 0.02
-# Steps that KubeRay goes on by while no operator is there.
+# Steps that KubeRay advances while the operator is down.
 MEANWHILE = (0, 0, 0, 2, 6)
-# An operator that has made as many calls has looked at its pipelines. Until then KubeRay waits:
-# what it plays in seconds took it minutes.
+# After this many calls the operator has read its pipelines. KubeRay waits until then, because the
+# recorded seconds took KubeRay minutes.
 FIRST_CALLS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A story and where the operator is killed in it."""
+    """A story and the kills of its operator."""
 
     story: str
     points: Sequence[KillPoint]
     seed: str
 
     def __str__(self) -> str:
-        """The story, and where it was cut."""
+        """Return the story and its kill points."""
         return f"{self.story}: {', '.join(map(str, self.points)) or 'in peace'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What came of a trial.
+    """The result of a trial.
 
     Attributes:
-        calls, changes: that the operator has made, and those that change something.
-        kills: that have happened.
-        faults: what is not as it has to be.
+        calls, changes: all calls of the operator, and the changing calls.
+        kills: number of kills that happened.
+        faults: sentences about wrong results.
     """
 
     trial: Trial
@@ -71,7 +71,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Ground:
-    """Where trials are carried out, several at a time."""
+    """The environment of trials, several at a time."""
 
     server: ApiServer
     watch: OverlapWatch
@@ -79,7 +79,7 @@ class Ground:
     peace: dict[str, Finding] = field(default_factory=dict)
 
     def carry_out(self, trial: Trial) -> Finding:
-        """Tell a story."""
+        """Run a story."""
         begun = time.monotonic()
         folder = self.folder / trial.seed
         folder.mkdir(parents=True)
@@ -99,7 +99,7 @@ class Ground:
 def tell(
     server: ApiServer, folder: Path, performance: Performance, disturber: Disturber, seed: str
 ) -> tuple[list[str], CountingProxy]:
-    """Tell a story to its end; what was wrong with the operator, and what its calls were."""
+    """Run a story to its end; return the operator's faults, and the proxy with its calls."""
     place = ("--namespaces", performance.namespace)
     with run_proxy(server.kubeconfig, folder) as proxy:
         proxy.disturber = disturber
@@ -116,10 +116,10 @@ def tell(
 async def play(
     performance: Performance, operator: OperatorProcess, proxy: CountingProxy, drawn: random.Random
 ) -> None:
-    """Play to the end, and start the operator again whenever it was killed.
+    """Play a story to its end, and restart the operator after every kill.
 
     Raises:
-        AssertionError: the end does not come.
+        AssertionError: if the end does not come in time.
     """
     end, resume_at = time.monotonic() + PATIENCE, FIRST_CALLS
     while not performance.is_over:
@@ -137,7 +137,7 @@ async def play(
 
 
 def judge(performance: Performance, watch: OverlapWatch, peace: Finding | None) -> list[str]:
-    """What is not as it has to be at the end of a story."""
+    """Return the faults at the end of a story."""
     end, story = performance.end, performance.story
     faults = watch.list_overlaps(performance.namespace)
     if end["phase"] != story.phase:
@@ -155,16 +155,16 @@ def judge(performance: Performance, watch: OverlapWatch, peace: Finding | None) 
 
 
 def match_causes(causes: Sequence[str], allowed: Sequence[str]) -> bool:
-    """Whether each cause is one of those that it may be."""
+    """Return True if each cause is among the allowed causes of its attempt."""
     pairs = zip(causes, allowed, strict=False)
     return len(causes) == len(allowed) and all(pair in each.split("|") for pair, each in pairs)
 
 
 def compare(end: Json, peace: Json) -> list[str]:
-    """How an end differs from that of the story in peace.
+    """Return the differences from the end of the undisturbed story.
 
-    Where a cause is the second best, so are the budget it is paid from and the memory that follows
-    from it; it is paid for once all the same.
+    A second-best cause changes the charged budget and the next memory size, but is still charged
+    once.
     """
     if end["causes"] != peace["causes"]:
         end, peace = (sum_up(one) for one in (end, peace))
@@ -176,7 +176,7 @@ def compare(end: Json, peace: Json) -> list[str]:
 
 
 def sum_up(end: Json) -> Json:
-    """An end without what depends on causes."""
+    """Return an end without the parts that depend on causes."""
     retries = dict(end["retries"] or {})
     spent = retries.pop("retries", 0) + retries.pop("disruptions", 0)
     retries.pop("cause", None)

@@ -1,6 +1,6 @@
-"""A small client for an API server, for tests: what they send and get back, and nothing hidden.
+"""A small API server client for tests, which hides nothing of requests and responses.
 
-It asks once and never tries again. It must not know how the server came to be.
+The client never retries a request. The module must not depend on the origin of the server.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 FIELD_MANAGER = "strandline-tests"
 TIMEOUT = 60
-STREAM = 10  # seconds; before such a stream ends it tells the version it has come to
+STREAM = 10  # seconds; before a stream ends, the server reports its version
 NOT_FOUND = 404
 
-# Kind: where it is served and how its resource is named.
+# Kind: API path and plural name.
 RESOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "ConfigMap": ("api/v1", "configmaps"),
@@ -66,13 +66,13 @@ Refusal = RefusalError
 
 
 class KubeClient(Connection):
-    """Talks to one API server as one user, over one connection; not for several threads."""
+    """A client of an API server, as one user over one connection; not thread-safe."""
 
     def __init__(self, kubeconfig: Path) -> None:
         super().__init__(read_kubeconfig(kubeconfig), TIMEOUT)
 
     def get(self, kind: str, name: str, namespace: str = "") -> Json | None:
-        """Read an object; None where there is none."""
+        """Read an object, or return None if the object does not exist."""
         try:
             return self.ask("GET", spell_path(kind, namespace, name))
         except Refusal as refusal:
@@ -81,7 +81,7 @@ class KubeClient(Connection):
             raise
 
     def list(self, kind: str, namespace: str = "", **query: str) -> list[Json]:
-        """Read all objects of a kind (`labelSelector="a=b"`: some), with their kind put in."""
+        """Read all objects of a kind, or those that match `labelSelector="a=b"`; add their kind."""
         answer = self.ask("GET", spell_path(kind, namespace), query=query)
         version = answer["apiVersion"]
         return [{"apiVersion": version, "kind": kind, **item} for item in answer["items"]]
@@ -98,35 +98,35 @@ class KubeClient(Connection):
                 yield json.loads(line)
 
     def abort(self) -> None:
-        """Break a stream off that another thread reads."""
+        """Break off a stream that another thread reads."""
         if self._connection.sock is not None:
             with suppress(OSError):
                 self._connection.sock.shutdown(socket.SHUT_RDWR)
 
     def create(self, body: Json, namespace: str = "", **query: str) -> Json:
-        """Make an object; `dryRun="All"` only tries."""
+        """Create an object, or only validate the object with `dryRun="All"`."""
         query.setdefault("fieldValidation", "Strict")
         return self.ask("POST", spell_path(body["kind"], namespace), body, query=query)
 
     def apply(self, body: bytes, kind: str, name: str, namespace: str = "", **query: str) -> Json:
-        """Apply YAML on the server's side, as it is."""
+        """Apply YAML unchanged on the server side."""
         path = spell_path(kind, namespace, name)
         query = {"fieldManager": FIELD_MANAGER, "force": "true", **query}
         return self.ask("PATCH", path, body, content=APPLY, query=query)
 
     def patch(self, kind: str, name: str, patch: Json, namespace: str = "", sub: str = "") -> Json:
-        """Apply a JSON merge patch to an object, or to its subresource."""
+        """Apply a JSON merge patch to an object or a subresource."""
         path = spell_path(kind, namespace, name, sub)
         return self.ask("PATCH", path, patch, content=MERGE_PATCH)
 
     def put_status(self, kind: str, name: str, status: Json, namespace: str = "") -> Json:
-        """Make this the whole status of an object, whatever version is there now."""
+        """Replace the whole status of an object, whatever its current version."""
         patch = json.dumps([{"op": "add", "path": "/status", "value": status}]).encode()
         path = spell_path(kind, namespace, name, "status")
         return self.ask("PATCH", path, patch, content=JSON_PATCH)
 
     def delete(self, kind: str, name: str, namespace: str = "", grace: int | None = None) -> Json:
-        """Delete an object; what it owns goes in the background."""
+        """Delete an object; its dependents are deleted in the background."""
         options: Json = {"propagationPolicy": "Background"}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
@@ -134,7 +134,7 @@ class KubeClient(Connection):
 
 
 class ServerStage:
-    """An API server as a player of recordings sees it: `Stage` in kuberay_player.py."""
+    """An API server as a `Stage` (kuberay_player.py) for players of recordings."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
@@ -146,7 +146,7 @@ class ServerStage:
         return self._client.list(kind, namespace)
 
     async def create(self, kind: str, namespace: str, body: Json) -> Json:
-        # A recorded object may have fields that the schema of a test leaves out.
+        # A recorded object may have fields that the tests' schema omits.
         return self._client.create(body, namespace, fieldValidation="Warn")
 
     async def put_status(self, kind: str, namespace: str, name: str, status: Json) -> None:
@@ -160,7 +160,7 @@ class ServerStage:
 
 
 def pass_over_gone(call: Any, *arguments: object) -> None:
-    """Make a call, and take no offence where its object is gone."""
+    """Make a call, and ignore a missing object."""
     try:
         call(*arguments)
     except Refusal as refusal:
@@ -169,7 +169,7 @@ def pass_over_gone(call: Any, *arguments: object) -> None:
 
 
 def spell_path(kind: str, namespace: str = "", name: str = "", sub: str = "") -> str:
-    """Spell the path of an object, of its subresource, or of a list."""
+    """Return the path of an object, a subresource, or a list."""
     version, plural = RESOURCES[kind]
     place = ("namespaces", namespace) if namespace else ()
     return "/".join(part for part in (version, *place, plural, name, sub) if part)

@@ -1,29 +1,28 @@
 """KubeRay, played from a recording of a real one.
 
-A `Player` brings one RayJob through one recording: it makes the RayCluster, the pods and the
-submitter's Job, writes their statuses in the recorded order and deletes what was deleted. Time is
-logical: nothing happens but by `step`.
+A `Player` takes one RayJob through one recording: it makes the RayCluster, the pods, and the
+submitter's Job, writes their statuses in the recorded order, and makes the recorded deletions. Time
+is logical and advances only with `step`.
 
     player = Player(stage, read_recording("s-k-success"), rayjob)
     await player.play("RayJob RUNNING")     # up to and with the first step of this mark
-    await player.step()                     # one more; None where nothing is left to play
+    await player.step()                     # one more; None at the end
     await player.play()                     # to the end
 
-`recordings.py` says what marks there are. A `Troupe` serves a whole namespace: whoever makes
-RayJobs there finds each played, the first by the first recording of its programme, and so on.
+`recordings.py` defines the marks. A `Troupe` serves a whole namespace: each RayJob is played, the
+first by the first recording of the programme, and so on.
 
     troupe = Troupe(stage, "default", ["s-k-head-deleted", "s-k-success"])
     await troupe.tick()                     # one step of every RayJob; True if anything happened
 
-`stage` is an API server: a real one (`ServerStage` in kube_client.py), or the operator's fake
-(`StoreStage` in store_stage.py). When a RayJob is deleted by others, the player leaves the
-recording: KubeRay's finalizer goes, then RayCluster and Job, then every pod by its recorded end, or
-where none was recorded by the ordinary one. There is no kubelet, so all pods are put on a node from
-the start and leave when the player says that they have ended.
-`read_log` tells what a pod has printed up to now.
+`stage` is an API server: a real server (`ServerStage` in kube_client.py), or the operator's fake
+(`StoreStage` in store_stage.py). If others delete the RayJob, the player leaves the recording:
+first KubeRay's finalizer goes, then RayCluster and Job, then every pod with its recorded end, or
+with the ordinary end if none was recorded. Without a kubelet, all pods have a node from the start
+and go when the player ends them. `read_log` returns the output of a pod so far.
 
-Names and outcome lines are those of the play, and with `begin` the times too: they count from
-there. The rest is as recorded. Pods have the recorded restart policy, whatever the template says.
+Names and outcome lines are adapted to the play. With `begin`, times are counted from `begin`. The
+rest is as recorded. Pods have the recorded restart policy, whatever the template's policy.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ NODE = "node-1"
 
 
 class Stage(Protocol):
-    """The calls on an API server that playing takes; all but `create` pass over what is gone."""
+    """The API server calls of a player; all but `create` ignore missing objects."""
 
     async def get(self, kind: str, namespace: str, name: str) -> Json | None:
         """Read an object."""
@@ -57,20 +56,20 @@ class Stage(Protocol):
         """Read all objects of a kind."""
 
     async def create(self, kind: str, namespace: str, body: Json) -> Json:
-        """Make an object and return it; its uid is new."""
+        """Create an object with a new uid, and return the object."""
 
     async def put_status(self, kind: str, namespace: str, name: str, status: Json) -> None:
-        """Make this the whole status of an object."""
+        """Replace the whole status of an object."""
 
     async def patch(self, kind: str, namespace: str, name: str, patch: Json) -> None:
         """Apply a JSON merge patch to an object."""
 
     async def delete(self, kind: str, namespace: str, name: str, grace: int | None = None) -> None:
-        """Delete an object; a grace of 0 removes a pod as its kubelet would."""
+        """Delete an object; a grace period of 0 removes a pod immediately, as its kubelet would."""
 
 
 class Player:
-    """Plays one recording for one RayJob; see the top of this module."""
+    """Plays one recording for one RayJob; see the module's docstring."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class Player:
         self._stage = stage
         self._node = node
         self._left = deque(recording.steps)
-        self._alive: dict[str, Step] = {}  # the last step of each object that is there
+        self._alive: dict[str, Step] = {}  # the last step of each existing object
         self._objects: dict[str, Json] = {f"RayJob/{recording.rayjob}": rayjob}
         self._newcomers: dict[str, Newcomer] = {}
         self._lines: list[Step] = []
@@ -96,19 +95,19 @@ class Player:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Marks that are still to come, in order."""
+        """The remaining marks, in order."""
         return tuple(dict.fromkeys(mark for step in self._left for mark in sorted(step.marks)))
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to play: a deletion of the RayJob may still bring more."""
+        """True if no step remains; a deletion of the RayJob may add steps."""
         return not self._left
 
     async def play(self, until: str | None = None) -> None:
         """Play to the end, or up to and with the next step that has a mark.
 
         Raises:
-            LookupError: the end came before the mark.
+            LookupError: if the end comes before the mark.
         """
         while (step := await self.step()) is not None:
             if until in step.marks:
@@ -117,12 +116,12 @@ class Player:
             raise LookupError(f"{self.recording.scenario} ended before {until!r}")
 
     async def peek(self) -> Step | None:
-        """Tell the next step, as recorded, without playing it; None where nothing is left."""
+        """Return the next recorded step without playing the step, or None at the end."""
         await self._heed_deletion()
         return self._left[0] if self._left else None
 
     async def step(self) -> Step | None:
-        """Play the next step and return it as recorded; None where nothing is left."""
+        """Play the next step and return the recorded step, or None at the end."""
         if await self.peek() is None:
             return None
         step = self._left.popleft()
@@ -134,7 +133,7 @@ class Player:
         return step
 
     def read_log(self, pod: str, container: str) -> str | None:
-        """Tell what a container has printed up to now; None where there is no such pod."""
+        """Return the output of a container so far, or None if the pod does not exist."""
         if all(self._name(step) != pod for step in self._alive.values() if step.kind == "Pod"):
             return None
         texts = [
@@ -152,7 +151,7 @@ class Player:
             self._newcomers[step.key] = step.new
             await self._bring(step, step.new)
         if step.key not in self._newcomers:
-            return  # it went with a RayJob that was deleted early
+            return  # the object went with an early deletion of the RayJob
         place = (step.kind, self.casting.namespace, self._name(step))
         self._alive[step.key] = step
         if step.suspend is not None:
@@ -211,7 +210,7 @@ class Player:
             await self._stage.patch(*place, {"metadata": {"finalizers": kept}})
 
     async def _heed_deletion(self) -> None:
-        """Leave the recording when somebody has deleted the RayJob."""
+        """Leave the recording if others have deleted the RayJob."""
         if self._is_ending:
             return
         rayjob = self.casting.rayjob["metadata"]
@@ -224,7 +223,7 @@ class Player:
 
 
 class Troupe:
-    """Plays every RayJob of a namespace; see the top of this module."""
+    """Plays every RayJob of a namespace; see the module's docstring."""
 
     def __init__(
         self,
@@ -241,17 +240,17 @@ class Troupe:
         self._begin = begin
 
     async def tick(self) -> bool:
-        """Find new RayJobs and play one step of each; tell whether anything happened.
+        """Find new RayJobs and play one step of each RayJob; return True if anything happened.
 
         Raises:
-            LookupError: there are more RayJobs than recordings in the programme.
+            LookupError: if the RayJobs outnumber the recordings in the programme.
         """
         await self.find_players()
         steps = [await player.step() for player in self.players.values()]
         return any(step is not None for step in steps)
 
     async def find_players(self) -> Sequence[Player]:
-        """Cast a recording for each RayJob that has none; return all players."""
+        """Assign a recording to each new RayJob, and return all players."""
         for rayjob in await self._stage.list("RayJob", self._namespace):
             if rayjob["metadata"]["uid"] not in self.players:
                 self._cast(rayjob)

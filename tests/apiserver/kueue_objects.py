@@ -1,4 +1,4 @@
-"""What administrators of Kueue make, and pipelines that queue, rendered."""
+"""Manifests of Kueue's administrators, and of queued pipelines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from operator_stories import spell_pipeline
 Json = dict[str, Any]
 VERSION = "kueue.x-k8s.io/v1beta2"
 SMALL = {"cpu": 1, "memory": "1Gi"}
-# One run asks for a core each of head and worker, and a little for the submitter.
+# A run requests a core each for head and worker, and a little for the submitter.
 ONE_RUN = "3"
 
 
@@ -23,7 +23,7 @@ def render_flavor(name: str = "default", **spec: Any) -> Json:
 def render_cluster_queue(
     name: str = "all", cpu: str = ONE_RUN, flavor: str = "default", **spec: Any
 ) -> Json:
-    """Render a ClusterQueue that has some cores, and memory for all."""
+    """Render a ClusterQueue with this CPU quota and plenty of memory."""
     quotas = [{"name": "cpu", "nominalQuota": cpu}, {"name": "memory", "nominalQuota": "100Gi"}]
     group = {
         "coveredResources": ["cpu", "memory"],
@@ -48,7 +48,7 @@ def render_local_queue(name: str = "team-a", cluster_queue: str = "all") -> Json
 
 
 def render_multikueue(name: str) -> tuple[Json, Json, Json]:
-    """Render another cluster, and the check that sends runs to it; its Secret is not there."""
+    """Render another cluster, and the check that sends runs to this cluster, without its Secret."""
     metadata = {"metadata": {"name": name}}
     config = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": name}
     source = {"kubeConfig": {"location": name, "locationType": "Secret"}}
@@ -71,7 +71,7 @@ def render_priority(name: str, value: int) -> Json:
 
 
 def render_pipeline(name: str, queue: str = "team-a", priority: str = "", **ray: Any) -> Json:
-    """Render a pipeline of a head and a worker that queues."""
+    """Render a queued pipeline with a head and a worker."""
     named = {"queueName": queue} if queue else {}
     named |= {"queuePriorityClass": priority} if priority else {}
     groups = [{"name": "cpu", "minReplicas": 1, "resources": SMALL}]

@@ -1,6 +1,6 @@
-"""A story in Kueue's queues on its way: what administrators do, and what is waited for.
+"""The play of a story in Kueue's queues: actions of administrators, and waits.
 
-What never comes about ends the recording. This module must not know any story.
+A wait that fails ends the recording. The module must not depend on any story.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ PLURALS = {
 
 @dataclass
 class Play:
-    """A story on its way.
+    """The play of a story.
 
     Attributes:
-        operator: with `kill` and `start`.
+        operator: the operator's process, with `kill` and `start`.
     """
 
     stage: Stage
     operator: Any = None
 
     def make(self, *bodies: Json) -> None:
-        """Make objects, one after the other."""
+        """Create objects, one after the other."""
         for body in bodies:
             self.stage.client.ask("POST", PLURALS[body["kind"]], body)
 
     def prepare(self, *more: Json, **queue: Any) -> None:
-        """Make a flavor, a ClusterQueue and a LocalQueue, and then more."""
+        """Create a flavor, a ClusterQueue, a LocalQueue, and further objects."""
         self.make(render_flavor(), render_cluster_queue(**queue), render_local_queue(), *more)
 
     def read(self, attempt: str) -> Json:
-        """Return the status of an attempt; empty where there is none."""
+        """Return the status of an attempt, empty if the attempt does not exist."""
         found: Json = self.stage.find(f"{ATTEMPTS}/{attempt}").get("status", {})
         return found
 
@@ -59,15 +59,15 @@ class Play:
         return found
 
     def wait_for_phase(self, attempt: str, phase: str) -> None:
-        """Wait until an attempt is in a phase, and KubeRay has come as far."""
+        """Wait until an attempt is in a phase, and KubeRay has caught up."""
         what = f"{attempt} {phase}"
         self.stage.wait_for(what, lambda: self.read(attempt).get("phase") == phase)
-        # The driver may answer before KubeRay says that it runs.
+        # The driver may answer before KubeRay reports it as running.
         if phase == "Running":
             self.wait_for_word(attempt, "jobStatus", "RUNNING")
 
     def wait_for_word(self, rayjob: str, field_name: str, word: str) -> None:
-        """Wait until KubeRay says something of a RayJob."""
+        """Wait until a field of a RayJob's status has a value."""
 
         def is_so() -> bool:
             status = self.stage.find_rayjob(rayjob).get("status", {})
@@ -76,13 +76,13 @@ class Play:
         self.stage.wait_for(f"{rayjob} {word}", is_so)
 
     def wait_for_end(self, attempt: str, cause: str, words: str = "") -> None:
-        """Wait until an attempt has ended by a cause, with words in its message."""
+        """Wait until an attempt has ended with a cause, and with these words in its message."""
         self.stage.wait_for(f"{attempt} {cause}", lambda: self.read(attempt).get("cause") == cause)
         message = self.read(attempt).get("message", "")
         assert words in message, f"{attempt}: {message!r} does not say {words!r}"
 
     def wait_for_eviction(self, rayjob: str, reason: str) -> None:
-        """Wait until Kueue has evicted a RayJob's workload for a reason that begins so."""
+        """Wait until Kueue has evicted a RayJob's workload, for a reason with this prefix."""
 
         def is_evicted() -> bool:
             return self.stage.read_condition(rayjob, "Evicted")[0].startswith(reason)
@@ -94,7 +94,7 @@ class Play:
         self.stage.patch(f"{PLURALS[kind]}/{name}", {"spec": spec})
 
     def succeed(self, name: str, number: int = 1) -> None:
-        """Let an attempt's driver be complete, and the pipeline with it."""
+        """Complete an attempt's driver, and wait for the pipeline's success."""
         self.stage.finish(f"{name}-{number}")
 
         def is_over() -> bool:
@@ -103,10 +103,10 @@ class Play:
         self.stage.wait_for(f"{name} Succeeded", is_over)
 
     def wait_for_pipeline(self, name: str, words: str) -> None:
-        """Wait until a pipeline's status has some words."""
+        """Wait until a pipeline's status contains some words."""
         self.stage.wait_for(f"{name}: {words}", lambda: words in str(self.read_pipeline(name)))
 
     def count_failures(self, name: str) -> int:
-        """Return how many attempts of a pipeline count as failures, which a disruption is not."""
+        """Return the number of a pipeline's failed attempts; disruptions do not count."""
         retries: int = (self.read_pipeline(name).get("retries") or {}).get("retries", 0)
         return retries

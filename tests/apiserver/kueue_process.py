@@ -1,9 +1,9 @@
-"""Kueue's own manager on the API server of the tests: its definitions, its webhooks, its process.
+"""Kueue's own manager on the tests' API server: its definitions, webhooks, and process.
 
-It is installed as its own kustomization does it, and makes the certificate of its webhooks itself.
-The Service that leads to them is an ExternalName of loopback, since there is no kubelet whose pods
-could be led to; what a kubelet would mount, the certificate, is written into its folder here. This
-room must not know what is played.
+Kueue is installed as by its kustomization, and makes the certificate of its webhooks itself. The
+Service of the webhooks is an ExternalName of loopback, because no kubelet runs pods. This module
+writes the certificate into Kueue's folder, in place of a kubelet's mount. The module must not
+depend on any story.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ SECRET = "kueue-webhook-server-cert"  # noqa: S105 - a name
 KIND = "CustomResourceDefinition"
 DEFINITIONS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOOKS = "apis/admissionregistration.k8s.io/v1"
-# Kinds that Kueue converts between its versions, by a webhook too.
+# Kinds that Kueue converts between versions through a webhook.
 CONVERTED = ("clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads")
-# Of the jobs that it can manage, those that KubeRay makes or is given; pods are never written here.
+# The supported jobs that KubeRay creates or gets; pods are never written here.
 HOOKED = frozenset({"rayjobs", "rayclusters", "jobs"})
 FRAMEWORKS = ("batch/job", "ray.io/rayjob", "ray.io/raycluster")
 LONGEST, PAUSE, LAST_LINES = 120.0, 0.2, 25
@@ -47,14 +47,14 @@ def run_kueue(
     client: KubeClient,
     **changes: Any,
 ) -> Iterator[None]:
-    """Install Kueue and run it for as long as the block lasts.
+    """Install Kueue, and run Kueue until the block ends.
 
     Args:
         components: `config/components` of its module.
         changes: fields of its configuration; `featureGates` are merged with those of the tests.
 
     Raises:
-        NotStartedError: it ended, or took too long.
+        NotStartedError: if Kueue ended or took too long.
     """
     hook, health = find_free_ports(2)
     certificates = folder / "kueue-certificates"
@@ -79,7 +79,7 @@ def run_kueue(
 
 
 def render_configuration(hook: int, health: int, folder: Path, changes: Mapping[str, Any]) -> Json:
-    """Render what Kueue reads; the visibility server wants to be reached through the API server."""
+    """Render Kueue's configuration, without the visibility server (an aggregated API)."""
     gates = {"VisibilityOnDemand": False, **changes.get("featureGates", {})}
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
@@ -101,7 +101,7 @@ def render_configuration(hook: int, health: int, folder: Path, changes: Mapping[
 
 
 def install(client: KubeClient, components: Path, port: int) -> None:
-    """Make what Kueue's manager needs before it starts."""
+    """Create the objects that Kueue's manager needs before its start."""
     client.ask("POST", "api/v1/namespaces", {"metadata": {"name": HOME}})
     service = {
         "apiVersion": "v1",
@@ -129,7 +129,7 @@ def install(client: KubeClient, components: Path, port: int) -> None:
 
 
 def is_wanted(hook: Json) -> bool:
-    """Return whether a webhook is about Kueue's own kinds, or about jobs that are enabled."""
+    """Return True if a webhook covers Kueue's own kinds or enabled jobs."""
     return any(
         "kueue.x-k8s.io" in rule["apiGroups"] or HOOKED & set(rule["resources"])
         for rule in hook["rules"]
@@ -137,7 +137,7 @@ def is_wanted(hook: Json) -> bool:
 
 
 def render_conversion(port: int) -> Json:
-    """Render how objects of a kind get from one version to another."""
+    """Render the conversion of a kind between its versions."""
     return {
         "strategy": "Webhook",
         "webhook": {
@@ -148,12 +148,12 @@ def render_conversion(port: int) -> Json:
 
 
 def refer(port: int, path: str) -> Json:
-    """Render where the API server asks Kueue."""
+    """Render the reference through which the API server calls Kueue."""
     return {"namespace": HOME, "name": SERVICE, "path": path, "port": port}
 
 
 def apply(client: KubeClient, path: str, body: Json) -> None:
-    """Apply an object on the server's side."""
+    """Apply an object on the server side."""
     query = {"fieldManager": "installer", "force": "true"}
     client.ask("PATCH", path, json.dumps(body).encode(), content=APPLY, query=query)
 
@@ -161,10 +161,10 @@ def apply(client: KubeClient, path: str, body: Json) -> None:
 def wait_until_ready(
     client: KubeClient, process: subprocess.Popen[bytes], folder: Path, log: Path
 ) -> None:
-    """Mount the certificate as a kubelet does, and wait until the webhooks answer by it.
+    """Mount the certificate as a kubelet does, and wait until the webhooks answer with it.
 
     Raises:
-        NotStartedError: Kueue ended, or took too long.
+        NotStartedError: if Kueue ended or took too long.
     """
     end = time.monotonic() + LONGEST
     while time.monotonic() < end and process.poll() is None:
@@ -178,7 +178,7 @@ def wait_until_ready(
 
 
 def mount(folder: Path, data: Mapping[str, str]) -> None:
-    """Write a Secret's files, each whole, the key first: Kueue begins with the certificate."""
+    """Write a Secret's files atomically, the key first: Kueue waits only for the certificate."""
     for name in sorted(data, reverse=True):
         content, path = base64.b64decode(data[name]), folder / name
         if not path.exists() or path.read_bytes() != content:
@@ -188,7 +188,7 @@ def mount(folder: Path, data: Mapping[str, str]) -> None:
 
 
 def answers(client: KubeClient) -> bool:
-    """Return whether a flavor would be taken, which a webhook is asked for."""
+    """Return True if the server accepts a flavor, which a webhook must admit."""
     flavor = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "ResourceFlavor",

@@ -1,8 +1,8 @@
-"""A cluster with Kueue in which stories are played: KubeRay, kubelets, storage, and a recorder.
+"""A cluster with Kueue for stories: KubeRay, kubelets, storage, and a recorder.
 
-KubeRay is the stand-in of `e2e/kuberay_standin`, which follows `suspend` as the real one was
-recorded to. Pods are objects only: they are put on a node, run and go as this module says. Nothing
-happens but by `tick`. This module must not know any story.
+KubeRay is the stand-in of `e2e/kuberay_standin`, which follows `suspend` as in recordings of the
+real one. Pods are only objects: this module places, starts, and removes the pods. The cluster
+changes only with `tick`. The module must not depend on any story.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WATCHED = {
 PODS = f"api/v1/namespaces/{NAMESPACE}/pods"
 CLAIMS = f"api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 KUBERAY = "ray.io/kuberay-operator"
-# What the operator reads of a RayJob's status.
+# Fields of a RayJob's status that the operator reads.
 STATUS = (
     "jobDeploymentStatus",
     "jobStatus",
@@ -47,15 +47,15 @@ STATUS = (
     "startTime",
     "endTime",
 )
-# What Kueue changes in a pod template, or reads of it.
+# Fields of a pod template that Kueue changes or reads.
 TEMPLATE = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 class OwnApi(Api):
-    """The API server as KubeRay's stand-in is to see it.
+    """The API server as KubeRay's stand-in sees it.
 
-    Like KubeRay it leaves alone what another is to carry out. It has no autoscaler, which a story
-    plays by itself.
+    Like KubeRay, the stand-in ignores jobs that another controller manages. Autoscaling is left to
+    the story.
     """
 
     def list(self, kind: str, namespace: str = "", labels: str = "") -> list[Json]:
@@ -71,12 +71,12 @@ class OwnApi(Api):
 
 @dataclass
 class Stage:
-    """Where a story is played.
+    """The cluster of a story.
 
     Attributes:
-        lines: what was recorded, in order.
+        lines: recorded lines, in order.
         unready: names of RayJobs whose pods never become ready.
-        ended: what Ray says of the jobs of RayJobs that are over, by the RayJob's name.
+        ended: Ray's status of finished jobs, by the RayJob's name.
     """
 
     client: KubeClient
@@ -98,7 +98,7 @@ class Stage:
         self.kuberay = Loop(self.api, outside, NAMESPACE)
 
     def tick(self) -> None:
-        """Look at everything once, and do what KubeRay, kubelets and storage would do."""
+        """Read everything once, and act as KubeRay, kubelets, and storage."""
         self._record()
         for _ in range(STEPS):
             if not self.kuberay.turn():
@@ -112,10 +112,10 @@ class Stage:
                 self.patch(path, {"status": {"phase": "Bound"}})
 
     def wait_for(self, what: str, is_so: Callable[[], object], longest: float = LONGEST) -> None:
-        """Tick until something is so.
+        """Tick until a condition holds.
 
         Raises:
-            TimeoutError: it does not come about.
+            TimeoutError: if the condition does not hold in time.
         """
         end = time.monotonic() + longest
         while not is_so():
@@ -137,7 +137,7 @@ class Stage:
         return found
 
     def find(self, path: str) -> Json:
-        """Return the object at a path; empty where there is none."""
+        """Return the object at a path, or an empty object if nothing exists there."""
         try:
             return self.client.ask("GET", path)
         except Refusal as refusal:
@@ -146,7 +146,7 @@ class Stage:
             return {}
 
     def patch(self, path: str, patch: Json, content: str = MERGE) -> None:
-        """Change an object that may have gone or been changed meanwhile."""
+        """Change an object that may have been deleted or changed meanwhile."""
         try:
             self.client.ask("PATCH", path, patch, content=content)
         except Refusal as refusal:
@@ -154,11 +154,11 @@ class Stage:
                 raise
 
     def find_rayjob(self, name: str) -> Json:
-        """Return a RayJob; empty where there is none."""
+        """Return a RayJob, or an empty object if the RayJob does not exist."""
         return self.find(f"{WATCHED['RayJob']}/{name}")
 
     def find_workload(self, rayjob: str) -> Json:
-        """Return the newest workload of a RayJob; empty where there is none."""
+        """Return the newest workload of a RayJob, or an empty object."""
         workloads = self.list_all(WATCHED["Workload"])
         mine = [
             body
@@ -168,14 +168,14 @@ class Stage:
         return max(mine, key=lambda body: str(body["metadata"]["creationTimestamp"]), default={})
 
     def read_condition(self, rayjob: str, kind: str) -> tuple[str, str]:
-        """Return reason and message of a condition of a RayJob's workload, where it is true."""
+        """Return reason and message of a workload's true condition, or empty strings."""
         conditions = self.find_workload(rayjob).get("status", {}).get("conditions", ())
         found: Json = next((each for each in conditions if each["type"] == kind), {})
         is_true = found.get("status") == "True"
         return (found["reason"], found["message"]) if is_true else ("", "")
 
     def finish(self, rayjob: str) -> None:
-        """Let a driver be complete, and its submitter end."""
+        """Complete a driver, and end its submitter."""
         self.ended[rayjob] = "SUCCEEDED"
         now = format_time(datetime.now(UTC))
         kinds = ("SuccessCriteriaMet", "Complete")
@@ -236,13 +236,13 @@ class Stage:
         try:
             self.client.ask(method, path, body)
         except Refusal as refusal:
-            # It went, or was written, between the look and this.
+            # The object was deleted or changed since the read.
             if refusal.status not in {404, 409}:
                 raise
 
 
 def trim_rayjob(body: Json) -> Json:
-    """Return what Kueue writes or reads of a RayJob, and its status."""
+    """Return the parts of a RayJob that Kueue writes or reads, and the status."""
     spec, cluster = body["spec"], body["spec"]["rayClusterSpec"]
     groups = {"head": cluster["headGroupSpec"]["template"]}
     groups |= {group["groupName"]: group["template"] for group in cluster["workerGroupSpecs"]}
@@ -257,7 +257,7 @@ def trim_rayjob(body: Json) -> Json:
 
 
 def trim_template(template: Json) -> Json:
-    """Return what Kueue writes into a pod template."""
+    """Return the parts of a pod template that Kueue writes."""
     spec, metadata = template["spec"], template.get("metadata", {})
     mine = {name: spec[name] for name in TEMPLATE if spec.get(name)}
     for name in ("labels", "annotations"):
@@ -278,7 +278,7 @@ def trim_workload(body: Json) -> Json:
 
 
 def trim_event(body: Json) -> Json:
-    """Return an event that Kueue wrote; empty where another did."""
+    """Return an event of Kueue, or an empty object for other events."""
     source = str(body.get("source", {}).get("component") or body.get("reportingComponent") or "")
     if "kueue" not in source and "kueue" not in str(body.get("reportingController", "")):
         return {}
@@ -288,7 +288,7 @@ def trim_event(body: Json) -> Json:
 
 
 def trim_metadata(body: Json) -> Json:
-    """Return the metadata that says something."""
+    """Return the relevant metadata."""
     names = ("name", "uid", "creationTimestamp", "deletionTimestamp")
     metadata = body["metadata"]
     kept = {name: metadata[name] for name in names if metadata.get(name)}
@@ -301,7 +301,7 @@ def trim_metadata(body: Json) -> Json:
 
 
 def is_telling(label: str) -> bool:
-    """Return whether a label or an annotation is Kueue's, or says which attempt it is."""
+    """Return True for a label or annotation of Kueue, and for the attempt's labels."""
     return "kueue.x-k8s.io" in label or label.startswith("strandline.dev/attempt")
 
 

@@ -1,8 +1,8 @@
-"""Stories of pipelines in Kueue's queues: what administrators do, and what must come of it.
+"""Stories of pipelines in Kueue's queues: actions of administrators, and the expected results.
 
-Each is played by `record_kueue.py` with a real Kueue, an operator in a process of its own, and the
-stand-in for KubeRay. What a story expects of the operator it waits for; what never comes about ends
-the recording. This module must not know how a story is written down.
+`record_kueue.py` plays each story with a real Kueue, an operator process, and the stand-in for
+KubeRay. A story waits for the expected results; a missing result ends the recording. The module
+must not depend on the format of recordings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 def wait_for_room(play: Play) -> None:
-    """Quota for one of two pipelines: the other one waits its turn, and both succeed."""
+    """Give quota to one of two pipelines: the other waits for its turn, and both succeed."""
     play.prepare()
     play.make(render_pipeline("first"))
     play.wait_for_phase("first-1", "Running")
@@ -44,7 +44,7 @@ def wait_for_room(play: Play) -> None:
 
 
 def preempt(play: Play) -> None:
-    """A run of a higher priority takes a running one's quota; that one goes on after it."""
+    """Preempt a running run by a run of higher priority; the first run resumes afterwards."""
     classes = (render_priority("low", 1), render_priority("high", 100))
     play.prepare(*classes, preemption={"withinClusterQueue": "LowerPriority"})
     play.make(render_pipeline("low", priority="low"))
@@ -61,7 +61,7 @@ def preempt(play: Play) -> None:
 
 
 def preempt_early(play: Play) -> None:
-    """A run is preempted while its pods are on their way: the same attempt waits again."""
+    """Preempt a run whose pods are starting: the same attempt waits again."""
     classes = (render_priority("low", 1), render_priority("high", 100))
     play.prepare(*classes, preemption={"withinClusterQueue": "LowerPriority"})
     play.stage.unready.add("low-1")
@@ -80,7 +80,7 @@ def preempt_early(play: Play) -> None:
 
 
 def stop_queue(play: Play) -> None:
-    """A queue that is held lets nothing in and what runs run; one that is drained evicts it."""
+    """Hold a queue, which admits nothing but evicts nothing; then drain the queue."""
     play.prepare(cpu="100")
     play.make(render_pipeline("runs"))
     play.wait_for_phase("runs-1", "Running")
@@ -104,7 +104,7 @@ def stop_queue(play: Play) -> None:
 
 
 def lose_queue(play: Play) -> None:
-    """A LocalQueue that is not there, then is, and is deleted while a run has its quota."""
+    """Start without a LocalQueue, create the queue, and delete it while a run has quota."""
     play.make(render_flavor(), render_cluster_queue(cpu="100"))
     play.make(render_pipeline("early"))
     play.wait_for_phase("early-1", "Queued")
@@ -122,7 +122,7 @@ def lose_queue(play: Play) -> None:
 
 
 def use_flavor(play: Play) -> None:
-    """A flavor with labels and taints: Kueue puts both into the templates, and takes them out."""
+    """Use a flavor with labels and taints: Kueue adds both to the templates, and removes both."""
     taint = {"key": "team", "value": "a", "effect": "NoSchedule"}
     toleration = {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}
     play.make(
@@ -146,7 +146,7 @@ def use_flavor(play: Play) -> None:
 
 
 def borrow(play: Play) -> None:
-    """Two queues of a cohort: one's run borrows, the other takes its own back."""
+    """Let a run of one queue in a cohort borrow quota, which the other queue reclaims."""
     reclaim = {"reclaimWithinCohort": "Any", "withinClusterQueue": "Never"}
     play.make(
         render_flavor(),
@@ -169,13 +169,13 @@ def borrow(play: Play) -> None:
 
 
 def find_interrupted(play: Play) -> list[str]:
-    """Return which pipelines' first attempts a queue has taken back."""
+    """Return the pipelines whose first attempts a queue has taken back."""
     names = ("owner", "borrower")
     return [name for name in names if play.read(f"{name}-1").get("cause") == "Interrupted"]
 
 
 def wait_for_pods(play: Play) -> None:
-    """Pods that are not ready in time: the workload is evicted, tried again, and given up."""
+    """Keep pods unready: the workload is evicted, tried again, and given up."""
     play.prepare(cpu="100")
     play.stage.unready.add("slow-1")
     play.make(render_pipeline("slow"))
@@ -189,7 +189,7 @@ def wait_for_pods(play: Play) -> None:
 
 
 def deactivate(play: Play) -> None:
-    """An administrator deactivates a running run's workload, and deletes that of the next one."""
+    """Deactivate a running run's workload, and delete the next run's workload."""
     play.prepare(cpu="100")
     play.make(render_pipeline("taken"))
     play.wait_for_phase("taken-1", "Running")
@@ -203,13 +203,13 @@ def deactivate(play: Play) -> None:
 
 
 def set_active(play: Play, rayjob: str, *, is_active: bool) -> None:
-    """Deactivate the workload of a RayJob, or let it go on."""
+    """Set whether the workload of a RayJob is active."""
     name = play.stage.find_workload(rayjob)["metadata"]["name"]
     play.stage.patch(f"{WATCHED['Workload']}/{name}", {"spec": {"active": is_active}})
 
 
 def be_away(play: Play) -> None:
-    """The operator is away while Kueue takes a run back and lets the same RayJob in again."""
+    """Stop the operator while Kueue takes a run back and admits the same RayJob again."""
     play.prepare(cpu="100")
     play.make(render_pipeline("seen"))
     play.wait_for_phase("seen-1", "Running")
@@ -224,7 +224,7 @@ def be_away(play: Play) -> None:
 
 
 def hold_back(play: Play) -> None:
-    """Pipelines are suspended and deleted while they wait."""
+    """Suspend and delete pipelines while they wait."""
     play.prepare(cpu="1")
     play.make(render_pipeline("paused"), render_pipeline("dropped"))
     play.wait_for_phase("paused-1", "Queued")
@@ -245,16 +245,16 @@ ELASTIC = "kueue.x-k8s.io/elastic-job"
 
 
 def render_elastic(name: str) -> Json:
-    """Render a pipeline whose cluster may grow in a queue."""
+    """Render a queued pipeline whose cluster may grow."""
     group = {"name": "cpu", "minReplicas": 1, "maxReplicas": 3, "resources": SMALL}
-    # The autoscaler's token wants an account, which KubeRay would make.
+    # The autoscaler's token needs a service account, which KubeRay would create.
     body = render_pipeline(name, workerGroups=[group], serviceAccountName="default")
     body["metadata"]["annotations"] = {ELASTIC: "true"}
     return body
 
 
 def grow(play: Play) -> None:
-    """A cluster that grows in a queue, as its autoscaler asks; then its queue is drained."""
+    """Grow a cluster in a queue, as its autoscaler requests; then drain its queue."""
     play.prepare(cpu="100")
     play.make(render_elastic("grows"))
     play.wait_for_phase("grows-1", "Running")
@@ -270,7 +270,7 @@ def grow(play: Play) -> None:
 
 
 def grow_as_far_as_there_is_room(play: Play) -> None:
-    """A cluster whose next worker has no room: that one waits, and even a drain stops nothing."""
+    """Grow a cluster beyond its quota: the worker waits, and a drain stops nothing."""
     play.prepare(cpu="4")
     play.make(render_elastic("stays"))
     play.wait_for_phase("stays-1", "Running")
@@ -288,19 +288,19 @@ def grow_as_far_as_there_is_room(play: Play) -> None:
 
 
 def wait_for_workers(play: Play, count: int) -> None:
-    """Wait until so many workers run."""
+    """Wait until this number of workers is running."""
     play.stage.wait_for(f"{count} workers", lambda: len(list_workers(play, "Running")) == count)
 
 
 def list_workers(play: Play, phase: str) -> list[str]:
-    """Return names of the workers in a phase."""
+    """Return the names of the workers in a phase."""
     pods = play.stage.list_all(PODS)
     names = [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == phase]
     return [name for name in names if "-worker-" in name]
 
 
 def set_size(play: Play, size: int) -> None:
-    """Ask for workers as an autoscaler does."""
+    """Request workers as an autoscaler does."""
     path = f"apis/ray.io/v1/namespaces/{NAMESPACE}/rayclusters"
     (cluster,) = play.stage.list_all(path)
     groups = cluster["spec"]["workerGroupSpecs"]
@@ -310,14 +310,14 @@ def set_size(play: Play, size: int) -> None:
 
 
 def grow_in_vain(play: Play) -> None:
-    """A cluster that is to grow, where Kueue's gate for that is off: its RayJob is refused."""
+    """Grow a cluster while Kueue's feature gate is off: the RayJob is rejected."""
     play.prepare()
     play.make(render_elastic("refused"))
     play.wait_for_pipeline("refused", "ObjectRefused")
 
 
 def refuse(play: Play) -> None:
-    """What Kueue does not take: eight groups, seven, and one that is called as its own are."""
+    """Submit RayJobs that Kueue rejects: too many groups, and a reserved group name."""
     play.prepare(cpu="100")
     group = {"minReplicas": 1, "resources": SMALL}
     groups = [{**group, "name": f"cpu-{number}"} for number in range(8)]
@@ -334,7 +334,7 @@ def refuse(play: Play) -> None:
 
 
 def be_without_kueue(play: Play) -> None:
-    """Kueue does not answer its webhook for a while: the RayJob is refused, then made."""
+    """Stop Kueue's webhook for a while: the RayJob is rejected, and later created."""
     play.prepare(cpu="100")
     path = f"{HOOKS}/mutatingwebhookconfigurations/kueue-mutating-webhook-configuration"
     hooks = play.stage.find(path)["webhooks"]
@@ -350,14 +350,14 @@ def be_without_kueue(play: Play) -> None:
 
 
 def set_ports(play: Play, path: str, hooks: list[Json], ports: list[int]) -> None:
-    """Have the API server ask for a webhook elsewhere."""
+    """Make the API server call the webhooks on other ports."""
     for hook, port in zip(hooks, ports, strict=True):
         hook["clientConfig"]["service"]["port"] = port
     play.stage.patch(path, {"webhooks": hooks})
 
 
 def lack_a_class(play: Play) -> None:
-    """A priority class that is not there: Kueue makes no Workload until it is."""
+    """Use a missing priority class: Kueue creates no Workload until the class exists."""
     play.prepare(cpu="100")
     play.make(render_pipeline("unranked", priority="absent"))
     play.wait_for_phase("unranked-1", "Queued")
@@ -369,7 +369,7 @@ def lack_a_class(play: Play) -> None:
 
 
 def stop_growing(play: Play) -> None:
-    """A cluster that may grow is evicted while its pods are on their way, and let in again."""
+    """Evict an elastic cluster whose pods are starting, and admit the cluster again."""
     play.prepare(cpu="100")
     play.stage.unready.add("grows-1")
     play.make(render_elastic("grows"))
@@ -384,7 +384,7 @@ def stop_growing(play: Play) -> None:
 
 
 def manage_all(play: Play) -> None:
-    """Kueue manages jobs that name no queue: a pipeline without one waits for it."""
+    """Run Kueue for jobs without a queue name: a pipeline without a queue waits."""
     play.prepare()
     play.make(render_pipeline("plain", queue=""))
     play.wait_for_phase("plain-1", "Queued")
@@ -396,7 +396,7 @@ def manage_all(play: Play) -> None:
 
 
 def send_elsewhere(play: Play) -> None:
-    """A queue whose runs MultiKueue sends to other clusters."""
+    """Use a queue whose runs MultiKueue sends to other clusters."""
     checks = {"admissionChecks": [{"name": "far"}]}
     play.make(*render_multikueue("far"), render_flavor())
     play.make(render_cluster_queue(admissionChecksStrategy=checks), render_local_queue())
@@ -407,7 +407,7 @@ def send_elsewhere(play: Play) -> None:
 
 @dataclass(frozen=True)
 class Story:
-    """A story, and how Kueue is set up for it."""
+    """A story, and the setup of Kueue for the story."""
 
     tell: Callable[[Play], None]
     kueue: Mapping[str, Any] = field(default_factory=dict)

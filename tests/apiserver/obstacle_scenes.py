@@ -1,8 +1,8 @@
-"""What keeps a pipeline from running, as a cluster shows it: one scene for each obstacle.
+"""Obstacles of a pipeline as a cluster shows them, one scene each.
 
 A scene has objects that exist before the pipeline, a spec, and the statuses and events that
-KubeRay, the scheduler, and the kubelet write for each attempt. A server without any of these plays
-it. This room must not know what the operator says.
+KubeRay, the scheduler, and the kubelet write for each attempt. A server without these components
+plays the scene. The module must not depend on the operator's messages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rayjob_bodies import make_rayjob
 from recordings import Json
 
 RAY = "ray.io"
-ONCE = "FailedAttachVolume"  # Kubernetes reports it once for a volume and a node
+ONCE = "FailedAttachVolume"  # Kubernetes reports this event once per volume and node
 NODE = "node-1"
 NOTHING: Json = {}
 Prepare = Callable[[KubeClient, str], object]
@@ -26,19 +26,19 @@ Prepare = Callable[[KubeClient, str], object]
 
 @dataclass(frozen=True)
 class Scene:
-    """One obstacle.
+    """An obstacle.
 
     Attributes:
-        spec: what the pipeline asks for beside the least.
-        prepare: makes what is there before the pipeline.
-        missing: a right that the operator does not have there: its resource and its verb.
-        head: returns the status of the head's pod, dated now; None: KubeRay makes none.
+        spec: additions to the minimal spec.
+        prepare: creates the objects that exist before the pipeline.
+        missing: a permission that the operator lacks: its resource and its verb.
+        head: returns the current status of the head's pod; None if KubeRay makes no head.
         placed: the head has a node.
         warnings: events of the head's pod, by reason.
-        rayjob: what KubeRay writes into its status; None: nothing.
-        cluster: returns the status of the RayCluster, dated now; None: there is none.
+        rayjob: status that KubeRay writes, or None.
+        cluster: returns the current status of the RayCluster; None if there is no cluster.
         queued: Kueue has suspended the RayJob.
-        name: of the pipeline.
+        name: name of the pipeline.
     """
 
     spec: Json = field(default_factory=dict)
@@ -72,7 +72,7 @@ def waiting(reason: str, message: str = "") -> Json:
 
 
 def unschedulable(message: str) -> Json:
-    """Return the status of a pod that the scheduler has no node for."""
+    """Return the status of a pod that the scheduler cannot place."""
     now = format_now()
     return {
         "phase": "Pending",
@@ -99,7 +99,7 @@ def running() -> Json:
 
 
 def unready() -> Json:
-    """Return the status of a pod that runs, and whose probe fails."""
+    """Return the status of a running pod whose probe fails."""
     now = format_now()
     ready = {
         "type": "Ready",
@@ -118,13 +118,13 @@ def unready() -> Json:
 
 
 def format_now(ahead: float = 0.0) -> str:
-    """Return the time as an API server writes it, which may be some seconds ahead."""
+    """Return the current time in the API server's format, optionally some seconds ahead."""
     now = datetime.now(UTC) + timedelta(seconds=ahead)
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def make_claim(status: Json, **spec: object) -> Prepare:
-    """Return what makes the claim `shared` with a status."""
+    """Return a function that creates the claim `shared` with a status."""
 
     def prepare(client: KubeClient, namespace: str) -> None:
         body: Json = {
@@ -144,7 +144,7 @@ def make_claim(status: Json, **spec: object) -> Prepare:
 
 
 def use_quota_up(client: KubeClient, namespace: str) -> None:
-    """No controller counts here, so the count is written as one would."""
+    """Create a quota that is used up; no controller counts here, so write the count too."""
     hard = {f"count/rayjobs.{RAY}": "0"}
     quota: Json = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}}
     client.create({**quota, "spec": {"hard": hard}}, namespace)
@@ -152,12 +152,12 @@ def use_quota_up(client: KubeClient, namespace: str) -> None:
 
 
 def put_rayjob_in_the_way(client: KubeClient, namespace: str) -> None:
-    """Another's RayJob has the name of the first attempt's."""
+    """Create a foreign RayJob with the name of the first attempt's RayJob."""
     client.create(make_rayjob(f"{NAME}-1"), namespace)
 
 
 def write_defaults(ray: str) -> Prepare:
-    """Return what makes the namespace's defaults with this text for `ray`."""
+    """Return a function that creates the namespace's defaults with this text for `ray`."""
 
     def prepare(client: KubeClient, namespace: str) -> None:
         body: Json = {
@@ -172,7 +172,7 @@ def write_defaults(ray: str) -> Prepare:
 
 
 def put_predecessor(**spec: object) -> Prepare:
-    """Return what makes the pipeline `before`, which has not run."""
+    """Return a function that creates the pipeline `before`, which has not run."""
 
     def prepare(client: KubeClient, namespace: str) -> None:
         client.create(spell_pipeline("before", suspend=True, **spec), namespace)
@@ -181,7 +181,7 @@ def put_predecessor(**spec: object) -> Prepare:
 
 
 def on_claim(name: str) -> Json:
-    """Return the part of a spec that keeps the ledger on a claim which is there already."""
+    """Return the part of a spec that keeps the ledger on an existing claim."""
     return {"storage": {"ledger": {"claimName": name}}}
 
 
@@ -196,7 +196,7 @@ WEBHOOK_ON_PODS = 'admission webhook "validate.example.com" denied the request: 
 
 
 def refused(message: str) -> Json:
-    """Return the status of a RayCluster whose head KubeRay may not make."""
+    """Return the status of a RayCluster whose head KubeRay may not create."""
     return {
         "conditions": [
             {
@@ -211,12 +211,12 @@ def refused(message: str) -> Json:
 
 
 def list_scenes() -> dict[str, Scene]:
-    """Return all obstacles, by what they are called."""
+    """Return all obstacles by name."""
     return list_refusals() | list_of_specs() | list_of_claims() | list_of_kuberay() | list_of_pods()
 
 
 def list_refusals() -> dict[str, Scene]:
-    """Return obstacles of what the API server refuses."""
+    """Return obstacles caused by rejections of the API server."""
     return {
         "The operator may not create RayJobs": Scene(missing=("rayjobs", "create")),
         "The operator may not list pods": Scene(missing=("pods", "list")),
@@ -230,7 +230,7 @@ def list_refusals() -> dict[str, Scene]:
 
 
 def list_of_specs() -> dict[str, Scene]:
-    """Return obstacles of the spec, and what it refers to."""
+    """Return obstacles in the spec and its references."""
     after: Json = {"after": [{"name": "before"}]}
     return {
         "A field of the spec is wrong": Scene(spec={"schedule": {"cron": "5-1 * * * *"}}),
@@ -269,7 +269,7 @@ def list_of_claims() -> dict[str, Scene]:
 
 
 def list_of_kuberay() -> dict[str, Scene]:
-    """Return obstacles of KubeRay, and what it may not make."""
+    """Return obstacles from KubeRay, and from objects that KubeRay may not create."""
     return {
         "KubeRay does nothing": Scene(rayjob=None),
         "A quota refuses the pods": Scene(
@@ -325,7 +325,7 @@ def list_of_pods() -> dict[str, Scene]:
 
 
 class Cluster:
-    """Plays KubeRay, the scheduler, and the kubelet of one scene's namespace."""
+    """Plays KubeRay, the scheduler, and the kubelet in the namespace of a scene."""
 
     def __init__(self, client: KubeClient, namespace: str, scene: Scene) -> None:
         self._client, self._namespace, self._scene = client, namespace, scene
@@ -333,13 +333,13 @@ class Cluster:
         self._ahead = 0.0
 
     def go_on(self, ahead: float) -> None:
-        """Have so many seconds passed; a kubelet warns again, as it does every two minutes."""
+        """Pretend that this many seconds have passed; the kubelet repeats its warnings."""
         self._ahead = ahead
         for pod in self._client.list("Pod", self._namespace):
             self._warn_again(pod)
 
     def tick(self) -> None:
-        """Say of each new attempt what there is to say, and take pods of ended ones away."""
+        """Write the objects and events of new attempts; remove the pods of ended attempts."""
         rayjobs = {
             body["metadata"]["name"]: body
             for body in self._client.list("RayJob", self._namespace)
@@ -386,7 +386,7 @@ class Cluster:
             "spec": {**spec, "nodeName": NODE} if self._scene.placed else spec,
         }
         made = self._client.create(body, self._namespace)
-        # Events come first, so that no pass sees a status without its explanation.
+        # Write events first, so that no pass reads a status without its explanation.
         self._warn_again(made)
         self._client.put_status("Pod", pod, status, self._namespace)
 

@@ -1,9 +1,9 @@
-"""The operator as it runs in production: a process of its own, known by its ports and its log.
+"""The operator as a process, like in production, observed by its ports and its log.
 
 with run_operator(proxy.kubeconfig, tmp_path, "--namespaces", namespace) as operator:
     operator.ask("healthz")
     operator.kill()             # as a crash
-    operator.start()            # the next one goes on from there
+    operator.start()            # a new process continues the work
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from recordings import Json
 
 PATIENCE = 180.0
 SKEWED = Path(__file__).with_name("skewed_operator.py")
-# What makes a story short that would take minutes; the rest is as in production.
+# Settings that shorten stories from minutes to seconds; the rest is as in production.
 QUICK = {
     "STRANDLINE_SETTLE": "1",
     "STRANDLINE_OUTCOME": "1",
@@ -34,11 +34,11 @@ QUICK = {
 
 
 class OperatorProcess:
-    """An operator that can be killed and started again; its log goes on.
+    """An operator that can be killed and restarted, with one log.
 
     Attributes:
-        log: the file with its lines, one JSON object each.
-        starts: how often it has been started.
+        log: file of its log lines, one JSON object each.
+        starts: number of starts.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class OperatorProcess:
         self.start()
 
     def start(self) -> None:
-        """Start it, or start it again."""
+        """Start or restart the operator."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, env=self._variables, stdout=log, stderr=log
@@ -68,15 +68,15 @@ class OperatorProcess:
 
     @property
     def pid(self) -> int:
-        """The process of its last start."""
+        """The process id of the last start."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs.
+        """True if the process is running.
 
         Raises:
-            AssertionError: it has ended by itself.
+            AssertionError: if the process has ended by itself.
         """
         code = self._process.poll()
         assert code in {None, -signal.SIGKILL}, self.tail
@@ -84,22 +84,22 @@ class OperatorProcess:
 
     @property
     def lines(self) -> list[Json]:
-        """Its log up to now; half a line at the end is left out."""
+        """The complete log lines so far."""
         text = self.log.read_text(encoding="utf-8")
         return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
     @property
     def faults(self) -> list[Json]:
-        """Lines of its log that tell of an exception, or of worse."""
+        """Log lines with an exception or a critical error."""
         return [line for line in self.lines if "error" in line or line["level"] == "CRITICAL"]
 
     @property
     def tail(self) -> str:
-        """The end of its log."""
+        """The last part of the log."""
         return self.log.read_text(encoding="utf-8")[-5000:]
 
     def ask(self, page: str) -> tuple[int, str]:
-        """What `healthz` or `metrics` answers: HTTP status and text."""
+        """Return HTTP status and text of `healthz` or `metrics`."""
         connection = HTTPConnection("127.0.0.1", self.ports[page], timeout=20)
         try:
             connection.request("GET", f"/{page}")
@@ -109,7 +109,7 @@ class OperatorProcess:
             connection.close()
 
     def wait_for(self, is_so: Callable[[], object]) -> None:
-        """Wait until something is so, for as long as the process runs."""
+        """Wait until a condition holds, while the process is running."""
         end = time.monotonic() + PATIENCE
         while not is_so():
             assert self.is_alive, self.tail
@@ -117,16 +117,16 @@ class OperatorProcess:
             time.sleep(0.05)
 
     def strike(self) -> None:
-        """End it at once, without waiting for that."""
+        """Kill the process without waiting for its end."""
         self._process.kill()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process, and wait for its end."""
         self._process.kill()
         self._process.wait()
 
     def stop(self) -> int:
-        """Ask it to end; its exit code."""
+        """Request an orderly stop, and return the exit code."""
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(PATIENCE)
 
@@ -135,7 +135,7 @@ class OperatorProcess:
 def run_operator(
     kubeconfig: Path, folder: Path, *arguments: str, **environment: str
 ) -> Iterator[OperatorProcess]:
-    """Run an operator, and end it in the end whatever happens."""
+    """Run an operator, and end the process in any case."""
     with run_skewed_operator(kubeconfig, folder, None, *arguments, **environment) as operator:
         yield operator
 
@@ -144,7 +144,7 @@ def run_operator(
 def run_skewed_operator(
     kubeconfig: Path, folder: Path, clock: Path | None, *arguments: str, **environment: str
 ) -> Iterator[OperatorProcess]:
-    """Run one on a machine whose clock is ahead by the seconds in a file, also while it runs."""
+    """Run an operator whose clock is ahead by the seconds in a file; the file may change."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STRANDLINE")}
     variables = {**kept, "KUBECONFIG": str(kubeconfig), **environment}
     operator = OperatorProcess(arguments, variables, folder / "operator.log", clock)

@@ -1,7 +1,7 @@
-"""Stories of pipelines: what KubeRay plays, what people do, and what is left at the end.
+"""Stories of pipelines: KubeRay's recordings, the user's actions, and the expected end.
 
-A `Performance` is one story in a namespace of its own. Whoever runs an operator beside it calls
-`tick` until it `is_over`; `end` is then what must not depend on what befell the operator.
+A `Performance` is a story in its own namespace. The caller runs an operator and calls `tick` until
+the story `is_over`. Then `end` has the facts that must not depend on failures of the operator.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ RUNNING = "RayJob RUNNING"
 
 
 class Deed(NamedTuple):
-    """What a person does when the pipeline has come to a phase; "gone" is a phase here."""
+    """A user's action when the pipeline reaches a phase; "gone" is a phase, too."""
 
     phase: str
-    patch: Json | None  # None: delete the pipeline
+    patch: Json | None  # None deletes the pipeline
 
 
 class Story(NamedTuple):
-    """Recordings in order, what people do, and what the pipeline comes to.
+    """Recordings in order, the user's actions, and the pipeline's final phase.
 
     Attributes:
-        causes: of the attempts, in order; after a bar what it may also be where the best evidence
-            came while no operator was there to see it.
+        causes: the attempts' causes, in order; alternatives after a bar are allowed if the best
+            evidence
+            came while no operator was running.
     """
 
     programme: Sequence[str]
@@ -82,7 +83,7 @@ STORIES = {
 
 
 def spell_pipeline(name: str = NAME, **spec: Any) -> Json:
-    """A pipeline whose retries don't wait long."""
+    """Return a pipeline whose retries do not wait long."""
     return {
         "apiVersion": "strandline.dev/v1alpha1",
         "kind": "CurationPipeline",
@@ -104,7 +105,7 @@ def apply_pipeline(client: KubeClient, namespace: str) -> Json:
 
 
 def make_node(client: KubeClient) -> None:
-    """Make the node of all pods, where there is none: pods of a node that is gone were lost."""
+    """Create the node of all pods if missing, because pods of a missing node count as lost."""
     if client.get("Node", NODE) is None:
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
         node: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
@@ -113,7 +114,7 @@ def make_node(client: KubeClient) -> None:
 
 
 def describe(spec: Json) -> Json:
-    """What two tellings of a story have in common in an attempt's spec."""
+    """Return the parts of an attempt's spec that two runs of a story have in common."""
     return {
         name: value for name, value in spec.items() if name not in {"pipelineUid", "retryCause"}
     }
@@ -121,11 +122,11 @@ def describe(spec: Json) -> Json:
 
 @dataclass
 class Performance:
-    """A story on its way; for one thread.
+    """The performance of a story; for one thread.
 
     Attributes:
-        pipeline: the object as it was at the last look; None once it is gone.
-        phases: it has been seen in, in order.
+        pipeline: the object as of the last read, or None once the pipeline is gone.
+        phases: phases seen so far, in order.
     """
 
     story: Story
@@ -139,7 +140,7 @@ class Performance:
 
     @classmethod
     def open(cls, server: ApiServer, client: KubeClient, story: Story) -> Performance:
-        """Apply the pipeline in a new namespace."""
+        """Create a performance: apply the pipeline in a new namespace."""
         namespace = server.make_namespace("run", client)
         make_node(client)
         pipeline = apply_pipeline(client, namespace)
@@ -148,7 +149,7 @@ class Performance:
         return cls(story, client, namespace, troupe, pipeline, _deeds=list(story.deeds))
 
     async def tick(self) -> None:
-        """One step of KubeRay, of the storage, and of whoever has something to do here."""
+        """Advance KubeRay, the storage, and the user by one step."""
         self.look()
         self._bind_claim()
         if not self._is_held:
@@ -164,22 +165,22 @@ class Performance:
 
     @property
     def status(self) -> Json:
-        """Its status; empty where there is none."""
+        """The pipeline's status, or an empty object."""
         return dict((self.pipeline or {}).get("status", {}))
 
     @property
     def phase(self) -> str:
-        """Its phase, or "gone"."""
+        """The pipeline's phase, or "gone"."""
         return "gone" if self.pipeline is None else str(self.status.get("phase", ""))
 
     @property
     def causes(self) -> list[str]:
-        """Why its attempts have ended, in order."""
+        """The causes of its attempts' ends, in order."""
         return [attempt.get("cause", "") for attempt in self.status.get("attempts", ())]
 
     @property
     def is_over(self) -> bool:
-        """Whether the story has come to its end, and nothing runs or holds on any more."""
+        """True if the story has ended, and no attempt or finalizer remains."""
         if self.pipeline is None:
             return self.story.phase == "gone"
         is_final = self.phase in {"Succeeded", "Failed"}
@@ -187,7 +188,7 @@ class Performance:
 
     @property
     def end(self) -> Json:
-        """What must be the same however often the operator was killed."""
+        """The facts that must not depend on kills of the operator."""
         self.look()
         status = self.status
         names = ("attempt", "run", "retries", "memory")
@@ -215,7 +216,7 @@ class Performance:
 
     @property
     def _is_held(self) -> bool:
-        """KubeRay waits in the middle of a run until a person has done what stops it."""
+        """True while KubeRay pauses in a run, until the user's action."""
         players = list(self.troupe.players.values())
         if not self._deeds or self._deeds[0].phase != "Running":
             return False

@@ -1,14 +1,14 @@
-"""Watches a server for the one thing that must never be: two attempts of one pipeline with pods.
+"""Watches a server for a forbidden state: two attempts of one pipeline with pods.
 
     with OverlapWatch(server.kubeconfig) as watch:
         ...
         watch.catch_up()
         watch.overlaps          # sentences with names and times; empty if all is well
 
-It has watch streams of its own. An object lives from the version that made it to the version that
-removed it; versions of all kinds are numbered in one row, so that it does not matter which stream
-tells first. Attempts are told apart by the labels on their pods, and RayJobs by who owns whom.
-This room must not know who runs attempts.
+The watch has its own streams. An object lives from the version that created it to the version that
+removed it. The versions of all kinds are in one sequence, so the order of the streams does not
+matter. Attempts are distinguished by the labels on their pods, and RayJobs by ownership. The module
+must not depend on the operator.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from recordings import Json
 from strandline_api.names import ATTEMPT_LABEL, PIPELINE_UID_LABEL, select_all
 from waiting import wait_until
 
-# Pods, and what stands above them.
+# Pods and the kinds of their owners.
 KINDS = ("CurationAttempt", "RayJob", "RayCluster", "Job", "Pod")
 PAUSE = 0.05
 
 
 @dataclass(slots=True)
 class Life:
-    """A pod or what stands above it, from its first to its last version."""
+    """The lifetime of a pod or an owner, from its first to its last version."""
 
     kind: str
     uid: str
@@ -51,7 +51,7 @@ class Life:
     end_time: datetime | None = None
 
     def __str__(self) -> str:
-        """Whose it is, its name and its time."""
+        """Return kind, name, attempt, and lifetime."""
         until = f"{self.end_time:%H:%M:%S.%f}" if self.end_time else "now"
         number = self.labels.get(ATTEMPT_LABEL)
         return (
@@ -62,7 +62,7 @@ class Life:
 
 @dataclass(slots=True)
 class OverlapWatch:
-    """The watch; see the top of this module."""
+    """The watch; see the module's docstring."""
 
     kubeconfig: Path
     lives: dict[str, Life] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class OverlapWatch:
     _is_closed: bool = False
 
     def __enter__(self) -> Self:
-        """Begin with what is there."""
+        """Start with the existing objects."""
         for kind in KINDS:
             client = KubeClient(self.kubeconfig)
             version = self._list(client, kind)
@@ -93,7 +93,7 @@ class OverlapWatch:
 
     @property
     def overlaps(self) -> dict[tuple[str, str], str]:
-        """What must not be, up to now: the uids of two pods, and a sentence."""
+        """The forbidden overlaps so far: the uids of two pods, and a sentence."""
         pods: dict[str, list[Life]] = {}
         for life in sorted(self.lives.values(), key=lambda one: one.begin):
             if life.kind == "Pod":
@@ -108,18 +108,18 @@ class OverlapWatch:
                 yield (one.uid, other.uid), f"{one} and {other} of RayJobs {sorted(rayjobs)}"
 
     def list_overlaps(self, namespace: str) -> list[str]:
-        """What must not be, in one namespace."""
+        """Return the sentences about overlaps in a namespace."""
         return [text for text in self.overlaps.values() if f" {namespace}/" in text]
 
     def _find_rayjob(self, life: Life) -> str:
-        """The uid of the RayJob that a pod is of; empty where it has none."""
+        """Return the uid of a pod's RayJob, or an empty string."""
         owner = self.lives.get(life.owner)
         while owner is not None and owner.kind != "RayJob":
             owner = self.lives.get(owner.owner)
         return owner.uid if owner else ""
 
     def list_names(self, kind: str, namespace: str) -> dict[str, int]:
-        """How many objects of a kind each name has had."""
+        """Return how many objects of a kind had each name."""
         names: dict[str, int] = {}
         for life in list(self.lives.values()):
             place, _, name = life.name.partition("/")
@@ -128,7 +128,7 @@ class OverlapWatch:
         return names
 
     def catch_up(self) -> None:
-        """Wait until everything that has happened has been seen; it fails if a stream is lost."""
+        """Wait until the watch has seen all past events; fail if a stream is lost."""
         uid = self._show_itself()
         wait_until(lambda: bool(self.errors) or not math.isinf(self._end_of(uid)))
         assert self.errors == [], "; ".join(self.errors)
@@ -137,7 +137,7 @@ class OverlapWatch:
         return self.lives[uid].end if uid in self.lives else math.inf
 
     def _show_itself(self) -> str:
-        """Make a pod that nobody runs, and remove it; its uid."""
+        """Create and remove a pod that never runs, and return its uid."""
         name = f"overlap-watch-{secrets.token_hex(4)}"
         labels = {PIPELINE_UID_LABEL: name, ATTEMPT_LABEL: "1"}
         spec: Json = {"containers": [{"name": "none", "image": "none.invalid/none"}]}
@@ -156,7 +156,7 @@ class OverlapWatch:
         return str(answer["metadata"]["resourceVersion"])
 
     def _follow(self, client: KubeClient, kind: str, version: str) -> None:
-        """Read a stream, and the next from where it ended, until the watch is closed."""
+        """Read a stream, and its successors from the last version, until the watch is closed."""
         while not self._is_closed:
             try:
                 for event in client.watch(kind, version, **select(kind)):
@@ -185,5 +185,5 @@ class OverlapWatch:
 
 
 def select(kind: str) -> Json:
-    """Which objects to look at: our pods, and all between pods and RayJobs."""
+    """Return the watch's selector: the operator's pods, and all kinds between pods and RayJobs."""
     return {"labelSelector": select_all()} if kind == "Pod" else {}

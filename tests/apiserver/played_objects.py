@@ -1,7 +1,6 @@
-"""The objects KubeRay makes for a RayJob, with the labels it sets and those of our templates.
+"""Objects that KubeRay makes for a RayJob, with labels of KubeRay and of the templates.
 
-Whatever carries a recorded name gets the name it has in the play. This room must not know when
-anything happens.
+Recorded names are replaced by the play's names. The module must not depend on the order of events.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from recordings import Json, Newcomer, Recording
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 
 IMAGE = "ray.invalid/played"
-# What the driver of the recordings printed, which was not yet ours.
+# The output line of the recorded driver, which had another format.
 RECORDED_OUTCOME = re.compile(r'strandline-outcome: \{"exit": (\d+), "why": "([^"]*)"[^}\n]*\}')
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 def spell_played_outcome(code: int, why: str) -> str:
-    """Spell the line that our driver prints where the recorded one printed its own."""
+    """Return the driver's outcome line in place of the recorded driver's line."""
     return format_outcome_line(DriverOutcome(exit_code=code, message=f"played: {why}"))
 
 
 @dataclass(frozen=True, slots=True)
 class Casting:
-    """Which names and times of a recording stand for which in the play.
+    """The mapping from recorded names and times to those of the play.
 
-    `later` is added to every time; a day of rehearsal would otherwise look long past.
+    `later` is added to every time; the recorded times would be in the distant past.
     """
 
     recording: Recording
@@ -41,7 +40,7 @@ class Casting:
     later: timedelta
 
     def cast(self, recorded: Any) -> Any:
-        """Put the names, times and outcome lines of the play into any JSON value; a new one."""
+        """Return a copy of a JSON value with the names, times, and outcome lines of the play."""
         if isinstance(recorded, dict):
             return {key: self.cast(value) for key, value in recorded.items()}
         if isinstance(recorded, list):
@@ -49,7 +48,7 @@ class Casting:
         return self.cast_text(recorded) if isinstance(recorded, str) else recorded
 
     def cast_text(self, text: str) -> str:
-        """Do the same to a text."""
+        """Return a text with the names, times, and outcome lines of the play."""
         name = str(self.rayjob["metadata"]["name"])
         if text == self.recording.rayjob:
             return name
@@ -63,9 +62,9 @@ class Casting:
         return moved.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
     def find_template(self, new: Newcomer) -> Json:
-        """Take the pod template that the RayJob has for a role and a worker group.
+        """Return the RayJob's pod template for a role and a worker group.
 
-        A group that the RayJob does not know is played by its first.
+        An unknown group gets the template of the first group.
         """
         spec = self.rayjob["spec"]
         if new.role == "submitter":
@@ -81,7 +80,7 @@ class Casting:
         return next((group for group in groups if group["groupName"] == name), groups[0])
 
     def label(self, new: Newcomer) -> dict[str, str]:
-        """Spell the labels that KubeRay sets."""
+        """Return the labels that KubeRay sets."""
         labels: dict[str, str] = self.cast(dict(new.labels))
         if new.role == "worker":
             groups = self.rayjob["spec"]["rayClusterSpec"]["workerGroupSpecs"]
@@ -110,9 +109,9 @@ def make_job(casting: Casting, name: str, new: Newcomer, owner: Json) -> Json:
 
 
 def make_pod(casting: Casting, name: str, new: Newcomer, owner: Json, node: str) -> Json:
-    """Make a pod of a RayJob: our template on a node, with the restart policy it was recorded with.
+    """Make a pod of a RayJob: the template on a node, with the recorded restart policy.
 
-    Another policy than the recorded one would make the recorded states impossible.
+    Another restart policy would make the recorded states impossible.
     """
     template = casting.find_template(new)
     own = template.get("metadata", {})
@@ -128,7 +127,7 @@ def make_pod(casting: Casting, name: str, new: Newcomer, owner: Json, node: str)
 
 
 def add_containers(spec: Json, group: str, names: tuple[str, ...]) -> None:
-    """Add the containers that KubeRay adds: the sidecar of the submitter, the wait for the head."""
+    """Add KubeRay's containers: the submitter's sidecar, and the wait for the head."""
     there = spec.setdefault(group, [])
     known = {container["name"] for container in there}
     there += [{"name": name, "image": IMAGE} for name in names if name not in known]
@@ -139,7 +138,7 @@ def add_containers(spec: Json, group: str, names: tuple[str, ...]) -> None:
 def make_object(
     kind: str, version: str, name: str, owner: Json, metadata: Json, spec: Json
 ) -> Json:
-    """Put an object together; its owner's deletion takes it along."""
+    """Compose an object that is deleted with its owner."""
     return {
         "apiVersion": version,
         "kind": kind,
@@ -149,7 +148,7 @@ def make_object(
 
 
 def rename_containers(status: Json, pod: Json, new: Newcomer) -> Json:
-    """Say the first container's status under the name that our template gives it."""
+    """Rename the first container's status to the container's name in the template."""
     played, recorded = pod["spec"]["containers"][0]["name"], new.containers[0]
     containers = [
         {**container, "name": played if container["name"] == recorded else container["name"]}
@@ -159,7 +158,7 @@ def rename_containers(status: Json, pod: Json, new: Newcomer) -> Json:
 
 
 def end_ordinarily(status: Json) -> Json:
-    """Give a pod the end that recorded teardowns give a running one: Failed, Error, exit 1."""
+    """End a running pod as recorded teardowns do: Failed, Error, exit 1."""
     containers = [
         {**container, "ready": False, "started": False, "state": end_state(container["state"])}
         for container in status.get("containerStatuses", ())
@@ -168,7 +167,7 @@ def end_ordinarily(status: Json) -> Json:
 
 
 def end_state(state: Json) -> Json:
-    """End a running container; one that waits or has ended stays as it is."""
+    """End a running container; waiting and ended containers stay unchanged."""
     if "running" not in state:
         return state
     started = state["running"]["startedAt"]

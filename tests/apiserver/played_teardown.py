@@ -1,6 +1,6 @@
-"""How a play ends when its RayJob is deleted before the recording does: what goes, in which order.
+"""The end of a play whose RayJob is deleted early: the removed objects, and their order.
 
-This room must not know how a step is played.
+The module must not depend on how a step is played.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import replace
 from played_objects import end_ordinarily
 from recordings import Step
 
-KINDS = ("RayJob", "RayCluster", "Job", "Pod")  # in the order in which a teardown takes them
+KINDS = ("RayJob", "RayCluster", "Job", "Pod")  # in the order of a teardown
 ENDED = {"Succeeded", "Failed"}
 
 
 def plan_teardown(alive: Mapping[str, Step], left: Sequence[Step]) -> list[Step]:
-    """List the steps that take away all that is there, from what was still to be played.
+    """Return the steps that remove all existing objects, based on the remaining steps.
 
-    Owners go first, as in every recording. A pod that has begun to go does so as recorded, and one
-    that the recorded teardown would take ends like that; any other ends in the ordinary way.
+    Owners go first, as in every recording. A terminating pod ends as recorded, and so does a pod in
+    the recorded teardown. Any other pod gets the ordinary end.
     """
     owners = [step for kind in KINDS[:-1] for step in alive.values() if step.kind == kind]
     pods = [step for step in alive.values() if step.kind == "Pod"]
@@ -29,7 +29,7 @@ def plan_teardown(alive: Mapping[str, Step], left: Sequence[Step]) -> list[Step]
 
 
 def list_end(pod: Step, left: Sequence[Step]) -> list[Step]:
-    """List the last steps of one pod, the last of which takes it away."""
+    """Return the last steps of a pod; the final step removes the pod."""
     mine = [step for step in left if step.key == pod.key]
     begun = next((step.time for step in left if is_teardown(step)), math.inf)
     if not pod.is_going:
@@ -43,19 +43,19 @@ def list_end(pod: Step, left: Sequence[Step]) -> list[Step]:
 
 
 def is_teardown(step: Step) -> bool:
-    """Tell whether this is where KubeRay or somebody takes the whole cluster away."""
+    """Return True if the step begins the removal of the whole cluster."""
     return (step.kind == "RayCluster" and step.is_gone) or (
         step.kind == "RayJob" and step.is_deleting
     )
 
 
 def is_running(pod: Step) -> bool:
-    """Tell whether something of a pod has started and the pod has not ended."""
+    """Return True if a pod has started containers and has not ended."""
     return pod.status.get("phase") not in ENDED and "containerStatuses" in pod.status
 
 
 def take_away(step: Step) -> Step:
-    """Let an object go in the state it had."""
+    """Return a step that removes an object in its last state."""
     return Step(
         step.time,
         step.kind,

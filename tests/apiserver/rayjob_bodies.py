@@ -1,4 +1,4 @@
-"""RayJobs as an operator might send them: three templates with labels of their own."""
+"""RayJobs as an operator might create: three templates with different labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from recordings import Json
 
 
 def make_rayjob(name: str = "corpus-1") -> Json:
-    """Make a small RayJob, whose containers and worker group have names that no recording has."""
+    """Make a small RayJob whose containers and worker group have names that no recording uses."""
     groups = [{"groupName": "cpu", "replicas": 1, "template": make_template("worker", "main")}]
     return {
         "apiVersion": "ray.io/v1",
@@ -25,7 +25,7 @@ def make_rayjob(name: str = "corpus-1") -> Json:
 
 
 def make_template(role: str, container: str) -> Json:
-    """Make a pod template that tells its role."""
+    """Make a pod template with a role label."""
     return {
         "metadata": {"labels": {"example.com/role": role}},
         "spec": {"containers": [{"name": container, "image": "example.com/ray"}]},

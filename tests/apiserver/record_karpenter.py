@@ -1,9 +1,9 @@
-"""Records what Karpenter writes when it takes nodes away or can't make any: `make karpenter`.
+"""Record Karpenter's removals and failed creations of nodes: `make karpenter`.
 
-A real API server and scheduler, Karpenter with the provider whose nodes are objects only. What a
-kubelet would say is said here: nodes become ready, pods run, deleted pods go. Each story ends up in
-a file of tests/fixtures/karpenter with every version of nodes, pods, NodeClaims and events. This
-module must not know what the operator makes of them.
+The recording uses a real API server and scheduler, and Karpenter with a provider whose nodes are
+only objects. This module plays the kubelets: nodes become ready, pods run, and deleted pods go.
+Each story is written to a file of tests/fixtures/karpenter with every version of nodes, pods,
+NodeClaims, and events. The module must not depend on how the operator interprets the objects.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ WATCHED = {
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 PAUSE, GRACE, LONGEST = 0.3, 2.0, 240.0
-# What says nothing and would be the larger part of each object.
+# Irrelevant fields that would dominate each object.
 NOISE = ("managedFields", "resourceVersion", "generation")
 
 
 @dataclass
 class Recorder:
-    """Keeps every version of what is watched, and plays kubelets meanwhile.
+    """Records every version of the watched objects, and plays kubelets.
 
     Attributes:
-        lines: versions in the order in which they were seen.
+        lines: versions in the order of their observation.
     """
 
     client: KubeClient
@@ -59,7 +59,7 @@ class Recorder:
     _leaving: dict[str, float] = field(default_factory=dict)
 
     def tick(self) -> None:
-        """Look at everything once, and do what kubelets would do."""
+        """Read everything once, and act as kubelets."""
         seen = {kind: self.client.ask("GET", path)["items"] for kind, path in WATCHED.items()}
         now = round(time.monotonic() - self.begin, 1)
         current = set()
@@ -80,10 +80,10 @@ class Recorder:
             self._play_pod(pod)
 
     def wait_for(self, what: str, is_so: Callable[[], object]) -> None:
-        """Tick until something is so.
+        """Tick until a condition holds.
 
         Raises:
-            TimeoutError: it does not come about.
+            TimeoutError: if the condition does not hold in time.
         """
         end = time.monotonic() + LONGEST
         while not is_so():
@@ -93,14 +93,14 @@ class Recorder:
             time.sleep(PAUSE)
 
     def find_node(self, pod: str) -> str:
-        """Return the node of a pod; empty where it has none or is gone."""
+        """Return the node of a pod, or an empty string if the pod has no node or is gone."""
         try:
             return str(self.client.ask("GET", f"{PODS}/{pod}")["spec"].get("nodeName", ""))
         except Refusal:
             return ""
 
     def has_event(self, reason: str, word: str = "") -> bool:
-        """Return whether an event of a reason was seen, with a word in its message."""
+        """Return True if an event with a reason, and with a word in its message, was recorded."""
         events = (
             line["object"] for line in self.lines if line["kind"] == "Event" and "object" in line
         )
@@ -134,19 +134,19 @@ class Recorder:
         try:
             self.client.ask("PATCH", path, patch, content=content)
         except Refusal as refusal:
-            # It went, or was written, between the look and the patch.
+            # The object was deleted or changed since the read.
             if refusal.status not in {404, 409}:
                 raise
 
 
 def trim(body: Mapping[str, Any]) -> Json:
-    """Return an object without what says nothing."""
+    """Return an object without irrelevant fields."""
     metadata = {key: value for key, value in body["metadata"].items() if key not in NOISE}
     return {**body, "metadata": metadata}
 
 
 def render_pool(*, capacity: str, **changes: Any) -> Json:
-    """Render a pool; `changes` go into its template's spec, but for `limits`."""
+    """Render a pool; `changes` apply to its template's spec, except for `limits`."""
     limits = changes.pop("limits", {"cpu": "100"})
     reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     requirements = [
@@ -171,7 +171,7 @@ def render_pool(*, capacity: str, **changes: Any) -> Json:
 
 
 def render_pod(name: str, cpu: str, owner: Json, **annotations: str) -> Json:
-    """Render a pod that a controller owns, as that of a Ray cluster is."""
+    """Render a pod owned by a controller, like the pods of a Ray cluster."""
     reference = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -194,7 +194,7 @@ def render_pod(name: str, cpu: str, owner: Json, **annotations: str) -> Json:
 
 @dataclass
 class Stage:
-    """Where a story is played: a recorder, a client, and the owner of pods."""
+    """The cluster of a story: a recorder, a client, and the owner of pods."""
 
     client: KubeClient
     recorder: Recorder
@@ -213,21 +213,21 @@ class Stage:
         self.client.ask("DELETE", f"{PODS}/{name}")
 
     def wait_for_node(self, pod: str) -> str:
-        """Wait until a pod has a node; return its name."""
+        """Wait until a pod has a node, and return the node's name."""
         self.recorder.wait_for(f"a node of {pod}", lambda: self.recorder.find_node(pod))
         return self.recorder.find_node(pod)
 
     def wait_for_event(self, reason: str, word: str) -> None:
-        """Wait until an event of a reason has a word in its message."""
+        """Wait for an event with a reason and with a word in its message."""
         self.recorder.wait_for(reason, lambda: self.recorder.has_event(reason, word))
 
     def wait_until_taken(self, pod: str) -> None:
-        """Wait until a pod was evicted and is gone."""
+        """Wait until a pod is evicted and gone."""
         self.recorder.wait_for(f"the eviction of {pod}", lambda: not self.recorder.find_node(pod))
 
 
 def consolidate(stage: Stage) -> None:
-    """A node that is too large for what is left on it."""
+    """Consolidate a node that is too large for its remaining pods."""
     stage.make_pool("on-demand")
     stage.make_pod("large", "14")
     stage.make_pod("small", "1")
@@ -238,7 +238,7 @@ def consolidate(stage: Stage) -> None:
 
 
 def expire(stage: Stage) -> None:
-    """A node that has come to its age."""
+    """Expire a node at its maximum age."""
     stage.make_pool("spot", expireAfter="30s")
     stage.make_pod("worker", "1")
     stage.wait_for_node("worker")
@@ -246,7 +246,7 @@ def expire(stage: Stage) -> None:
 
 
 def take_back(stage: Stage) -> None:
-    """A spot node that is interrupted: its NodeClaim is deleted, and it drains."""
+    """Interrupt a spot node: its NodeClaim is deleted, and the node drains."""
     stage.make_pool("spot")
     stage.make_pod("worker", "1")
     stage.wait_for_node("worker")
@@ -256,7 +256,7 @@ def take_back(stage: Stage) -> None:
 
 
 def hold(stage: Stage) -> None:
-    """A pod that must not be disrupted holds back a node that is too large for it."""
+    """Protect a pod from disruption, on a node that is too large for the pod."""
     stage.make_pool("on-demand")
     stage.make_pod("large", "14")
     stage.make_pod("head", "1", **{"karpenter.sh/do-not-disrupt": "true"})
@@ -267,14 +267,14 @@ def hold(stage: Stage) -> None:
 
 
 def ask_too_much(stage: Stage) -> None:
-    """A pod that fits no node type."""
+    """Request a pod that fits no node type."""
     stage.make_pool("spot")
     stage.make_pod("worker", "10000")
     stage.wait_for_event("FailedScheduling", "instance type")
 
 
 def approach_limits(stage: Stage) -> None:
-    """A pool whose limit leaves room for smaller types alone: told as a pod that is too large."""
+    """Use up a pool's limit; Karpenter reports this like an oversized pod."""
     stage.make_pool("spot", limits={"cpu": "4"})
     stage.make_pod("worker", "8")
     stage.wait_for_event("FailedScheduling", "instance type")
@@ -292,7 +292,7 @@ STORIES: dict[str, Callable[[Stage], None]] = {
 
 @contextmanager
 def run_karpenter(program: Path, kubeconfig: Path, folder: Path) -> Iterator[None]:
-    """Run Karpenter for as long as the block lasts."""
+    """Run Karpenter until the block ends."""
     metrics, health = find_free_ports(2)
     variables = {
         "KUBECONFIG": str(kubeconfig),
@@ -317,7 +317,7 @@ def run_karpenter(program: Path, kubeconfig: Path, folder: Path) -> Iterator[Non
 
 
 def record(name: str, program: Path, definitions: list[Path]) -> None:
-    """Play one story from an empty cluster, and write its file."""
+    """Play one story on an empty cluster, and write its file."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         binary = find_binary(lambda line: print(line, file=sys.stderr))
@@ -352,7 +352,7 @@ def record(name: str, program: Path, definitions: list[Path]) -> None:
 
 
 def render_class() -> Json:
-    """Render the class of nodes that are objects only."""
+    """Render the class of simulated nodes."""
     return {
         "apiVersion": "karpenter.kwok.sh/v1alpha1",
         "kind": "KWOKNodeClass",

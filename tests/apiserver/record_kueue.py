@@ -1,9 +1,9 @@
-"""Records what Kueue does to RayJobs, and holds the operator to what must come of it: `make kueue`.
+"""Record Kueue's actions on RayJobs, and check the operator's results: `make kueue`.
 
-A real API server with Kueue's own manager and webhooks, the operator in a process of its own, and
-the stand-in for KubeRay. Each story ends up in a file of tests/fixtures/kueue with every version
-of RayJobs and Workloads, and Kueue's events; templates are cut to what Kueue writes into them. What
-the operator made of it is printed. This module must not know any story.
+The recording uses a real API server with Kueue's own manager and webhooks, the operator as a
+process, and the stand-in for KubeRay. Each story is written to a file of tests/fixtures/kueue with
+every version of RayJobs and Workloads, and Kueue's events. Templates are reduced to the fields that
+Kueue writes. The operator's results are printed. The module must not depend on any story.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ PAGES = {"/progress": {"event": "progress", "sources": {"total": 100, "finished"
 
 
 def record(name: str, program: Path, components: Path) -> None:
-    """Play one story from an empty cluster, and write its file.
+    """Play one story on an empty cluster, and write its file.
 
     Raises:
-        TimeoutError: what the story expects does not come about.
+        TimeoutError: if an expected result does not come in time.
     """
     story = STORIES[name]
     with ExitStack() as stack:
@@ -75,7 +75,7 @@ def record(name: str, program: Path, components: Path) -> None:
 
 
 def describe(play: Play, name: str) -> None:
-    """Print what the operator made of a story."""
+    """Print the operator's results for a story."""
     report(f"== {name}")
     for pipeline in play.stage.list_all(PIPELINES):
         status = pipeline.get("status", {})
@@ -89,7 +89,7 @@ def describe(play: Play, name: str) -> None:
 
 
 def report(line: str) -> None:
-    """Print a line beside what is recorded."""
+    """Print a line to standard error, apart from the recording."""
     print(line, file=sys.stderr, flush=True)
 
 

@@ -1,10 +1,10 @@
 """Recordings of a real KubeRay, read from `tests/fixtures/kuberay` as steps in order.
 
-`tests/fixtures/trim_recordings.py` says what stands in a file. This room must not know who plays
-them.
+`tests/fixtures/trim_recordings.py` defines the file format. The module must not depend on the
+players.
 
-Each step has marks: the facts that are true of its object from this step on and were not before,
-so that a test can say how far to play. They are
+Each step has marks: facts that hold for its object from this step on and did not hold before. With
+a mark, a test specifies how far to play. The marks are
 
 - `RayJob Running`, `RayJob RUNNING`, `RayJob AppFailed`: jobDeploymentStatus, jobStatus, reason;
 - `RayCluster ready`, `RayCluster RayClusterProvisioned`: the state, and each true condition;
@@ -13,7 +13,7 @@ so that a test can say how far to play. They are
 - `head OOMKilled`, `worker ImagePullBackOff`, `worker Unschedulable`: reasons of containers that
   wait or have ended, and of a condition PodScheduled that is false;
 - `<kind or role> new`, `... deleting`, `... gone`;
-- what the recorder did to the cluster, in its words: `evict`, `delete pod`.
+- actions of the recorder on the cluster, in its words: `evict`, `delete pod`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FOLDER = Path(__file__).parents[1] / "fixtures" / "kuberay"
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """What is known of an object when it appears; `role` and what follows are of pods only."""
+    """Facts about a new object; `role` and the following fields apply only to pods."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -48,16 +48,16 @@ class Newcomer:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that happened, `time` seconds after the RayJob was created."""
+    """An event of a recording, `time` seconds after the RayJob was created."""
 
     time: float
     kind: str = ""
     name: str = ""
-    subject: str = ""  # as marks name it: the role of a pod, or the kind
+    subject: str = ""  # the name in marks: the role of a pod, or the kind
     new: Newcomer | None = None
     status: Json = field(default_factory=dict)  # whole, not a patch
-    is_deleting: bool = False  # its deletion begins with this step
-    is_going: bool = False  # its deletion has begun
+    is_deleting: bool = False  # the object's deletion begins with this step
+    is_going: bool = False  # the object's deletion has begun
     is_gone: bool = False
     suspend: bool | None = None
     action: str = ""
@@ -68,13 +68,13 @@ class Step:
 
     @property
     def key(self) -> str:
-        """`Kind/name`; no two objects that are there at the same time share it."""
+        """`Kind/name`, unique among the objects that exist at the same time."""
         return f"{self.kind}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A scenario: its name, the words of its title, how the RayJob was sent, and its steps."""
+    """A scenario: its name, the words of its title, the RayJob's submission, and its steps."""
 
     scenario: str
     title: str
@@ -86,12 +86,12 @@ class Recording:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """All marks in the order in which they are first reached."""
+        """All marks, in the order of their first occurrence."""
         return tuple(dict.fromkeys(mark for step in self.steps for mark in sorted(step.marks)))
 
 
 def list_recordings() -> tuple[str, ...]:
-    """Names of all recordings."""
+    """Return the names of all recordings."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.jsonl")))
 
 
@@ -100,7 +100,7 @@ def read_recording(name: str) -> Recording:
     """Read one recording by its name, such as `s-k-success`.
 
     Raises:
-        FileNotFoundError: there is none of this name.
+        FileNotFoundError: if no recording has this name.
     """
     text = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8")
     head, *lines = [json.loads(line) for line in text.splitlines()]
@@ -153,7 +153,7 @@ def read_steps(lines: list[Json]) -> Iterator[Step]:
 
 
 def read_aside(line: Json) -> Step:
-    """Read what happened to no object: an action, a line of a log, or a notice."""
+    """Read a line without an object: an action, a log line, or a notice."""
     if "log" in line:
         pod, _, container = line["log"].partition("/")
         return Step(line["t"], name=pod, container=container, line=line["text"])
@@ -163,7 +163,7 @@ def read_aside(line: Json) -> Step:
 
 
 def read_newcomer(told: Json) -> Newcomer:
-    """Read what a file tells of a new object."""
+    """Read the facts about a new object."""
     return Newcomer(
         labels=told.get("labels", {}),
         annotations=told.get("annotations", {}),
@@ -178,7 +178,7 @@ def read_newcomer(told: Json) -> Newcomer:
 
 
 def apply_patch(status: Json, patch: Json) -> Json:
-    """Follow a status to the next; neither argument is changed."""
+    """Return the status after a patch; the arguments do not change."""
     after = dict(status)
     for key, value in patch.items():
         if key.endswith("+"):
@@ -194,12 +194,12 @@ def apply_patch(status: Json, patch: Json) -> Json:
 
 
 def name_item(item: Json) -> str:
-    """What tells an item of a list from the others: its type, or else its name."""
+    """Return the key of a list item: its type, or else its name."""
     return str(item.get("type", item.get("name")))
 
 
 def list_facts(kind: str, status: Json) -> Iterator[str]:
-    """List the words that make the marks of one status."""
+    """Yield the words of a status for its marks."""
     for key in ("jobDeploymentStatus", "jobStatus", "reason", "phase", "state"):
         if isinstance(status.get(key), str) and status[key]:
             yield status[key]
@@ -213,7 +213,7 @@ def list_facts(kind: str, status: Json) -> Iterator[str]:
 
 
 def list_reasons(status: Json) -> Iterator[str]:
-    """List why containers of a pod wait or have ended."""
+    """Yield the reasons of waiting and ended containers of a pod."""
     for group in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(group, ()):
             for moment in ("state", "lastState"):

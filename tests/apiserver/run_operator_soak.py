@@ -1,9 +1,9 @@
-"""`make soak-operator`: kill the operator at counted calls of its stories, and keep the table.
+"""`make soak-operator`: kill the operator at counted calls of its stories, and write a table.
 
     python tests/apiserver/run_operator_soak.py [--only TEXT] [--write]
 
-KILLS=100 is how many schedules there are, SEED=... repeats those of an earlier soak.
-After MINUTES=20 no other schedule begins.
+KILLS=100 is the number of schedules, and SEED=... repeats the schedules of an earlier soak. After
+MINUTES=20 no other schedule begins.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ ROOT = Path(__file__).parents[2]
 REPORT = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- operator kills: begin -->", "<!-- operator kills: end -->"
 AT_ONCE = 4
-MORE_KILLS = (0, 0, 0, 1, 2)  # after the first, in one story
+MORE_KILLS = (0, 0, 0, 1, 2)  # further kills in the same story
 OF_ALL = 0.2  # share of the schedules that count reads and watches too
 
 
 def main() -> int:
-    """Soak; exit code 1 where an end is not that of the story in peace."""
+    """Run the soak; return exit code 1 if an end differs from the undisturbed end."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="stories that have this in their name")
     parser.add_argument("--write", action="store_true", help=f"keep the table in {REPORT.name}")
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def soak(folder: Path, stories: Sequence[str], count: int, seed: str, end: float) -> list[Finding]:
-    """Tell each story in peace, then all schedules, as many as begin before the end."""
+    """Run each story undisturbed, then all schedules that begin before the end."""
     home = folder / "control-plane"
     home.mkdir()
     with (
@@ -84,7 +84,7 @@ def soak(folder: Path, stories: Sequence[str], count: int, seed: str, end: float
 def run(
     ground: Ground, pool: ThreadPoolExecutor, trials: Sequence[Trial], end: float = math.inf
 ) -> Iterator[Finding]:
-    """Carry trials out, as many as begin before the end, and say of each how it went."""
+    """Run the trials that begin before the end, and print each result."""
 
     def carry_out(trial: Trial) -> Finding | None:
         return ground.carry_out(trial) if time.monotonic() < end else None
@@ -96,7 +96,7 @@ def run(
 
 
 def say(finding: Finding) -> None:
-    """Say how a trial went."""
+    """Print the result of a trial."""
     mark = "BAD" if finding.faults else "ok"
     said = f"{finding.kills} kills, {finding.changes} changes, {finding.calls} calls"
     print(f"{mark} {finding.trial}; {said}, {finding.seconds:.1f} s", flush=True)
@@ -105,18 +105,18 @@ def say(finding: Finding) -> None:
 
 
 def draw_trials(peace: dict[str, Finding], count: int, seed: str) -> Iterator[Trial]:
-    """Draw schedules: the stories in turn, the first kill of each spread over all its calls."""
+    """Draw schedules: the stories in turn, the first kills spread over all calls of a story."""
     drawn = random.Random(seed)
     stories = list(peace)
     rounds = -(-count // len(stories))
-    # In no order, so that a soak that is out of time has been all over the stories too.
+    # In random order, so that a soak that runs out of time still covers the whole stories.
     places = drawn.sample(range(rounds), rounds)
     for number in range(count):
         story, place = stories[number % len(stories)], places[number // len(stories)]
         of_all = drawn.random() < OF_ALL
         calls = peace[story].calls if of_all else peace[story].changes
         first = 1 + int(calls * (place + drawn.random()) / rounds)
-        # Near the first, or at the beginning where the story ends before that.
+        # Near the first kill, or at the beginning if the story ends before that.
         more = [1 + (first + drawn.randrange(12)) % calls for _ in range(drawn.choice(MORE_KILLS))]
         points = [
             KillPoint(at, is_late=drawn.random() < 0.5, of_all=of_all)
@@ -126,7 +126,7 @@ def draw_trials(peace: dict[str, Finding], count: int, seed: str) -> Iterator[Tr
 
 
 def tabulate(findings: Sequence[Finding], seed: str) -> str:
-    """The table: a line a story."""
+    """Return the table, with a line per story."""
     cut = [finding for finding in findings if finding.trial.points]
     kills = sum(finding.kills for finding in cut)
     good = sum(not finding.faults for finding in cut)

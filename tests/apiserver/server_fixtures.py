@@ -1,6 +1,6 @@
-"""One API server for all tests of this floor, and namespaces of their own.
+"""One API server for all tests of this folder, and a separate namespace for each test.
 
-Where there is none, these tests are skipped, and say so; in CI that is a failure.
+Without an API server the tests are skipped with a message; in CI this is a failure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kube_client import KubeClient, ServerStage
 from kuberay_player import Stage
 from overlap_watch import OverlapWatch
 
-# A module of tests that has one of these lets an operator run.
+# A test module with one of these names runs an operator.
 RUNS_OPERATORS = frozenset({"run_operator", "tell"})
 
 
@@ -23,7 +23,7 @@ RUNS_OPERATORS = frozenset({"run_operator", "tell"})
 def api_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApiServer]:
-    """A real API server with our CRDs and KubeRay's; api_server.py says what it can do."""
+    """Return a real API server with the CRDs of Strandline and KubeRay."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
 
     def say(line: str) -> None:
@@ -41,14 +41,14 @@ def api_server(
 
 @pytest.fixture(scope="session")
 def overlap_watch(api_server: ApiServer) -> Iterator[OverlapWatch]:
-    """Sees on the server whether two attempts of a pipeline have pods at the same time."""
+    """Watch the server for two attempts of a pipeline with pods at the same time."""
     with OverlapWatch(api_server.kubeconfig) as watch:
         yield watch
 
 
 @pytest.fixture(autouse=True)
 def _no_two_attempts(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Whatever a test lets an operator do, no two attempts of a pipeline have pods at once."""
+    """Check in every test with an operator that no two attempts of a pipeline have pods at once."""
     if not find_names(request.node.module) & RUNS_OPERATORS:
         yield
         return
@@ -60,25 +60,25 @@ def _no_two_attempts(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def find_names(module: object) -> set[str]:
-    """The names that a module of tests has brought in or made."""
+    """Return the names that a test module imports or defines."""
     return set(vars(module))
 
 
 @pytest.fixture
 def client(api_server: ApiServer) -> KubeClient:
-    """An administrator's client."""
+    """Return an administrator's client."""
     return api_server.client
 
 
 @pytest.fixture
 def stage(client: KubeClient) -> Stage:
-    """The API server as players of recordings see it."""
+    """Return the API server as a stage for players."""
     return ServerStage(client)
 
 
 @pytest.fixture
 def namespace(api_server: ApiServer) -> Iterator[str]:
-    """A namespace of this test's own; it is deleted afterwards, in the background."""
+    """Yield a namespace for this test, and delete the namespace afterwards in the background."""
     name = api_server.make_namespace()
     yield name
     api_server.client.delete("Namespace", name)

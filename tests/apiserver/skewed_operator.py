@@ -1,8 +1,8 @@
-"""The operator on a machine whose clock is off, by as many seconds as a file says at any moment.
+"""The operator on a machine with a wrong clock; a file has the current offset in seconds.
 
     python skewed_operator.py FILE --namespaces team
 
-The clock that only runs is left alone, as it is where somebody sets the other one.
+The monotonic clock is unchanged, as on a machine whose wall clock is set.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Set the clock, then be the operator."""
+    """Shift the clock, then run the operator."""
     offset, true_time = Path(sys.argv.pop(1)), time.time
     time.time = lambda: true_time() + float(offset.read_text(encoding="utf-8"))
     runpy.run_module("strandline_operator", run_name="__main__", alter_sys=True)

@@ -1,4 +1,4 @@
-"""An API server in memory, as a player of recordings calls it.
+"""An API server in memory, as a stage for players of recordings.
 
     store = FakeStore()
     troupe = Troupe(StoreStage(store), "team", ["s-k-head-deleted", "s-k-success"])

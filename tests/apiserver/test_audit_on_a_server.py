@@ -1,4 +1,4 @@
-"""docs/upkeep.md on audit: the API server's log alone proves which user asked."""
+"""The audit section of docs/upkeep.md: the API server's log alone proves the requesting user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPERATOR = "system:serviceaccount:strandline:strandline"
 
 
 class Audited(NamedTuple):
-    """A control plane with the page's policy."""
+    """A control plane with the page's audit policy."""
 
     client: KubeClient
     kubeconfig: Path
@@ -45,7 +45,7 @@ class Audited(NamedTuple):
         return done.stdout
 
     def ask_plugin(self, *words: str) -> None:
-        """Call the plugin with a kubectl that is known to the server as alice."""
+        """Call the plugin with a kubectl that authenticates as alice."""
         kubectl = self.folder / "kubectl"
         kubectl.write_text(f'#!/bin/sh\nexec {find_binary(print)} kubectl --as=alice "$@"\n')
         kubectl.chmod(0o755)
@@ -61,7 +61,7 @@ class Audited(NamedTuple):
         assert done.returncode == 0, done.stderr
 
     def read_log(self) -> list[list[str]]:
-        """Return what the page's question prints, a row each."""
+        """Return the output of the page's query, as rows."""
         question = read_block("sh")
         command = ["/bin/sh", "-c", question]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=True)
@@ -93,7 +93,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
         yield found
 
 
-def test_the_plugin_leaves_a_name_and_the_log_proves_it(audited: Audited) -> None:
+def test_the_plugin_records_a_name_and_the_log_proves_it(audited: Audited) -> None:
     before = len(audited.read_log())
     audited.ask_plugin("retry", "corpus")
     audited.ask_plugin("cancel", "corpus")
@@ -128,7 +128,7 @@ def test_no_object_says_who_has_annotated_it(audited: Audited) -> None:
     assert (last[1], "9 by bob" in last[5]) == ("alice", True)
 
 
-def test_a_command_on_the_volume_is_logged_with_its_words_and_other_jobs_are_not_asked_for(
+def test_a_volume_command_is_logged_with_its_arguments_without_other_jobs(
     audited: Audited,
 ) -> None:
     before = len(audited.read_log())
@@ -147,7 +147,7 @@ def test_a_command_on_the_volume_is_logged_with_its_words_and_other_jobs_are_not
     assert "release" in row[5]
 
 
-def test_the_operators_own_writes_are_left_out(audited: Audited) -> None:
+def test_the_operators_own_writes_are_omitted(audited: Audited) -> None:
     namespace, account = OPERATOR.split(":")[2:]
     audited.kubectl("create", "namespace", namespace)
     audited.kubectl("create", "serviceaccount", account, "-n", namespace)

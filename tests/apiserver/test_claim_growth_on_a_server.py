@@ -1,4 +1,4 @@
-"""A real API server lets a claim grow where its class allows it, and says no where it does not."""
+"""A real API server grows a claim if its class allows growth, and rejects it otherwise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLAIM = f"{NAME}-ledger"
 
 
 def make_class(client: KubeClient, name: str, *, grows: bool) -> None:
-    """Make a storage class, or find it there."""
+    """Create a storage class if missing."""
     if client.get("StorageClass", name) is None:
         client.create(
             {
@@ -54,7 +54,7 @@ def read_storage(client: KubeClient, namespace: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("grows", [True, False], ids=["allowed", "not-allowed"])
-def test_a_claim_grows_where_its_class_allows_it(
+def test_a_claim_grows_if_its_class_allows_growth(
     api_server: ApiServer, tmp_path: Path, grows: bool
 ) -> None:
     with closing(KubeClient(api_server.kubeconfig)) as client:
@@ -86,7 +86,7 @@ def test_a_claim_grows_where_its_class_allows_it(
 @pytest.mark.parametrize(
     "change", [{"storageClassName": "other"}, {"accessMode": "ReadWriteOncePod"}]
 )
-def test_nothing_else_of_a_ledger_may_change(
+def test_other_ledger_fields_are_immutable(
     client: KubeClient, namespace: str, change: Json
 ) -> None:
     ledger = {"size": "1Gi", "storageClassName": "one"}

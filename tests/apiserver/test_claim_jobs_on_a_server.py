@@ -1,4 +1,4 @@
-"""A real API server takes what `kubectl strandline` sends, by the real kubectl, and answers it."""
+"""A real API server accepts the requests of `kubectl strandline`, sent by the real kubectl."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_job_of_a_command_is_accepted(client: KubeClient, namespace: str, no
 
 
 def ask(server: ApiServer, folder: Path, *words: str) -> tuple[int, str, str]:
-    """Call the plugin as kubectl does, with a kubectl of the server's own age."""
+    """Call the plugin as kubectl does, with a kubectl of the server's version."""
     kubectl = folder / "kubectl"
     kubectl.write_text(f'#!/bin/sh\nexec {find_binary(print)} kubectl "$@"\n')
     kubectl.chmod(0o755)
@@ -92,7 +92,7 @@ def test_requests_reach_the_server(
     assert asked <= stored["metadata"]["annotations"].keys()
 
 
-def test_a_job_that_does_not_start_is_deleted_again(
+def test_a_job_that_does_not_start_is_deleted(
     api_server: ApiServer, client: KubeClient, namespace: str, tmp_path: Path
 ) -> None:
     pipeline = client.create(

@@ -1,4 +1,4 @@
-"""A real API server, and an operator whose clock is another's: runs go as if both were right."""
+"""An operator with a wrong clock on a real API server: runs proceed as with the right clock."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from operator_stories import NAME, STORIES, Performance, Story
 from recordings import Json
 
 HOUR, DAY = 3600.0, 86400.0
-# One of each kind is enough every time; `make clocks` plays all.
+# A case of each kind suffices for ordinary test runs; `make clocks` plays all.
 PLAYS_ALL = "STRANDLINE_ALL_CLOCKS" in os.environ
 PATIENCE = 90.0
-# The server dates what it makes to the second, and a start of the operator takes a few.
+# Seconds: the server's dates have no fractions, and a start of the operator takes a few.
 NEAR = 60.0
 
 
 class Scene(NamedTuple):
-    """A story, told by an operator behind a proxy, on a machine with a clock of its own."""
+    """A story with an operator behind a proxy, on a machine with a separate clock."""
 
     one: Performance
     operator: OperatorProcess
@@ -37,7 +37,7 @@ class Scene(NamedTuple):
     clock: Path
 
     def go_on(self, is_so: Callable[[], object]) -> None:
-        """Play until something is so."""
+        """Play until a condition holds."""
         end = time.monotonic() + PATIENCE
         while not is_so():
             assert self.operator.is_alive, self.operator.tail
@@ -58,7 +58,7 @@ def open_scene(
     clock.write_text(str(off))
     with closing(KubeClient(server.kubeconfig)) as client:
         one = Performance.open(server, client, story)
-        # Long enough for the clock to be set meanwhile.
+        # Long enough to set the clock meanwhile.
         client.patch("CurationPipeline", NAME, {"spec": {"retry": {"delay": "6s"}}}, one.namespace)
         with run_proxy(server.kubeconfig, folder) as proxy:
             proxy.ahead = ahead
@@ -81,10 +81,10 @@ CLOCKS = {
     [*CLOCKS.values()][: None if PLAYS_ALL else 1],
     ids=[*CLOCKS][: None if PLAYS_ALL else 1],
 )
-def test_a_run_goes_well_by_a_clock_that_is_off(
+def test_a_run_succeeds_with_a_wrong_clock(
     api_server: ApiServer, tmp_path: Path, off: float, *, is_dated: bool
 ) -> None:
-    """Also where something on the way takes the date off the server's answers."""
+    """Check responses without dates, too, as after a proxy that strips them."""
     ahead = 0.0 if is_dated else None
     with open_scene(api_server, tmp_path, STORIES["goes well"], off=off, ahead=ahead) as scene:
         scene.go_on(lambda: scene.one.is_over)
@@ -108,12 +108,12 @@ WRONG = {
     [*WRONG.values()][: None if PLAYS_ALL else 1],
     ids=[*WRONG][: None if PLAYS_ALL else 1],
 )
-def test_a_clock_that_is_ahead_for_a_moment_holds_up_no_retry(
+def test_a_clock_temporarily_ahead_delays_no_retry(
     api_server: ApiServer, tmp_path: Path, whose: str, ahead: float
 ) -> None:
-    """The operator's is set while it runs, which it does not notice, and right at its next start.
+    """Set the operator's clock during a run, unnoticed, and correct the clock at its next start.
 
-    It has no other then, since no answer has a date.
+    The operator has no other clock then, because responses have no dates.
     """
     is_servers = whose == "server"
     off, dates = (0.0, ahead) if is_servers else (ahead, None)

@@ -1,4 +1,4 @@
-"""Nothing of a control plane outlives the tests, and who cannot have one is told how to."""
+"""No process of a control plane outlives the tests, and missing tools are explained."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kube_client import KubeClient
 from kuberay_standin.shell.api import make_context
 from waiting import wait_until
 
-# All that `make cluster` needs but Go.
+# All tools of `make cluster` except Go.
 TOOLS = ("make", "sh", "cat", "cut", "sha256sum", "mkdir", "flock", "sed", "find", "sort", "xargs")
 PROBE = "tests/apiserver/test_control_plane.py::test_the_server_is_ready"
 PARENT = """
@@ -40,7 +40,7 @@ def test_the_server_is_ready(api_server: ApiServer) -> None:
 
 
 @needs_own_server
-def test_the_server_says_which_version_it_is(client: KubeClient) -> None:
+def test_the_server_reports_its_version(client: KubeClient) -> None:
     text = (ROOT / "e2e" / "cluster" / "go.mod").read_text(encoding="utf-8")
     version = client.ask("GET", "version")
     assert f"k8s.io/kubernetes {version['gitVersion']}\n" in text
@@ -49,7 +49,7 @@ def test_the_server_says_which_version_it_is(client: KubeClient) -> None:
 
 @needs_own_server
 @pytest.mark.parametrize("last", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
-def test_a_program_goes_with_whoever_started_it(
+def test_a_program_ends_with_its_parent(
     last: signal.Signals, api_server: ApiServer, tmp_path: Path
 ) -> None:
     binary = find_binary(print)
@@ -69,7 +69,7 @@ def test_a_program_goes_with_whoever_started_it(
 
 
 def is_alive(process: int) -> bool:
-    """Tell whether a process runs; one that nobody has waited for does not."""
+    """Return True if a process is running; a zombie is not."""
     try:
         state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2]
     except FileNotFoundError:
@@ -78,7 +78,9 @@ def is_alive(process: int) -> bool:
 
 
 @needs_own_server
-def test_a_program_that_ends_at_once_says_why(api_server: ApiServer, tmp_path: Path) -> None:
+def test_a_program_that_ends_at_once_is_reported_with_the_reason(
+    api_server: ApiServer, tmp_path: Path
+) -> None:
     flags = {"no-such-flag": "1"}
     with (
         run_program(find_binary(print), "kube-apiserver", tmp_path, flags) as program,
@@ -113,17 +115,17 @@ def test_without_go_the_tests_are_skipped_loudly_and_fail_in_ci(
     assert (ran.returncode == 0) == (not environment)
 
 
-def test_a_folder_that_was_named_is_used_even_if_it_is_wrong(tmp_path: Path) -> None:
+def test_a_named_folder_is_used_even_if_wrong(tmp_path: Path) -> None:
     found = list_kuberays({"STRANDLINE_KUBERAY_CRDS": str(tmp_path)})
     assert [path.name for path in found] == ["ray.io_rayclusters.yaml", "ray.io_rayjobs.yaml"]
     assert {path.parent for path in found} == {tmp_path}
 
 
 @pytest.mark.skipif(not os.environ.get("CI"), reason="people may test with the small definitions")
-def test_ci_tests_with_kuberays_own_definitions() -> None:
+def test_ci_uses_kuberays_own_definitions() -> None:
     assert SMALL not in {path.parent for path in list_kuberays(os.environ)}
 
 
-def test_a_login_that_tests_do_not_know_is_named() -> None:
+def test_an_unsupported_login_is_named() -> None:
     with pytest.raises(ValueError, match="a token or a client certificate"):
         make_context({}, {"exec": {"command": "aws"}})

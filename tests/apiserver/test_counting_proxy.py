@@ -1,6 +1,6 @@
-"""The proxy counts every call, lets everything through unchanged, and makes the trouble asked for.
+"""The proxy counts every call, forwards unchanged, and injects the requested failures.
 
-The server behind it is a stub, so nothing here needs a control plane.
+The server behind the proxy is a stub, so these tests need no control plane.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHORT = aiohttp.ClientTimeout(total=0.5)
 
 
 class Always:
-    """One trouble with every call."""
+    """A disturber with the same failure for every call."""
 
     def __init__(self, trouble: Trouble) -> None:
         self._trouble = trouble
@@ -39,7 +39,7 @@ class Always:
 
 
 class Scene:
-    """A stub, the proxy before it, and a client of the proxy."""
+    """A stub server, a proxy in front of the server, and a client of the proxy."""
 
     def __init__(self, stub: Stub, proxy: CountingProxy, session: aiohttp.ClientSession) -> None:
         self.stub = stub
@@ -75,7 +75,7 @@ def play(folder: Path, act: Act, disturber: Disturber | None = None) -> None:
     asyncio.run(run())
 
 
-def test_calls_are_counted_and_go_through_as_the_user_of_the_server(tmp_path: Path) -> None:
+def test_calls_are_counted_and_forwarded_as_the_servers_user(tmp_path: Path) -> None:
     async def act(scene: Scene) -> None:
         scene.stub.answer({"items": []})
         scene.stub.answer({"kind": "Status", "code": 409}, 409)
@@ -97,7 +97,7 @@ def test_calls_are_counted_and_go_through_as_the_user_of_the_server(tmp_path: Pa
 
 
 async def stream(request: web.Request, wait: float = 0.2) -> web.StreamResponse:
-    """Three events, with pauses."""
+    """Stream three events, with pauses."""
     response = web.StreamResponse()
     await response.prepare(request)
     for number in range(3):
@@ -106,7 +106,7 @@ async def stream(request: web.Request, wait: float = 0.2) -> web.StreamResponse:
     return response
 
 
-def test_events_of_a_watch_come_one_by_one(tmp_path: Path) -> None:
+def test_events_of_a_watch_are_streamed(tmp_path: Path) -> None:
     async def act(scene: Scene) -> None:
         gate = asyncio.Event()
 
@@ -121,7 +121,7 @@ def test_events_of_a_watch_come_one_by_one(tmp_path: Path) -> None:
         scene.stub.answers.append(hold)
         async with scene.session.get(f"{scene.url}{PODS}?watch=true") as response:
             assert await response.content.readline() == b"first\n"
-            gate.set()  # nothing that waits for the whole answer gets here
+            gate.set()  # buffered responses never get here
             assert await response.content.read() == b"second\n"
         assert [call.verb for call in scene.proxy.calls] == ["WATCH"]
 
@@ -165,7 +165,7 @@ def test_refusals_look_like_the_servers_own(
     ("kind", "error"), [(Kind.TIMEOUT, TimeoutError), (Kind.CUT, aiohttp.ClientError)]
 )
 @pytest.mark.parametrize("is_late", [False, True])
-def test_answers_that_never_come(
+def test_responses_can_be_withheld(
     kind: Kind, error: type[Exception], is_late: bool, tmp_path: Path
 ) -> None:
     async def act(scene: Scene) -> None:
@@ -187,7 +187,7 @@ def test_kills_come_at_their_counts_before_or_after_the_server_has_acted(tmp_pat
                 await scene.ask(method, PODS)
             except TimeoutError:
                 continue
-        # The second change never reached the server, the third did before the kill.
+        # The second change never reached the server; the third reached the server before the kill.
         assert killed == [2, 4]
         assert [call.change for call, _ in scene.proxy.troubles] == [2, 3]
 
@@ -202,9 +202,7 @@ def test_a_kill_may_count_reads_too() -> None:
 
 
 @given(st.text(), st.lists(st.sampled_from(["GET", "WATCH", "PUT"]), max_size=40))
-def test_random_trouble_fits_the_call_and_is_the_same_for_a_seed(
-    seed: str, verbs: list[str]
-) -> None:
+def test_random_failures_fit_the_call_and_repeat_for_a_seed(seed: str, verbs: list[str]) -> None:
     calls = [Call(at, at if verb == "PUT" else 0, verb, "") for at, verb in enumerate(verbs, 1)]
     drawn = [[random_troubles.choose(call) for call in calls] for random_troubles in make_two(seed)]
     assert drawn[0] == drawn[1]

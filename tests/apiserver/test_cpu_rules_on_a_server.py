@@ -1,7 +1,7 @@
-"""Pods of ours are let in where a quota or a range of limits asks for limits of CPU.
+"""The operator's pods are admitted where a quota or limit range demands CPU limits.
 
-The API server refuses or takes them itself; no controller is needed for that, but for the count of
-a quota, which is written as one would.
+The API server itself admits or rejects the pods, without a controller. Only the count of a quota is
+written by the test.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def bound(kind: str, **amounts: str) -> Json:
     return {**names, "spec": {"limits": [item]}}
 
 
-# Whether there is a quota, and which range of limits.
+# The presence of a quota, and the limit range.
 NAMESPACES: dict[str, tuple[bool, Json | None]] = {
     "a quota": (True, None),
     "a quota and a default": (True, bound("Container", default="1")),
@@ -38,12 +38,12 @@ NAMESPACES: dict[str, tuple[bool, Json | None]] = {
     "a largest pod": (False, bound("Pod", max="6")),
     "a default that is small": (False, bound("Container", default="40m", defaultRequest="10m")),
 }
-# The server gives a limit to whoever names none; a largest container is its default too.
+# The server sets a missing limit; a container maximum also acts as the default.
 FILLED_IN = {"a quota and a default", "a quota and a largest container"}
 
 
 def render_pods(rules: CpuRules) -> dict[str, Json]:
-    """Specs of the pods of an attempt and of its check, as KubeRay and Jobs would make them."""
+    """Return the pod specs of an attempt and its check, as KubeRay and Jobs would make them."""
     cluster = SimulatedCluster(cpu_rules=rules, limits=Limits(preflight=True))
     cluster.spec["ray"]["workerGroups"][0]["maxReplicas"] = 4
     cluster.settle()
@@ -55,7 +55,7 @@ def render_pods(rules: CpuRules) -> dict[str, Json]:
     head = copy.deepcopy(ray["headGroupSpec"]["template"]["spec"])
     autoscaler = {"name": "autoscaler", "image": "ray", **ray["autoscalerOptions"]}
     kept = ("name", "image", "resources", "volumeMounts")
-    head["serviceAccountName"] = "default"  # this server gives it to nobody
+    head["serviceAccountName"] = "default"  # this server assigns no default service account
     head["containers"].append({name: autoscaler[name] for name in kept})
     return {
         "submitter": rayjob["spec"]["submitterPodTemplate"]["spec"],
@@ -74,7 +74,7 @@ def find_refusal(client: KubeClient, namespace: str, name: str, spec: Json) -> s
 
 
 @pytest.mark.parametrize("case", NAMESPACES)
-def test_every_pod_of_ours_is_let_in_and_was_not_without_its_limit(
+def test_every_pod_is_admitted_with_its_limit_and_rejected_without(
     case: str, client: KubeClient, namespace: str
 ) -> None:
     has_quota, limit_range = NAMESPACES[case]

@@ -1,4 +1,4 @@
-"""A real API server takes our CRDs, says what their fields mean, and refuses what must not be."""
+"""A real API server accepts the CRDs, documents their fields, and rejects invalid objects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHOWN = [
 ]
 SCHEMAS = "openapi/v3/apis/strandline.dev/v1alpha1"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-# What a status is written with to see every column filled.
+# Values for a status that fills every column.
 SAMPLES = {"string": "word", "integer": 7, "number": 7, "boolean": True}
 
 each_definition = pytest.mark.parametrize("definition", DEFINITIONS, ids=NAMES)
@@ -72,7 +72,7 @@ MAKERS = {"CurationPipeline": make_pipeline, "CurationAttempt": make_attempt}
 
 
 def put(*path: str | int, to: Any) -> Edit:
-    """Set a value deep in an object, making the objects on the way."""
+    """Return an edit that sets a value deep in an object and creates missing parents."""
 
     def edit(body: Json) -> None:
         target: Any = body
@@ -83,7 +83,7 @@ def put(*path: str | int, to: Any) -> Edit:
     return edit
 
 
-# For each rule of the schemas one edit that it must refuse: of a new object, or of one there.
+# For each rule of the schemas, one edit that the rule must reject: of a new or existing object.
 WORKERS = {"min": 3, "max": 2}
 EXPECTATION = {"stage": "count-tokens", "measure": "tokens"}
 SECRET = {"name": "keys", "key": "id"}
@@ -220,7 +220,7 @@ CHANGED: dict[str, tuple[str, Edit]] = {
 
 
 def make_for(sentence: str) -> Json:
-    """Make the kind of object that has the rule."""
+    """Make an object of the kind with this rule."""
     kind = next(kind for kind, rule in list_rules() if rule["message"].startswith(sentence))
     return MAKERS[kind]()
 
@@ -242,7 +242,7 @@ def walk(schema: Json) -> Iterator[Json]:
 
 
 def list_silent(schema: Json, path: str) -> Iterator[str]:
-    """List the fields below a schema that have no description."""
+    """Yield the fields of a schema without a description."""
     for name, part in schema.get("properties", {}).items():
         if not part.get("description"):
             yield f"{path}.{name}"
@@ -259,7 +259,7 @@ def refusal_of(call: Callable[[], object]) -> Refusal:
 
 
 @each_definition
-def test_the_server_takes_the_definition_without_reserve(
+def test_the_server_accepts_the_definition_without_warnings(
     definition: Json, client: KubeClient
 ) -> None:
     found = client.get("CustomResourceDefinition", definition["metadata"]["name"])
@@ -274,7 +274,7 @@ def test_the_server_takes_the_definition_without_reserve(
 @each_definition
 def test_every_field_is_explained_by_the_server(definition: Json, client: KubeClient) -> None:
     kind = definition["spec"]["names"]["kind"]
-    wait_until(lambda: bool(find_schemas(client, kind)))  # it comes a moment after the kind
+    wait_until(lambda: bool(find_schemas(client, kind)))  # a moment after the kind
     (schema,) = find_schemas(client, kind)
     assert schema["description"]
     for part in ("spec", "status"):
@@ -348,7 +348,7 @@ def test_a_pipeline_that_the_documents_show_is_taken(
     assert made["metadata"]["uid"]
 
 
-def test_there_are_examples_and_definitions_to_try() -> None:
+def test_examples_and_definitions_exist() -> None:
     assert len(EXAMPLES) >= 2
     assert len(SHOWN) >= 6
     assert NAMES == ["CurationAttempt", "CurationPipeline"]
@@ -356,7 +356,7 @@ def test_there_are_examples_and_definitions_to_try() -> None:
 
 
 @each_definition
-def test_an_unknown_field_is_refused_where_the_sender_asks_for_it(
+def test_an_unknown_field_is_rejected_with_strict_validation(
     definition: Json, client: KubeClient, namespace: str
 ) -> None:
     body = MAKERS[definition["spec"]["names"]["kind"]]()
@@ -410,7 +410,7 @@ def test_every_column_shows_its_value(definition: Json, client: KubeClient, name
 
 
 def make_sample(schema: Json, path: list[str]) -> Any:
-    """Make a value that the field at a path of a schema takes."""
+    """Make a value that is valid for the field at a path of a schema."""
     for key in path:
         schema = schema["properties"][key]
     if "enum" in schema:
@@ -435,7 +435,7 @@ def test_objects_are_selected_by_every_selectable_field(
 
 
 def show(body: Json, path: list[str]) -> str:
-    """Spell a value as a field selector does; what is not there is empty."""
+    """Format a value as a field selector does; a missing value is empty."""
     value: Any = body
     for key in path:
         value = value.get(key, {})

@@ -1,4 +1,4 @@
-"""Whatever a tenant does in a namespace, the operator stays well and other namespaces go on."""
+"""A tenant's actions in a namespace harm neither the operator nor other namespaces."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kube_client import KubeClient
 from operator_process import run_operator
 
 ROUNDS, MOVES = 4, 25
-# Of a tenant's objects, each of a megabyte and more, this much is kept at most.
+# Limit of memory for a tenant's objects, each of which has a megabyte or more.
 MOST_BYTES = 600 << 20
-# Random moves for minutes; test_hostile_tenants.py has the known ones in the second tier.
+# Random moves take minutes; test_hostile_tenants.py runs the known cases in the second tier.
 pytestmark = pytest.mark.full
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_whatever_a_tenant_does_others_go_on(
+def test_random_moves_of_a_tenant_do_not_affect_others(
     api_server: ApiServer, client: KubeClient, namespace: str, tmp_path: Path, seed: int
 ) -> None:
     tenant = Tenant(client, namespace, seed)

@@ -1,7 +1,7 @@
-"""The guide for Kubernetes is followed from top to bottom, as a reader would, on a real API server.
+"""Follow the Kubernetes guide from top to bottom on a real API server, as a reader would.
 
-Every command is run, and prints what the guide shows. `pytest --update-golden` writes what they
-print into the guide, but where it shows only a part.
+Every command runs, and must print the output in the guide. `pytest --update-golden` writes the
+output into the guide, except where the guide shows only a part.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PATIENCE, IMPATIENCE = 180.0, 6.0
 
 
 class Reader:
-    """Follows the guide in a folder and a namespace of their own."""
+    """Follows the guide in a separate folder and namespace."""
 
     def __init__(self, server: ApiServer, cluster: GuideCluster, folder: Path) -> None:
         self.cluster = cluster
@@ -44,7 +44,7 @@ class Reader:
         }
 
     def run(self, command: Command) -> str:
-        """What a command prints; the cluster goes on meanwhile, unless the command changes it."""
+        """Run a command and return its output; the cluster ticks during queries and waits."""
         process = subprocess.Popen(
             ["/bin/sh", "-c", command.line],
             cwd=self.folder,
@@ -62,7 +62,7 @@ class Reader:
         return printed.replace(self.cluster.namespace, "default")
 
     def follow(self, command: Command, patience: float = PATIENCE) -> str:
-        """What a command prints in the end; a question is asked until the answer fits."""
+        """Run a command and return its final output; repeat a query until the output fits."""
         end = time.monotonic() + patience
         printed = self.run(command)
         while command.is_question and not command.fits(printed) and time.monotonic() < end:
@@ -89,7 +89,7 @@ def follow_guide(reader: Reader, operator: OperatorProcess, *, update: bool) -> 
                 assert step.fits(printed), f"$ {line}\n{printed}\nand not\n{output}"
 
 
-@pytest.mark.timeout(1800)  # a guide of many commands, each of which waits for a cluster
+@pytest.mark.timeout(1800)  # the guide has many commands that wait for a cluster
 def test_the_guide_is_true_to_the_letter(
     request: pytest.FixtureRequest, api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""What a tenant writes stops the operator nowhere: it stays well, and other pipelines go on."""
+"""A tenant's objects stop neither the operator nor other pipelines."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
 
 def nest(levels: int) -> str:
-    """Return the text of an object of so many levels; most libraries can't write it."""
+    """Return an object of this many levels as text, which most libraries cannot serialize."""
     return '{"a":' * levels + "1" + "}" * levels
 
 
 def write(client: KubeClient, text: str, namespace: str) -> None:
-    """Make a pipeline of a text, without having its spec sent back."""
+    """Create a pipeline from text, with a response that omits the spec."""
     path = spell_path("CurationPipeline", namespace)
-    with suppress(RecursionError):  # it was made, and tells who has written which fields
+    with suppress(RecursionError):  # the response has the field managers, nested as deeply
         client.ask("POST", path, text.encode(), accept=METADATA)
 
 
 def read_row(client: KubeClient, name: str, namespace: str) -> str:
-    """Return what `kubectl get` prints of a pipeline."""
+    """Return the row that `kubectl get` prints for a pipeline."""
     path = spell_path("CurationPipeline", namespace, name)
     table = client.ask("GET", path, accept=TABLE, query={"includeObject": "None"})
     return " ".join(map(str, table["rows"][0]["cells"]))
@@ -47,7 +47,7 @@ def test_a_pipeline_that_is_nested_deep_is_its_own_namespaces_matter(
     levels: int,
     is_there_before: bool,
 ) -> None:
-    """It comes by a list where it was there before, else by a watch."""
+    """Check a pipeline that the operator gets from a list, or from a watch."""
     text = json.dumps(make_pipeline("deep")).replace('"with": {}', f'"with": {nest(levels)}')
     if is_there_before:
         write(client, text, namespace)
@@ -63,7 +63,7 @@ def test_a_pipeline_that_is_nested_deep_is_its_own_namespaces_matter(
     assert operator.faults == []
 
 
-# Some hundred bytes that are a thousand million values where aliases are followed.
+# Some hundred bytes that expand to a billion values if aliases are followed.
 _BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 9)
 )
@@ -103,7 +103,7 @@ def test_defaults_of_a_namespace_hold_back_its_own_attempts_alone(
 
 
 def read_message(client: KubeClient, name: str, namespace: str) -> str:
-    """Return what the operator says of a pipeline."""
+    """Return the messages of a pipeline's conditions."""
     pipeline = client.get("CurationPipeline", name, namespace) or {}
     conditions = pipeline.get("status", {}).get("conditions", [])
     return " ".join(condition["message"] for condition in conditions)

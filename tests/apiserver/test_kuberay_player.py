@@ -1,4 +1,4 @@
-"""The player keeps to its recording, and leaves it when the RayJob is deleted."""
+"""The player follows its recording, and leaves the recording if the RayJob is deleted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIME = re.compile(r"(\d{4}-\d\d-\d\d)T")
 
 
 def start(name: str, **options: Any) -> tuple[StoreStage, Player]:
-    """Let a RayJob appear, and a player who knows what will become of it."""
+    """Create a RayJob and its player."""
     stage = StoreStage(FakeStore())
     rayjob = asyncio.run(stage.create("RayJob", NAMESPACE, make_rayjob()))
     return stage, Player(stage, read_recording(name), rayjob, **options)
@@ -46,7 +46,7 @@ def delete_rayjob(stage: StoreStage) -> None:
 
 
 def list_all(stage: StoreStage) -> list[Json]:
-    """All objects that are there."""
+    """Return all existing objects."""
     return [*stage.store.objects.values(), *stage.jobs.objects.values()]
 
 
@@ -76,7 +76,7 @@ def test_every_recording_is_played_to_its_end(name: str) -> None:
 
 
 @pytest.mark.parametrize("recording", list_recordings())
-def test_every_status_is_as_recorded_and_under_the_names_of_the_play(recording: str) -> None:
+def test_every_status_is_as_recorded_with_the_names_of_the_play(recording: str) -> None:
     stage, player = start(recording)
     while (step := asyncio.run(player.step())) is not None:
         name = player.casting.cast_text(step.name)
@@ -92,9 +92,7 @@ def test_every_status_is_as_recorded_and_under_the_names_of_the_play(recording: 
 
 @pytest.mark.parametrize("name", list_recordings())
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
-def test_whenever_the_rayjob_is_deleted_everything_goes_and_nothing_comes(
-    name: str, share: float
-) -> None:
+def test_an_early_deletion_removes_everything_and_creates_nothing(name: str, share: float) -> None:
     stage, player = start(name)
     asyncio.run(take_steps(player, int(len(player.recording.steps) * share)))
     delete_rayjob(stage)
@@ -108,7 +106,7 @@ def test_whenever_the_rayjob_is_deleted_everything_goes_and_nothing_comes(
 
 
 @pytest.mark.parametrize("name", list_recordings())
-def test_every_pod_of_a_recording_goes_with_a_phase(name: str) -> None:
+def test_every_pod_of_a_recording_is_removed_with_a_phase(name: str) -> None:
     stage, player = play(name)
     delete_rayjob(stage)
     asyncio.run(player.play())
@@ -119,7 +117,7 @@ def test_every_pod_of_a_recording_goes_with_a_phase(name: str) -> None:
     assert all("phase" in pod["status"] for pod in pods)
 
 
-def test_owners_go_before_pods_and_pods_end_as_the_recorded_teardown_ended_them() -> None:
+def test_owners_are_removed_before_pods_and_pods_end_as_recorded() -> None:
     stage, player = play("s-k-success", "RayJob Complete")
     delete_rayjob(stage)
     assert list_names(stage, "RayJob") == ["corpus-1"]
@@ -135,7 +133,7 @@ def test_owners_go_before_pods_and_pods_end_as_the_recorded_teardown_ended_them(
     assert outcome.exit_code == 0
 
 
-def test_a_pod_whose_end_was_not_recorded_has_the_ordinary_one() -> None:
+def test_a_pod_without_a_recorded_end_gets_the_ordinary_end() -> None:
     stage, player = play(LINGER)
     delete_rayjob(stage)
     ends = []
@@ -146,7 +144,7 @@ def test_a_pod_whose_end_was_not_recorded_has_the_ordinary_one() -> None:
     assert ends[-1][2]["state"]["terminated"]["reason"] == "Error"
 
 
-def test_a_disruption_that_was_still_to_come_is_no_part_of_a_teardown() -> None:
+def test_a_later_recorded_disruption_is_not_part_of_a_teardown() -> None:
     stage, player = play("s-k-head-preempted", "RayJob RUNNING")
     delete_rayjob(stage)
     seen: set[str] = set()
@@ -155,7 +153,7 @@ def test_a_disruption_that_was_still_to_come_is_no_part_of_a_teardown() -> None:
     assert "DisruptionTarget" not in seen
 
 
-def test_a_pod_that_is_going_already_goes_as_recorded() -> None:
+def test_a_terminating_pod_ends_as_recorded() -> None:
     stage, player = play("s-k-head-preempted", "head deleting")
     delete_rayjob(stage)
     asyncio.run(player.play("head Failed"))
@@ -163,7 +161,7 @@ def test_a_pod_that_is_going_already_goes_as_recorded() -> None:
     assert "DisruptionTarget" in {condition["type"] for condition in conditions}
 
 
-def test_kuberays_finalizer_holds_a_rayjob_until_the_player_heeds_it() -> None:
+def test_kuberays_finalizer_keeps_a_rayjob_until_the_player_steps() -> None:
     stage, player = play("s-k-success", "RayJob RUNNING")
     assert read_rayjob(stage)["metadata"]["finalizers"] == [FINALIZER]
     delete_rayjob(stage)
@@ -180,7 +178,7 @@ def test_a_rayjob_of_the_same_name_is_not_mistaken_for_the_played_one() -> None:
     assert list_names(stage, "Pod") == []
 
 
-def test_pods_have_the_labels_of_kuberay_and_of_our_templates() -> None:
+def test_pods_have_the_labels_of_kuberay_and_of_the_templates() -> None:
     stage, _ = play("s-k-success", "RayJob RUNNING")
     head, worker = find_pod(stage, "-head-"), find_pod(stage, "-worker-")
     labels = head["metadata"]["labels"]
@@ -196,7 +194,7 @@ def test_pods_have_the_labels_of_kuberay_and_of_our_templates() -> None:
     assert submitter["metadata"]["labels"]["example.com/role"] == "submitter"
 
 
-def test_each_owner_is_the_one_that_was_recorded_by_its_new_uid() -> None:
+def test_each_owner_is_the_recorded_owner_with_its_new_uid() -> None:
     stage, _ = play("s-k-success", "RayJob RUNNING")
     uids = {body["metadata"]["uid"]: body["kind"] for body in list_all(stage)}
     owners = {
@@ -212,7 +210,7 @@ def test_each_owner_is_the_one_that_was_recorded_by_its_new_uid() -> None:
     }
 
 
-def test_containers_have_the_names_of_our_templates() -> None:
+def test_containers_have_the_names_of_the_templates() -> None:
     stage, _ = play("s-k-success", "RayJob RUNNING")
     for part, name in (("-head-", "head"), ("-worker-", "main")):
         pod = find_pod(stage, part)
@@ -220,13 +218,13 @@ def test_containers_have_the_names_of_our_templates() -> None:
         assert [status["name"] for status in pod["status"]["containerStatuses"]] == [name]
 
 
-def test_a_sidecar_is_added_where_one_was_recorded() -> None:
+def test_a_recorded_sidecar_is_added() -> None:
     stage, _ = play("s-success", "RayJob RUNNING")
     names = [container["name"] for container in find_pod(stage, "-head-")["spec"]["containers"]]
     assert names == ["head", "ray-job-submitter"]
 
 
-def test_the_outcome_line_is_the_one_that_our_driver_prints() -> None:
+def test_the_outcome_line_has_the_drivers_format() -> None:
     stage, player = start(LINGER)
     asyncio.run(player.play("head Failed"))
     message = read_rayjob(stage)["status"]["message"]
@@ -237,7 +235,7 @@ def test_the_outcome_line_is_the_one_that_our_driver_prints() -> None:
         assert outcome.exit_code == 75
 
 
-def test_a_log_grows_with_the_play_and_goes_with_its_pod() -> None:
+def test_a_log_grows_with_the_play_and_is_removed_with_its_pod() -> None:
     stage, player = play(LINGER, "RayJob RUNNING")
     submitter = next(
         name for name in list_names(stage, "Pod") if "-head-" not in name and "worker" not in name
@@ -268,7 +266,7 @@ def test_without_a_beginning_times_are_as_recorded() -> None:
     assert set(TIME.findall(str(read_rayjob(stage)["status"]))) == {"2026-11-21"}
 
 
-def test_a_deletion_by_the_recorder_is_played_as_somebodys() -> None:
+def test_the_recorders_deletions_are_played() -> None:
     stage, player = play("s-k-rayjob-deleted", "RayJob deleting")
     assert "deletionTimestamp" in read_rayjob(stage)["metadata"]
     asyncio.run(player.play())
@@ -283,12 +281,12 @@ def test_suspension_is_played_as_a_change_of_the_spec() -> None:
     assert read_rayjob(stage)["spec"]["suspend"] is False
 
 
-def test_a_mark_that_does_not_come_is_an_error() -> None:
+def test_a_missing_mark_is_an_error() -> None:
     with pytest.raises(LookupError, match="s-k-success ended before 'head OOMKilled'"):
         play("s-k-success", "head OOMKilled")
 
 
-def test_a_troupe_plays_each_rayjob_by_its_own_recording() -> None:
+def test_a_troupe_plays_each_rayjob_from_its_own_recording() -> None:
     stage = StoreStage(FakeStore())
     troupe = Troupe(stage, NAMESPACE, [LINGER, "s-k-success"])
     assert not asyncio.run(troupe.tick())
@@ -303,7 +301,7 @@ def test_a_troupe_plays_each_rayjob_by_its_own_recording() -> None:
     assert ends == {"corpus-1": "Failed", "corpus-2": "Complete"}
 
 
-def test_a_troupe_says_when_its_programme_is_at_an_end() -> None:
+def test_a_troupe_fails_at_the_end_of_its_programme() -> None:
     stage = StoreStage(FakeStore())
     asyncio.run(stage.create("RayJob", NAMESPACE, make_rayjob()))
     with pytest.raises(LookupError, match="no recording is left for RayJob corpus-1"):

@@ -1,4 +1,4 @@
-"""A namespace is deleted in the middle of a run: with the operator at work, killed, and gone."""
+"""Deletion of a namespace during a run, with the operator running, killed, or uninstalled."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from operator_stories import NAME, STORIES, Performance
 from overlap_watch import OverlapWatch
 from strandline_api.names import FINALIZER
 
-STILL = 3.0  # seconds in which nothing frees a namespace that an operator would have freed
+STILL = 3.0  # seconds during which no operator may free the namespace
 
 
 @contextmanager
 def open_run(server: ApiServer, folder: Path) -> Iterator[tuple[Performance, OperatorProcess]]:
     """Bring a pipeline to its first running attempt."""
     with closing(KubeClient(server.kubeconfig)) as client:
-        # What is to be done once it runs holds the player there.
+        # The story's action at the Running phase makes the player pause there.
         performance = Performance.open(server, client, STORIES["deleted"])
         flags = ("--namespaces", performance.namespace)
         with run_operator(server.kubeconfig, folder, *flags, **QUICK) as operator:
@@ -63,10 +63,10 @@ def delete_namespace(performance: Performance) -> None:
     performance.client.delete("Namespace", performance.namespace)
 
 
-def test_with_an_operator_the_namespace_goes_and_nothing_is_an_error(
+def test_with_an_operator_the_namespace_is_deleted_without_errors(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:
-    del overlap_watch  # it looks on
+    del overlap_watch  # the fixture watches for overlaps
     with open_run(api_server, tmp_path) as (performance, operator):
         delete_namespace(performance)
         wait_for(lambda: is_gone(performance), performance)
@@ -74,7 +74,7 @@ def test_with_an_operator_the_namespace_goes_and_nothing_is_an_error(
         assert operator.faults == []
 
 
-def test_an_operator_that_was_killed_lets_the_namespace_go_when_it_is_back(
+def test_a_restarted_operator_releases_the_namespace(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:
     del overlap_watch
@@ -88,7 +88,7 @@ def test_an_operator_that_was_killed_lets_the_namespace_go_when_it_is_back(
 
 
 @pytest.mark.parametrize("is_deleted_first", [True, False], ids=["stuck", "ahead"])
-def test_where_the_operator_is_gone_the_removal_s_command_lets_the_namespace_go(
+def test_without_an_operator_the_uninstall_command_releases_the_namespace(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path, *, is_deleted_first: bool
 ) -> None:
     del overlap_watch
@@ -107,8 +107,8 @@ def test_where_the_operator_is_gone_the_removal_s_command_lets_the_namespace_go(
 
 
 def hold_still(performance: Performance) -> None:
-    """See that the finalizer holds the namespace as long as no operator is there."""
-    # The namespace's controller comes to the pipeline when it does.
+    """Check that the finalizer holds the namespace without an operator."""
+    # The namespace controller deletes the pipeline in its own time.
     wait_for(lambda: is_deleting(performance), performance)
     end = time.monotonic() + STILL
     while time.monotonic() < end:
@@ -121,7 +121,7 @@ def hold_still(performance: Performance) -> None:
 
 
 def release(server: ApiServer, namespace: str) -> str:
-    """Run what the chart's hook runs; return what it printed."""
+    """Run the command of the chart's hook, and return its output."""
     flags = ["--pipelines=release", f"--namespaces={namespace}"]
     done = subprocess.run(
         [sys.executable, "-m", "strandline_operator", "uninstall", *flags],

@@ -1,4 +1,4 @@
-"""Definitions of a later release on a real server: it writes defaults that nobody here knows."""
+"""Definitions of a later release on a real server, which writes unknown defaults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PLACES = ((), ("properties", "ray"), ("properties", "storage", "properties", "ou
 
 
 def grow() -> Json:
-    """The definition with an object of a later release in several objects of the spec."""
+    """Return the definition with new objects in several places of the spec."""
     grown = copy.deepcopy(DEFINITION)
     schema = grown["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for place in PLACES:
@@ -47,20 +47,20 @@ def grow() -> Json:
 
 @pytest.fixture
 def newer(client: KubeClient) -> Iterator[None]:
-    """The server has the definitions of a later release meanwhile."""
+    """Install the definitions of a later release during the test."""
     client.patch(PLURAL, NAME, {"spec": {"versions": grow()["spec"]["versions"]}})
     yield
     client.patch(PLURAL, NAME, {"spec": {"versions": DEFINITION["spec"]["versions"]}})
 
 
 @pytest.mark.usefixtures("newer")
-def test_what_a_newer_server_stores_is_read_and_handed_on_as_it_was_written(
+def test_fields_of_newer_definitions_are_read_and_passed_on_unchanged(
     client: KubeClient, namespace: str
 ) -> None:
     def create() -> Json:
         return client.create(PIPELINE, namespace, dryRun="All")
 
-    wait_until(lambda: "later" in create()["spec"])  # a server takes a while to learn
+    wait_until(lambda: "later" in create()["spec"])  # a server takes a while to load definitions
     stored = create()
     found = read_spec(stored)
     assert found.problems == ()

@@ -1,8 +1,8 @@
-"""What users see of each obstacle after 1, 5, and 30 minutes, on a real API server.
+"""The user's view of each obstacle after 1, 5, and 30 minutes, on a real API server.
 
-One operator serves a namespace for each scene. Its clock, and the dates of the server's answers,
-are set ahead by as many minutes, so that what was written in the beginning is as old. The golden
-text is a page of the documentation; `pytest --update-golden` writes it.
+One operator serves a namespace for each scene. Its clock and the dates of the server's responses
+are set ahead by these minutes, so the objects written at the start have this age. The golden text
+is a page of the documentation; `pytest --update-golden` writes the page.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from waiting import wait_until
 PAGE = ROOT / "docs" / "obstacles.md"
 ALERTS = ROOT / "charts" / "strandline" / "files" / "alerts.yaml"
 MINUTES = (1, 5, 30)
-LATE_SECONDS = 30.0  # by which a look comes after what happens then
+LATE_SECONDS = 30.0  # by which a look follows the last scheduled event
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-# Passes come every other second, and most of what follows needs a few of them.
+# Passes come every other second, and most effects need a few passes.
 SETTLE_SECONDS = 15.0
-# On a busy machine it takes longer.
+# Busy machines take longer.
 STILL_SECONDS, MOST_LOOKS = 5.0, 12
 HEAD = (
     "# What an obstacle looks like\n\n"
@@ -60,9 +60,9 @@ class Sight(NamedTuple):
 
     Attributes:
         pipeline: phase and state.
-        attempt: name, phase, and message of the newest one; empty where there is none.
-        warnings: reasons of warning events, by how often each was told.
-        conditions: type, truth, and reason of each.
+        attempt: name, phase, and message of the newest attempt, or empty strings.
+        warnings: reasons of warning events, with their counts.
+        conditions: type, truth, and reason of each condition.
     """
 
     pipeline: tuple[str, str]
@@ -100,7 +100,7 @@ def look(client: KubeClient, namespace: str, name: str) -> Sight:
 
 
 def show_row(client: KubeClient, namespace: str, name: str) -> tuple[str, str]:
-    """The columns PHASE and STATE, as the server prints them."""
+    """Return the columns PHASE and STATE, as the server prints them."""
     path = spell_path("CurationPipeline", namespace, name)
     table = client.ask("GET", path, accept=TABLE)
     names = [column["name"].upper() for column in table["columnDefinitions"]]
@@ -116,11 +116,11 @@ def describe_attempt(body: Json) -> tuple[str, str, str]:
 
 
 def find_alert(sights: list[Sight]) -> str:
-    """The alert that fires by the last look, of the two about pipelines that stand still."""
+    """Return the alert about a stuck pipeline that fires by the last look."""
     reasons = [sight.conditions.get("Succeeded", ("", ""))[1] for sight in sights]
     if sights[-1].pipeline[0] == "Failed":
         return "StrandlineRunFailed"
-    # It waits for a quarter of an hour, so it is there at the last look alone.
+    # The alert waits for a quarter of an hour, so only the last look can show it.
     (blocked,) = [rule for rule in list_rules() if rule["alert"] == "StrandlinePipelinesBlocked"]
     pattern = re.search(r'reason=~"([^"]+)"', blocked["expr"])
     assert pattern is not None
@@ -201,7 +201,7 @@ def test_the_page_shows_what_users_see_of_each_obstacle(
 def play(
     clusters: list[Cluster], operator: OperatorProcess, look_at_all: Callable[[], dict[str, Sight]]
 ) -> dict[str, Sight]:
-    """Let the operator see what there is, and the cluster what it has made, until all is still."""
+    """Alternate between the operator and the cluster until nothing changes."""
     pass_by(clusters, operator, SETTLE_SECONDS)
     sights = look_at_all()
     for _ in range(MOST_LOOKS):

@@ -1,6 +1,6 @@
-"""The operator is killed at counted calls, or its requests fail; the run ends as it would have.
+"""Kills of the operator and failed requests do not change how a run ends.
 
-`make soak-operator` does the same at length.
+`make soak-operator` runs many more schedules.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BETWEEN = 6  # the story makes some sixty changes
 def tell_story(
     server: ApiServer, watch: OverlapWatch, folder: Path, story: str, disturber: Disturber
 ) -> tuple[CountingProxy, Json]:
-    """Tell a story; what the proxy has seen, and how it ended."""
+    """Run a story, and return the proxy and the end."""
     with closing(KubeClient(server.kubeconfig)) as client:
         performance = Performance.open(server, client, STORIES[story])
         faults, proxy = tell(server, folder, performance, disturber, story)
@@ -38,7 +38,7 @@ def tell_story(
     return proxy, end
 
 
-def test_an_operator_that_is_killed_ten_times_makes_no_other_run(
+def test_ten_kills_of_the_operator_do_not_change_the_run(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:
     points = [KillPoint(3 + BETWEEN * at, is_late=at % 2 == 1) for at in range(KILLS)]
@@ -53,7 +53,7 @@ def test_an_operator_that_is_killed_ten_times_makes_no_other_run(
     }
 
 
-def test_a_run_ends_right_though_requests_fail_at_random(
+def test_random_request_failures_do_not_change_a_runs_end(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:
     troubles = RandomTroubles("smoke", rate=0.04)
@@ -62,7 +62,7 @@ def test_a_run_ends_right_though_requests_fail_at_random(
     assert end["numbers"] == [1, 2]
 
 
-# The rules by which ends are judged.
+# Rules for the comparison of ends.
 
 PEACE: Json = {
     "phase": "Succeeded",
@@ -84,7 +84,7 @@ def test_an_end_is_compared_in_full() -> None:
         assert len(compare({**PEACE, name: "other"}, PEACE)) == 1, name
 
 
-def test_a_second_best_cause_is_paid_for_once_from_either_budget() -> None:
+def test_a_second_best_cause_is_charged_once_to_either_budget() -> None:
     retries = {"attempts": 2, "retries": 1, "disruptions": 0, "through": 2}
     end = {**PEACE, "causes": ["ApplicationError", ""], "memory": None, "retries": retries}
     assert compare(end, PEACE) == []
@@ -102,7 +102,7 @@ def test_a_second_best_cause_is_paid_for_once_from_either_budget() -> None:
         (["Preempted", "", ""], False),
     ],
 )
-def test_causes_are_those_that_a_story_allows(causes: list[str], is_right: bool) -> None:
+def test_causes_must_be_allowed_by_the_story(causes: list[str], is_right: bool) -> None:
     assert match_causes(causes, ["Preempted|Interrupted", ""]) is is_right
 
 
@@ -111,7 +111,7 @@ def make_finding(story: str, *points: KillPoint, faults: int = 0) -> Finding:
     return Finding(trial, {}, 200, 30, len(points), 1.0, ["fault"] * faults)
 
 
-def test_schedules_are_the_same_for_a_seed_and_lie_all_over_every_story() -> None:
+def test_schedules_repeat_for_a_seed_and_cover_every_story() -> None:
     peace = {name: make_finding(name) for name in ("goes well", "deleted")}
     trials = list(draw_trials(peace, 100, "7"))
     assert trials == list(draw_trials(peace, 100, "7"))
@@ -125,7 +125,7 @@ def test_schedules_are_the_same_for_a_seed_and_lie_all_over_every_story() -> Non
         assert {point.is_late for point in own} == {True, False}
 
 
-def test_the_table_tells_of_each_story_how_many_ends_were_right() -> None:
+def test_the_table_counts_the_right_ends_of_each_story() -> None:
     kill = KillPoint(3)
     findings = [
         make_finding("goes well"),

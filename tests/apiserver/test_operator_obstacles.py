@@ -1,12 +1,13 @@
-"""What stands in an operator's way on a real server becomes a condition, and no storm of anything.
+"""On a real server, each obstacle of an operator becomes a condition, without a storm of requests.
 
-One operator with the rights of the chart serves a namespace for each obstacle. What a server of
-tests can't show is shown in memory:
+One operator with the chart's permissions serves a namespace for each obstacle. Obstacles that a
+test server cannot show are tested in memory:
 
     obstacle                       test in tests/operator/test_decide_obstacles.py
     a claim refused by a quota     test_a_claim_that_is_refused_is_asked_for_again
-    a namespace that goes away     test_a_namespace_that_goes_away_is_no_storm; here it takes its
-                                   pipelines along before they can say so
+    a namespace that goes away     test_a_namespace_that_goes_away_is_no_storm; here its pipelines
+        go
+                                   before they can report the deletion
     an image that is not there     test_an_image_that_can_not_be_pulled_ends_the_attempt
     a pod that finds no node       test_a_pod_that_finds_no_node_ends_the_attempt
 """
@@ -39,7 +40,7 @@ from waiting import wait_until
 LIMITS = {"STRANDLINE_SETTLE": "1", "STRANDLINE_OUTCOME": "1"}
 PATIENCE = 120.0
 QUIET_SECONDS = 10.0
-# In that time: of one pipeline, a status whose time came, and an object that is asked for again.
+# Changes per pipeline during this time: a due status, and a repeated creation.
 QUIET_CHANGES = 2
 LONG_NAME = "corpus-" + "x" * 246
 RAY = "ray.io"
@@ -68,11 +69,11 @@ RBAC = "rbac.authorization.k8s.io"
 
 
 def do_nothing(client: KubeClient, namespace: str) -> None:
-    """The obstacle is elsewhere."""
+    """Do nothing: the obstacle is elsewhere."""
 
 
-# What the pipeline is called, the right that is missing, what is there before, the reason that a
-# condition then has.
+# The pipeline's name, the missing permission, the prepared objects, and the expected reason of a
+# condition.
 OBSTACLES: dict[str, tuple[str, tuple[str, str] | None, Prepare, str]] = {
     "nothing": (NAME, None, do_nothing, "Starting"),
     "a long name": (LONG_NAME, None, do_nothing, "Starting"),
@@ -86,7 +87,7 @@ OBSTACLES: dict[str, tuple[str, tuple[str, str] | None, Prepare, str]] = {
 
 
 def grant(client: KubeClient, namespace: str, home: str, missing: tuple[str, str] | None) -> None:
-    """Give the operator its rights in a namespace, but one."""
+    """Grant the operator's permissions in a namespace, except one."""
     rules = []
     for group, resource, verbs in RIGHTS:
         kept = [verb for verb in verbs if (resource, verb) != missing]
@@ -105,7 +106,7 @@ def grant(client: KubeClient, namespace: str, home: str, missing: tuple[str, str
 def run_watched(
     kubeconfig: Path, folder: Path, *namespaces: str
 ) -> Iterator[tuple[OperatorProcess, CountingProxy]]:
-    """An operator whose calls are counted."""
+    """Run an operator whose calls are counted."""
     places = ("--namespaces", ",".join(namespaces))
     with (
         run_proxy(kubeconfig, folder) as proxy,
@@ -118,7 +119,7 @@ def run_watched(
 
 
 def read_reasons(client: KubeClient, namespace: str, name: str = NAME) -> set[str]:
-    """The reasons of all conditions of a pipeline."""
+    """Return the reasons of all conditions of a pipeline."""
     body = client.get("CurationPipeline", name, namespace) or {}
     return {condition["reason"] for condition in body.get("status", {}).get("conditions", ())}
 
@@ -129,11 +130,11 @@ def count_changes(proxy: CountingProxy, namespace: str) -> int:
 
 @pytest.fixture
 def home(api_server: ApiServer) -> str:
-    """The operator's own namespace."""
+    """Return the operator's own namespace."""
     return api_server.make_namespace("home")
 
 
-def test_each_obstacle_is_told_and_then_it_is_quiet(
+def test_each_obstacle_is_reported_without_repeated_requests(
     api_server: ApiServer, client: KubeClient, home: str, tmp_path: Path
 ) -> None:
     kubeconfig = api_server.make_account(home, "operator")
@@ -145,7 +146,7 @@ def test_each_obstacle_is_told_and_then_it_is_quiet(
     with run_watched(kubeconfig, tmp_path, *places.values()) as (operator, proxy):
         for obstacle, (name, _, _, reason) in OBSTACLES.items():
             wait_for_reason(client, places[obstacle], name, reason)
-        time.sleep(2.0)  # until what follows the condition is done
+        time.sleep(2.0)  # until the actions after the condition are done
         before = {obstacle: count_changes(proxy, place) for obstacle, place in places.items()}
         time.sleep(QUIET_SECONDS)
         for obstacle, place in places.items():
@@ -160,7 +161,7 @@ def test_each_obstacle_is_told_and_then_it_is_quiet(
 
 
 def find_repeated(client: KubeClient, namespace: str) -> list[tuple[str, str]]:
-    """What events tell more than once of an object, by its name and their reason."""
+    """Return the object name and reason of repeated events."""
     told = Counter[tuple[str, str]]()
     for event in client.list("Event", namespace):
         told[event["involvedObject"]["name"], event["reason"]] += event.get("count") or 1
@@ -173,7 +174,7 @@ def wait_for_reason(client: KubeClient, namespace: str, name: str, reason: str) 
 
 
 def check_names(client: KubeClient, namespace: str) -> None:
-    """Of what is made for a long name, each has one that its kind allows."""
+    """Check that all objects of a pipeline with a long name have valid names."""
     (rayjob,) = client.list("RayJob", namespace)
     (attempt,) = client.list("CurationAttempt", namespace)
     (claim,) = client.list("PersistentVolumeClaim", namespace)
@@ -183,7 +184,7 @@ def check_names(client: KubeClient, namespace: str) -> None:
     assert claim["metadata"]["name"].startswith("corpus-xxx")
 
 
-def test_a_namespace_that_is_deleted_in_a_run_goes_with_all_that_is_in_it(
+def test_a_namespace_deleted_during_a_run_goes_with_its_content(
     api_server: ApiServer, client: KubeClient, tmp_path: Path
 ) -> None:
     namespace = api_server.make_namespace()
@@ -206,16 +207,16 @@ def test_a_namespace_that_is_deleted_in_a_run_goes_with_all_that_is_in_it(
         assert count_changes(proxy, namespace) - before <= 20
 
 
-def test_pods_that_a_quota_forbids_are_told_and_end_the_attempt(
+def test_pods_rejected_by_a_quota_are_reported_and_end_the_attempt(
     api_server: ApiServer, client: KubeClient, home: str, tmp_path: Path
 ) -> None:
-    """As a real KubeRay said it: in a condition of the RayCluster, again and again."""
+    """Check the repeated RayCluster condition that a real KubeRay wrote for a quota."""
     namespace, kubeconfig = api_server.make_namespace(), api_server.make_account(home, "operator")
     grant(client, namespace, home, None)
     begin = datetime.now(UTC)
     troupe = Troupe(ServerStage(client), namespace, ["v-quota-on-pods"], begin=begin)
     pipeline = spell_pipeline()
-    # No budget pays for a quota: the next attempt comes when the pause is over.
+    # A quota costs no retry, so the next attempt follows after the delay.
     pipeline["spec"]["retry"] = {"disruptions": {"maxRetries": 0}, "delay": "1h"}
     client.create(pipeline, namespace)
 
@@ -229,7 +230,7 @@ def test_pods_that_a_quota_forbids_are_told_and_end_the_attempt(
 
     with run_watched(kubeconfig, tmp_path, namespace):
         wait_until(lambda: is_so("QuotaUsedUp"), PATIENCE)
-        # The RayJob's deletion is in the recording: it is the operator's, in its own time.
+        # The recording includes the RayJob's deletion, which the operator makes in its own time.
         wait_until(is_ending, PATIENCE)
         wait_until(lambda: is_so("WaitingToRetry"), PATIENCE)
     (attempt,) = client.list("CurationAttempt", namespace)
@@ -255,7 +256,7 @@ def test_an_option_of_a_kuberay_that_is_not_this_one_is_told_and_no_run_begins_w
     client.delete("Namespace", namespace)
 
 
-def test_a_mount_that_fails_is_read_from_the_events_of_its_pod(
+def test_a_failed_mount_is_read_from_the_events_of_its_pod(
     api_server: ApiServer, client: KubeClient, home: str, tmp_path: Path
 ) -> None:
     namespace, kubeconfig = api_server.make_namespace(), api_server.make_account(home, "operator")
@@ -274,7 +275,7 @@ def test_a_mount_that_fails_is_read_from_the_events_of_its_pod(
 
 
 def warn_of_mount(client: KubeClient, namespace: str) -> None:
-    """A head that has its node and no container, and what its kubelet says of that."""
+    """Create a head with a node and without a container, and the kubelet's warning."""
     (rayjob,) = client.list("RayJob", namespace)
     name = rayjob["metadata"]["name"]
     client.put_status("RayJob", name, {"jobDeploymentStatus": "Initializing"}, namespace)
@@ -304,7 +305,7 @@ def warn_of_mount(client: KubeClient, namespace: str) -> None:
 
 
 @pytest.mark.skipif(EXISTING in os.environ, reason="the server is another's")
-def test_without_kuberay_a_pipeline_says_so(tmp_path: Path) -> None:
+def test_a_missing_kuberay_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "control-plane"
     folder.mkdir()
     with (
@@ -321,7 +322,7 @@ def test_without_kuberay_a_pipeline_says_so(tmp_path: Path) -> None:
         assert find_repeated(client, "default") == []
 
 
-def test_every_right_that_is_taken_away_was_one() -> None:
+def test_every_removed_permission_was_granted_before() -> None:
     verbs: Json = {resource: names for _, resource, names in RIGHTS}
     missing = [right for _, right, _, _ in OBSTACLES.values() if right]
     assert missing

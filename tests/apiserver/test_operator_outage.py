@@ -1,4 +1,4 @@
-"""An operator that was away for longer than a driver may be silent ends nothing when it is back."""
+"""After an outage longer than a driver's allowed silence, a new operator ends nothing."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from recordings import Json
 
 STALL = 3.0
 PROGRESS = {"/progress": {"event": "progress", "sources": {"total": 10, "finished": 4}}}
-# What stands at the driver's address while the way to it is cut: nobody that could be understood.
+# The response at the driver's address during the cut: an unrelated page.
 NOBODY = {"/progress": b"<html>", "/outcome": b"<html>"}
 
 
 def open_story(server: ApiServer, client: KubeClient) -> Performance:
-    """A pipeline whose driver may be silent for a few seconds, and can be asked."""
+    """Start a pipeline with a reachable driver that may be silent for a few seconds."""
     one = Performance.open(server, client, STORIES["goes well"])
     deadlines = {"spec": {"deadlines": {"stall": f"{STALL:g}s"}}}
     client.patch("CurationPipeline", NAME, deadlines, one.namespace)
@@ -46,7 +46,7 @@ def wait_for(is_so: Callable[[], object], meanwhile: Callable[[], object]) -> No
 
 
 def is_running(one: Performance) -> bool:
-    """Whether KubeRay has come so far; what it has still to do is in a player's marks."""
+    """Return True if KubeRay has reached the running state, by a player's remaining marks."""
     players = one.troupe.players.values()
     return any(RUNNING not in player.marks for player in players)
 
@@ -56,11 +56,11 @@ def read_attempt(one: Performance) -> Json:
     return dict(attempt.get("status", {}))
 
 
-@pytest.mark.timeout(1800)  # it is patient twice
-def test_a_run_goes_on_after_an_outage_that_is_longer_than_its_stall(
+@pytest.mark.timeout(1800)  # the test waits for two timeouts
+def test_a_run_continues_after_an_outage_longer_than_its_stall_deadline(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:
-    del overlap_watch  # it looks on
+    del overlap_watch  # the fixture watches for overlaps
     with closing(KubeClient(api_server.kubeconfig)) as client, serve_driver() as port:
         one = open_story(api_server, client)
         Driver.pages = PROGRESS
@@ -76,7 +76,7 @@ def test_a_run_goes_on_after_an_outage_that_is_longer_than_its_stall(
 
             asked = Driver.asked
             operator.start()
-            operator.wait_for(lambda: Driver.asked >= asked + 2 * 6)  # each time by two pages
+            operator.wait_for(lambda: Driver.asked >= asked + 2 * 6)  # two pages per poll
             one.look()
             assert (one.phase, read_attempt(one).get("endTime")) == ("Running", None)
 

@@ -1,6 +1,6 @@
-"""The operator as a process of its own, on a real API server, with KubeRay played.
+"""The operator as a process, on a real API server, with a played KubeRay.
 
-Stories of operator_stories.py are told side by side under one operator, each to its end.
+Stories of operator_stories.py run concurrently under one operator, each to its end.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from overlap_watch import OverlapWatch
 from recordings import Json
 
 EVICTED = Story(["j-suspend-resume", "s-k-success"], "Succeeded", ["Interrupted", ""])
-# Others are told where the operator is killed in them.
+# Other tests run the remaining stories, with kills of the operator.
 TOLD = ("goes well", "bad spec", "out of memory", "head preempted", "cancelled", "suspended")
-# Eight stories at once are played slowly, and KubeRay's last word must not come late.
+# Eight concurrent stories play slowly, and KubeRay's last report must not come too late.
 LIMITS = {**QUICK, "STRANDLINE_SETTLE": "3", "STRANDLINE_OUTCOME": "6"}
 DONE = {"Succeeded": ("True", "Completed"), "StorageReady": ("True", "ClaimBound")}
 ENDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -58,7 +58,7 @@ async def play(performances: Mapping[str, Performance], operator: OperatorProces
         await asyncio.sleep(PAUSE)
 
 
-def test_pipelines_come_to_their_ends(
+def test_pipelines_reach_their_expected_ends(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:
     with closing(KubeClient(api_server.kubeconfig)) as client:
@@ -84,26 +84,26 @@ def test_pipelines_come_to_their_ends(
 
 
 def find_conditions(performance: Performance) -> Mapping[str, tuple[str, str]]:
-    """What the pipeline says in the end; nothing of what was only true on the way is left."""
+    """Return the final conditions; conditions of intermediate states must be gone."""
     conditions: Mapping[str, tuple[str, str]] = performance.end["conditions"]
     return {name: told for name, told in conditions.items() if name != "SpecApplied"}
 
 
 def drop_doubtful(phases: list[str]) -> list[str]:
-    """The phases, but those that may be over before anybody looks."""
+    """Return the phases without those that may be too short to be observed."""
     kept = [phase for phase in phases if phase not in {"", "Waiting"}]
     return [one for at, one in enumerate(kept) if kept[at - 1 : at] != [one]]
 
 
 def check_events(performance: Performance) -> None:
-    """What `kubectl describe` tells."""
+    """Check the events that `kubectl describe` shows."""
     events = performance.client.list("Event", performance.namespace)
     reasons = {event["reason"] for event in events}
     assert {"AttemptStarted", "RetryScheduled", "MemoryRaised", "RunSucceeded"} <= reasons
 
 
 def check_applying_again(performance: Performance) -> None:
-    """`kubectl apply` of the same file again changes nothing."""
+    """Check that applying the same file again changes nothing."""
     before = read_version(performance.pipeline)
     apply_pipeline(performance.client, performance.namespace)
     time.sleep(3.0)

@@ -1,4 +1,4 @@
-"""The operator's process tells how it is, leaves nothing of kopf's behind, and waits for rights."""
+"""The operator's process reports its health, leaves no kopf traces, and waits for permissions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PIPELINE: Json = {
 COUNTED = 'strandline_attempts_total{cause="Completed"} 1.0'
 
 
-def test_an_operator_of_the_whole_cluster_tells_how_it_is(
+def test_a_cluster_wide_operator_reports_its_health(
     api_server: ApiServer, client: KubeClient, stage: Stage, namespace: str, tmp_path: Path
 ) -> None:
     troupe = Troupe(stage, namespace, ["s-k-success"])
@@ -53,7 +53,7 @@ def test_an_operator_of_the_whole_cluster_tells_how_it_is(
         assert not body["metadata"].get("finalizers")
 
 
-def test_without_rights_it_waits_and_says_which_are_missing(
+def test_an_operator_without_permissions_waits_and_names_them(
     api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
     kubeconfig = api_server.make_account(namespace, "powerless")

@@ -15,13 +15,13 @@ from strandline_api.names import ATTEMPT_LABEL, PIPELINE_UID_LABEL
 
 @pytest.fixture
 def watch(api_server: ApiServer) -> Iterator[OverlapWatch]:
-    """A watch of this test's own: what is planted here must not trouble the others."""
+    """Return a watch for this test only, because its planted overlaps would fail other tests."""
     with OverlapWatch(api_server.kubeconfig) as one:
         yield one
 
 
 def make_owner(client: KubeClient, namespace: str, name: str) -> Json:
-    """A RayJob with its RayCluster; a reference to the latter."""
+    """Create a RayJob with its RayCluster, and return a reference to the RayCluster."""
     template = {"spec": {"containers": [{"name": "ray", "image": "ray.invalid/ray"}]}}
     spec = {"headGroupSpec": {"rayStartParams": {}, "template": template}}
     version = "ray.io/v1"
@@ -47,7 +47,7 @@ def make_pod(
     client.create(body, namespace)
 
 
-def test_two_attempts_at_once_are_told_with_names_and_times(
+def test_two_concurrent_attempts_are_reported_with_names_and_times(
     watch: OverlapWatch, client: KubeClient, namespace: str
 ) -> None:
     make_pod(client, namespace, "first", "corpus", "1")
@@ -61,7 +61,7 @@ def test_two_attempts_at_once_are_told_with_names_and_times(
     assert " to now)" in told
 
 
-def test_two_rayjobs_of_one_attempt_at_once_are_told(
+def test_two_concurrent_rayjobs_of_an_attempt_are_reported(
     watch: OverlapWatch, client: KubeClient, namespace: str
 ) -> None:
     for name in ("corpus-1", "corpus-1-again"):
@@ -71,7 +71,7 @@ def test_two_rayjobs_of_one_attempt_at_once_are_told(
     assert "of RayJobs ['" in told
 
 
-def test_attempts_one_after_another_and_side_by_side_are_well(
+def test_sequential_attempts_and_attempts_of_other_pipelines_are_allowed(
     watch: OverlapWatch, client: KubeClient, namespace: str
 ) -> None:
     one = make_owner(client, namespace, "corpus-1")
@@ -86,7 +86,7 @@ def test_attempts_one_after_another_and_side_by_side_are_well(
     assert watch.list_names("Pod", namespace) == {"head": 2, "worker": 1, "other": 1}
 
 
-def test_a_watch_that_has_lost_a_stream_says_so(watch: OverlapWatch) -> None:
+def test_a_watch_reports_a_lost_stream(watch: OverlapWatch) -> None:
     watch.errors.append("the stream of Pod was lost")
     with pytest.raises(AssertionError, match="the stream of Pod was lost"):
         watch.catch_up()

@@ -1,4 +1,4 @@
-"""Two pipelines applied at once, the second first: the operator runs one after the other."""
+"""Two pipelines applied at once, the dependent one first: they run one after the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from recordings import Json
 from waiting import wait_until
 
 LAST = "tokens"
-# Nothing but an event of the first one may wake the second: no look by the clock comes so soon.
+# Only an event of the first pipeline may wake the second, because the resync is an hour away.
 LIMITS = {**QUICK, "STRANDLINE_RESYNC": "3600"}
 
 
@@ -51,7 +51,7 @@ async def play(client: KubeClient, namespace: str, operator: OperatorProcess) ->
         await asyncio.sleep(PAUSE)
 
 
-def test_the_second_begins_when_the_first_has_succeeded(
+def test_the_second_pipeline_starts_after_the_first_has_succeeded(
     api_server: ApiServer, tmp_path: Path
 ) -> None:
     reads = {"use": "jsonl-files", "with": {"paths": [{"pipeline": NAME, "files": "**/*.jsonl"}]}}

@@ -1,4 +1,4 @@
-"""Recordings are played on a real API server, which takes every status and lets all pods go."""
+"""Recordings on a real API server, which accepts every status and removes all pods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rayjob_bodies import make_rayjob
 from recordings import Json, read_recording
 from waiting import wait_until
 
-# Those of the shape that the operator asks for, and one of each other kind of state.
+# Recordings in the operator's submission mode, and one recording of each other kind of state.
 PLAYED = [
     "s-k-head-and-submitter-evicted",
     "s-k-head-deleted-before-ready",
@@ -34,7 +34,7 @@ PLAYED = [
 
 
 class AttentiveStage(ServerStage):
-    """Notes whatever the server leaves out of a status or changes in it."""
+    """A stage that records fields of a status that the server drops or changes."""
 
     def __init__(self, client: KubeClient) -> None:
         super().__init__(client)
@@ -51,10 +51,10 @@ class AttentiveStage(ServerStage):
 
 
 def list_lost(sent: Any, stored: Any, path: str) -> Iterator[str]:
-    """List where what is stored is not what was sent; additions don't count."""
+    """Yield the paths where the stored value differs from the sent value, except additions."""
     if isinstance(sent, dict) and isinstance(stored, dict):
         for key, value in sent.items():
-            if value not in ({}, [], "", 0):  # often the same as nothing
+            if value not in ({}, [], "", 0):  # often equivalent to a missing value
                 yield from list_lost(value, stored.get(key), f"{path}.{key}")
     elif isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
         for index, value in enumerate(sent):
@@ -79,7 +79,7 @@ def test_a_real_server_keeps_every_status_and_lets_all_pods_go(
         assert client.list(kind, namespace) == []
 
 
-def test_a_pod_that_was_told_to_go_is_there_until_the_player_ends_it(
+def test_a_terminating_pod_exists_until_the_player_ends_it(
     client: KubeClient, stage: Stage, namespace: str
 ) -> None:
     rayjob = client.create(make_rayjob(), namespace)
@@ -95,13 +95,13 @@ def test_a_pod_that_was_told_to_go_is_there_until_the_player_ends_it(
     assert client.list("Pod", namespace) == []
 
 
-def test_a_lost_field_would_be_seen() -> None:
+def test_a_lost_field_is_detected() -> None:
     assert list(list_lost({"a": {"b": 1}, "c": ""}, {"a": {}, "d": 2}, "X")) == [
         "X.a.b: 1 became None"
     ]
 
 
-def test_what_an_owner_leaves_is_collected(api_server: ApiServer, namespace: str) -> None:
+def test_dependents_of_a_deleted_owner_are_collected(api_server: ApiServer, namespace: str) -> None:
     client = api_server.client
     rayjob = client.create(make_rayjob(), namespace)
     owner = {key: rayjob[key] for key in ("apiVersion", "kind")}
@@ -112,7 +112,7 @@ def test_what_an_owner_leaves_is_collected(api_server: ApiServer, namespace: str
     wait_until(lambda: client.get("ConfigMap", "left", namespace) is None)
 
 
-def test_a_namespace_that_is_deleted_goes_with_all_that_is_in_it(api_server: ApiServer) -> None:
+def test_a_deleted_namespace_goes_with_its_content(api_server: ApiServer) -> None:
     client = api_server.client
     name = api_server.make_namespace()
     client.create(make_rayjob(), name)
@@ -120,7 +120,7 @@ def test_a_namespace_that_is_deleted_goes_with_all_that_is_in_it(api_server: Api
     wait_until(lambda: client.get("Namespace", name) is None)
 
 
-def test_an_account_without_rights_is_refused_by_the_words_of_the_server(
+def test_an_account_without_permissions_gets_the_servers_refusal(
     api_server: ApiServer, namespace: str
 ) -> None:
     client = KubeClient(api_server.make_account(namespace, "nobody"))

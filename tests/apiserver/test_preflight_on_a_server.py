@@ -1,4 +1,4 @@
-"""A real API server takes the Job of a check; its word ends the run, or lets it begin."""
+"""A real API server accepts the Job of a check; the check's result ends or starts the run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Stage:
         return [attempt["metadata"]["name"] for attempt in attempts]
 
     def end_job(self, code: int, message: str) -> None:
-        """Make the Job's pod, as its controller would, and end it, as a kubelet would."""
+        """Make the Job's pod as its controller would, and end the pod as a kubelet would."""
         job = self.find_job()
         assert job is not None
         template = job["spec"]["template"]
@@ -70,7 +70,7 @@ class Stage:
 
 @pytest.fixture
 def stage(api_server: ApiServer, tmp_path: Path) -> Iterator[Stage]:
-    """A pipeline whose check was begun, in a namespace that lets restricted pods in alone."""
+    """Start a pipeline's check in a namespace that admits only restricted pods."""
     with closing(KubeClient(api_server.kubeconfig)) as client:
         namespace = api_server.make_namespace("preflight", client)
         enforced = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -98,7 +98,7 @@ def test_a_misspelt_parameter_ends_the_run_before_there_is_an_attempt(stage: Sta
     assert (stage.list_attempts(), stage.find_job()) == ([], None)
 
 
-def test_an_operator_that_is_killed_meanwhile_hears_the_same_word(stage: Stage) -> None:
+def test_a_restarted_operator_reads_the_same_result(stage: Stage) -> None:
     stage.operator.kill()
     job = stage.find_job()
     stage.end_job(0, "")

@@ -1,6 +1,6 @@
-"""What `kubectl get` shows of pipelines and attempts, as the server prints it.
+"""The columns of pipelines and attempts, as the server prints them for `kubectl get`.
 
-The golden texts are the columns as kubectl lays them out; ages are left out of them.
+The golden texts have kubectl's column layout, without ages.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ ATTEMPTS = [
 
 
 def show(table: Json, *, is_wide: bool) -> str:
-    """Lay a table out as kubectl does; a time that goes on is only said to be there."""
+    """Format a table as kubectl does, with a placeholder for ages."""
     shown = [
         (at, column)
         for at, column in enumerate(table["columnDefinitions"])
@@ -132,7 +132,7 @@ def spell_cell(cell: object, column: Json) -> str:
 
 @pytest.mark.parametrize("is_wide", [False, True], ids=["plain", "wide"])
 @pytest.mark.parametrize("bodies", [PIPELINES, ATTEMPTS], ids=["pipelines", "attempts"])
-def test_columns_tell_the_story(
+def test_columns_match_the_golden_files(
     bodies: list[Json],
     is_wide: bool,
     client: KubeClient,

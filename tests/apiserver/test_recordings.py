@@ -1,4 +1,4 @@
-"""The trimmed recordings still show what the real ones did, and are read as they were written."""
+"""The trimmed recordings still show the facts of the real runs, and are read as written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trim_recordings import make_patch, trim_container, trim_recording
 from trim_watch_lines import Take, trim_lines
 
 MEGABYTE = 1_000_000
-# What tells the cause in each, and how the RayJob ends.
+# The marks that reveal the cause in each recording, and the RayJob's end.
 TOLD: dict[str, tuple[str, ...]] = {
     "a-success": ("RayJob SUCCEEDED", "RayJob Complete"),
     "b-app-failure": ("RayJob FAILED", "RayJob AppFailed"),
@@ -66,7 +66,7 @@ TOLD: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_what_tells_the_cause_is_there_in_order(name: str) -> None:
+def test_marks_of_the_cause_appear_in_order(name: str) -> None:
     marks = (mark for step in read_recording(name).steps for mark in sorted(step.marks))
     assert all(mark in marks for mark in TOLD[name])
 
@@ -75,20 +75,20 @@ def test_what_tells_the_cause_is_there_in_order(name: str) -> None:
     ("name", "starts"),
     [("f2-head-preempted", 2), ("g5-head-evicted-httpmode", 2), ("s-k-head-preempted", 1)],
 )
-def test_a_second_run_shows_in_the_start_times_of_the_job(name: str, starts: int) -> None:
+def test_a_second_run_has_another_start_time_of_the_job(name: str, starts: int) -> None:
     steps = [step for step in read_recording(name).steps if step.kind == "RayJob"]
     seen = {step.status.get("rayJobInfo", {}).get("startTime") for step in steps}
     assert len(seen - {None}) == starts
 
 
-def test_the_files_are_small_and_all_there() -> None:
+def test_the_files_are_small_and_complete() -> None:
     files = list(FOLDER.glob("*.jsonl"))
     assert len(files) == 63
     assert sum(path.stat().st_size for path in files) < 1.5 * MEGABYTE
 
 
 @pytest.mark.parametrize("name", list_recordings())
-def test_every_object_appears_before_anything_happens_to_it_and_nothing_after(name: str) -> None:
+def test_every_object_appears_before_its_events_and_ends_with_its_removal(name: str) -> None:
     recording = read_recording(name)
     assert recording.scenario == name
     assert recording.mode in {"K8sJobMode", "SidecarMode", "HTTPMode"}
@@ -97,7 +97,7 @@ def test_every_object_appears_before_anything_happens_to_it_and_nothing_after(na
         assert before.time <= step.time
         if step.new is not None:
             assert step.key not in there
-            # The RayJob is there from the start, though its watch may say so later.
+            # The RayJob exists from the start, even if its watch reports it later.
             assert step.new.owner in {*there, "RayJob/rj", ""}
             there.add(step.key)
         elif step.kind:
@@ -106,7 +106,7 @@ def test_every_object_appears_before_anything_happens_to_it_and_nothing_after(na
 
 
 @pytest.mark.parametrize("kind", ["RayJob", "RayCluster"])
-def test_the_small_schemas_know_every_recorded_field(kind: str) -> None:
+def test_the_small_schemas_define_every_recorded_field(kind: str) -> None:
     path = SMALL / f"ray.io_{kind.lower()}s.yaml"
     definition = yaml.safe_load(path.read_text(encoding="utf-8"))
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -121,7 +121,7 @@ def test_the_small_schemas_know_every_recorded_field(kind: str) -> None:
 
 
 def list_strange(value: Any, schema: Json, path: str) -> list[str]:
-    """List the fields of a value that a schema does not know."""
+    """Return the fields of a value that the schema does not define."""
     if "x-kubernetes-preserve-unknown-fields" in schema:
         return []
     if isinstance(value, list):
@@ -158,7 +158,7 @@ def test_a_patch_leads_from_one_status_to_the_next(before: Json, after: Json) ->
 
 
 def make_recording() -> Json:
-    """Make a recording of one pod that warns, runs and goes, beside a pod of the recorder's."""
+    """Make a recording of a pod that warns, runs, and goes, beside a pod of the recorder."""
     started = {"phase": "Running", "hostIP": "192.0.2.1", "containerStatuses": []}
     pod = {
         "metadata": {
@@ -195,7 +195,7 @@ def make_recording() -> Json:
     }
 
 
-def test_trimming_keeps_what_happened_and_drops_what_nobody_decides_by() -> None:
+def test_trimming_keeps_events_and_drops_unused_fields() -> None:
     head, *lines = trim_recording(make_recording())
     assert head["spec"] == {"submissionMode": "K8sJobMode"}
     assert [line["t"] for line in lines] == [0.0, 1.0, 1.5, 2.0, 4.0, 4.0]
@@ -224,7 +224,7 @@ def test_trimming_a_container_keeps_its_states() -> None:
 
 
 def watch_line(time: str, what: str, kind: str, name: str, **more: Any) -> Json:
-    """A raw watch line of an object whose uid follows from its name."""
+    """Return a raw watch line of an object whose uid follows from its name."""
     line: Json = {"t": f"10:00:{time}", "type": what, "kind": kind, "name": name}
     line["uid"] = f"uid-{name}"
     owner = more.pop("owner", "")
@@ -236,7 +236,7 @@ def watch_line(time: str, what: str, kind: str, name: str, **more: Any) -> Json:
     return {**line, "status": {}, **more}
 
 
-def test_raw_watch_lines_tell_when_objects_began_to_go() -> None:
+def test_raw_watch_lines_show_the_start_of_deletions() -> None:
     killing = {"reason": "Killing", "message": "Stopping", "eventType": "Normal", "of": "Pod/head"}
     unhealthy = {"reason": "Unhealthy", "message": "no wget", "eventType": "Warning"}
     lines = [

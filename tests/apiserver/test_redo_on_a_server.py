@@ -1,4 +1,4 @@
-"""How many sources an edit does again: from a driver's own page to `kubectl get` and an event."""
+"""The number of sources that an edit redoes, from a driver's page to `kubectl get` and an event."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REASON = "from the output of 'add', because 'below' changed"
 
 
 def redo_for_real(folder: Path) -> list[Json]:
-    """Change a pipeline that has run; what its driver's page has at each step."""
+    """Change a pipeline after a run, and return the driver's page at each step."""
     tuning, pages = Tuning(folder), list[Json]()
     tuning.run(add(1, keep=True), below(50))
     tuning.write(FILES, range(5))
@@ -43,11 +43,11 @@ def list_told(one: Performance) -> list[str]:
     return [event["message"] for event in events if event["reason"] == "Redoing"]
 
 
-@pytest.mark.timeout(1800)  # it is patient
-def test_how_many_sources_are_done_again_and_why_is_in_the_status_and_told_once(
+@pytest.mark.timeout(1800)  # the test waits long
+def test_redone_sources_are_in_the_status_and_reported_once(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:
-    del overlap_watch  # it looks on
+    del overlap_watch  # the fixture watches for overlaps
     pages = redo_for_real(tmp_path)
     with closing(KubeClient(api_server.kubeconfig)) as client, serve_driver() as port:
         one = Performance.open(api_server, client, STORIES["goes well"])

@@ -1,4 +1,4 @@
-"""A real API server takes spot nodes by each preset, and all that an attempt is then made of."""
+"""A real API server accepts spot nodes with each preset, and all objects of an attempt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline_operator.render.pods.spot import PRESETS
 
 EXAMPLE = ROOT / "pipelines" / "examples" / "spot.yaml"
 STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
-# With what is not there on a server without nodes.
+# References to objects that a server without nodes lacks.
 OWN = {
     "voluntaryDisruptions": {"workers": "Wait", "podDisruptionBudget": True},
     "serviceAccountName": "default",
@@ -33,7 +33,7 @@ def make_pipeline(namespace: str, **spot: Any) -> Json:
 
 
 def list_pods(rayjob: Json) -> dict[str, Json]:
-    """The pods that KubeRay would make of a RayJob."""
+    """Return the pods that KubeRay would make for a RayJob."""
     cluster = rayjob["spec"]["rayClusterSpec"]
     (group,) = cluster["workerGroupSpecs"]
     templates = {
@@ -54,7 +54,7 @@ def list_pods(rayjob: Json) -> dict[str, Json]:
 
 @pytest.mark.parametrize("on_demand", [(), ("head", "cpu")], ids=["spot", "on-demand"])
 @pytest.mark.parametrize("preset", PRESETS)
-def test_all_of_an_attempt_is_taken(
+def test_all_objects_of_an_attempt_are_accepted(
     preset: str, on_demand: tuple[str, ...], client: KubeClient, namespace: str
 ) -> None:
     document = make_pipeline(namespace, preset=preset)
@@ -72,14 +72,14 @@ def test_all_of_an_attempt_is_taken(
         assert made["metadata"]["uid"]
 
 
-def test_a_preset_that_nobody_knows_is_refused(client: KubeClient, namespace: str) -> None:
+def test_an_unknown_preset_is_rejected(client: KubeClient, namespace: str) -> None:
     with pytest.raises(Refusal) as caught:
         client.create(make_pipeline(namespace, preset="gcp"), namespace, **STRICT)
     assert caught.value.status == 422
     assert 'supported values: "gke", "eks", "karpenter", "aks"' in caught.value.message
 
 
-def test_a_pipeline_that_says_nothing_of_spot_is_stored_without(
+def test_a_pipeline_without_spot_settings_is_stored_without_them(
     client: KubeClient, namespace: str
 ) -> None:
     document = make_pipeline(namespace)

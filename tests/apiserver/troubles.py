@@ -1,6 +1,6 @@
-"""What a proxy may be told to do to an operator: kill it at chosen calls, or fail calls at random.
+"""Failures that a proxy injects: kills of the operator at chosen calls, or random errors.
 
-All of it is drawn from a seed. This room must not know how the trouble is made.
+All failures are drawn from a seed. The module must not depend on how a failure is injected.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dataclasses import dataclass
 
 from counting_proxy import Call, Kind, Trouble
 
-# A watch that is to break off does so after about as many seconds.
+# Approximate seconds until a doomed watch breaks off.
 LONGEST_WATCH = 8.0
-LATE = 0.5  # share of these failures that come after the server has done what was asked
+LATE = 0.5  # share of these failures that come after the server has carried the call out
 MAY_BE_LATE = frozenset({Kind.ERROR, Kind.CUT, Kind.TIMEOUT})
 
 
 @dataclass(frozen=True, slots=True)
 class KillPoint:
-    """Before a call, or after it was done and before its answer.
+    """A moment before a call, or between its execution and its response.
 
     Attributes:
-        count: the number of the call, from 1 on: of those that change something, or of all.
+        count: number of the call, from 1, among the changing calls or among all.
         is_late: the call is carried out first.
         of_all: reads and watches are counted too.
     """
@@ -34,20 +34,20 @@ class KillPoint:
     of_all: bool = False
 
     def __str__(self) -> str:
-        """Such as `after change 12`."""
+        """Return a text such as `after change 12`."""
         moment = "after" if self.is_late else "before"
         return f"{moment} {'call' if self.of_all else 'change'} {self.count}"
 
 
 class KillSchedule:
-    """Kills at points, each once, in the order of the list; one that was missed is made up for."""
+    """Kill the operator once per point, in list order; a missed point applies to the next call."""
 
     def __init__(self, points: Iterable[KillPoint]) -> None:
         self._left = deque(points)
 
     @property
     def left(self) -> int:
-        """How many have not happened."""
+        """The number of remaining kills."""
         return len(self._left)
 
     def choose(self, call: Call) -> Trouble | None:
@@ -62,10 +62,10 @@ class KillSchedule:
 
 
 class RandomTroubles:
-    """Fails a share of the calls, in every way, and lets every watch break off.
+    """Fail a share of the calls, in every way, and break off every watch.
 
-    Changes fail three times as often as reads, of which there are many in one pass. An answer that
-    never comes takes the operator half a minute, so there is one.
+    Changes fail three times as often as reads, because a pass has many reads. Only one response
+    never comes, because its timeout takes half a minute.
     """
 
     def __init__(self, seed: str, rate: float) -> None:
@@ -82,7 +82,7 @@ class RandomTroubles:
 
 
 class Deck:
-    """Deals trouble at a rate: some kinds once in the beginning, then all others in turn."""
+    """Deals failures at a rate: first some kinds once, then all others in turn."""
 
     def __init__(
         self, seed: str, rate: float, first: Iterable[Kind], kinds: Iterable[Kind]
@@ -92,7 +92,7 @@ class Deck:
         self._kinds = itertools.chain(first, itertools.cycle(kinds))
 
     def deal(self) -> Trouble | None:
-        """The next trouble, or none."""
+        """Return the next failure, or None."""
         if self._drawn.random() > self._rate:
             return None
         kind, is_late = next(self._kinds), self._drawn.random() < LATE

@@ -1,6 +1,6 @@
-"""A control plane of the chart's tests: whatever it has of ours, a chart has brought.
+"""A control plane for the chart's tests: a chart must bring all of Strandline's objects.
 
-This room must not know what a chart contains.
+The module must not depend on the chart's content.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class ChartCluster:
     """A running control plane.
 
     Attributes:
-        kubectl: a program of that name.
-        client: an administrator's; for one thread.
+        kubectl: path of a kubectl program.
+        client: an administrator's client, for one thread.
     """
 
     kubeconfig: Path
@@ -62,11 +62,11 @@ class ChartCluster:
 
     @property
     def server(self) -> ApiServer:
-        """The same, as the tests of the operator see it."""
+        """The control plane as an `ApiServer`, for helpers of the operator's tests."""
         return ApiServer(self.kubeconfig, self.client, self.folder)
 
     def make_namespace(self, name: str) -> str:
-        """Make a namespace that may be there already."""
+        """Make a namespace if missing."""
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         self.client.apply(yaml_of(body), "Namespace", name)
         return name
@@ -76,7 +76,7 @@ class ChartCluster:
         return self.server.log_in(namespace, name, client)
 
     def make_user(self, namespace: str, role: str) -> KubeClient:
-        """A client of somebody who has one of Kubernetes' own roles in a namespace."""
+        """Return a client for a user with one of Kubernetes' default roles in a namespace."""
         self.client.ask(
             "POST",
             f"api/v1/namespaces/{namespace}/serviceaccounts",
@@ -97,7 +97,7 @@ class ChartCluster:
         return KubeClient(self.log_in(namespace, role))
 
     def find(self, manifest: Json) -> str:
-        """The path of a manifest's object, with its name."""
+        """Return the path of a manifest's object, including the name."""
         metadata = manifest["metadata"]
         resource = self.discover(manifest["apiVersion"])[manifest["kind"]]
         place = [root_of(manifest["apiVersion"])]
@@ -106,23 +106,23 @@ class ChartCluster:
         return "/".join([*place, resource["name"], metadata["name"]])
 
     def try_out(self, manifest: Json) -> Json:
-        """Let the server judge a manifest without keeping it.
+        """Validate a manifest on the server without storing it.
 
         Raises:
-            Refusal: it would not take it.
+            Refusal: if the server rejects the manifest.
         """
         query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
         body = yaml_of(manifest)
         return self.client.ask("PATCH", self.find(manifest), body, content=APPLY, query=query)
 
     def read(self, path: str, selector: str = "") -> Json | None:
-        """An object or a list; None where there is none."""
+        """Return an object or a list, or None if nothing exists at the path."""
         found: list[Json | None] = []
         wait_until(lambda: self._try_reading(path, selector, found))
         return found[0]
 
     def _try_reading(self, path: str, selector: str, found: list[Json | None]) -> bool:
-        """Read, unless the server is still making room for a kind that has changed."""
+        """Read, and return False if the server is still loading a changed kind."""
         try:
             query = {"labelSelector": selector} if selector else {}
             found.append(self.client.ask("GET", path, query=query))
@@ -135,24 +135,24 @@ class ChartCluster:
         return True
 
     def wait_for_kinds(self) -> None:
-        """Wait until our kinds are served."""
+        """Wait until Strandline's kinds are served."""
         for kind in KINDS:
             self._wait_until(f"apis/{OURS}/v1alpha1/{kind}", is_there=True)
 
     def stands(self, path: str) -> bool:
-        """Whether there is such an object, and it is not on its way out."""
+        """Return True if the object exists and is not being deleted."""
         found = self.read(path)
         return found is not None and "deletionTimestamp" not in found["metadata"]
 
     def wait_until_gone(self, path: str) -> None:
-        """Wait until there is no such object."""
+        """Wait until the object does not exist."""
         self._wait_until(path, is_there=False)
 
     def _wait_until(self, path: str, *, is_there: bool) -> None:
         wait_until(lambda: (self.read(path) is not None) == is_there)
 
     def sweep(self) -> None:
-        """Remove releases and our definitions, and with them all objects of our kinds."""
+        """Remove releases and Strandline's definitions, with all objects of these kinds."""
         self._remove_releases()
         for kind in KINDS:
             path = f"{DEFINITIONS}/{kind}.{OURS}"
@@ -185,14 +185,14 @@ class ChartCluster:
             self.client.ask("PATCH", f"{path}/{body['metadata']['name']}", patch, content=content)
 
     def discover(self, version: str) -> dict[str, Json]:
-        """The resources of a version of a group, by kind; those of none if it is not served."""
+        """Return the resources of a group version by kind; empty if the version is not served."""
         listed = (self.read(root_of(version)) or {"resources": []})["resources"]
         return {one["kind"]: one for one in listed if "/" not in one["name"]}
 
 
 @contextmanager
 def open_chart_cluster(folder: Path, say: Callable[[str], None]) -> Iterator[ChartCluster]:
-    """Start a control plane with KubeRay's kinds and the Prometheus operator's."""
+    """Start a control plane with the kinds of KubeRay and the Prometheus operator."""
     binary = find_binary(say)
     roles = folder / "roles"
     roles.mkdir()
@@ -214,15 +214,15 @@ def open_chart_cluster(folder: Path, say: Callable[[str], None]) -> Iterator[Cha
 
 
 def list_role_flags(kubeconfig: Path) -> dict[str, str]:
-    """The controller that puts the rights of some roles into Kubernetes' own."""
+    """Return the flags of the controller that aggregates roles into Kubernetes' own roles."""
     return list_controller_flags(kubeconfig) | {"controllers": "clusterrole-aggregation-controller"}
 
 
 def root_of(version: str) -> str:
-    """Where a version of a group is served."""
+    """Return the path of a group version."""
     return f"apis/{version}" if "/" in version else f"api/{version}"
 
 
 def yaml_of(manifest: Json) -> bytes:
-    """A manifest as text; JSON is YAML."""
+    """Return a manifest as text; JSON is valid YAML."""
     return json.dumps(manifest).encode()

@@ -1,7 +1,7 @@
-"""Helm, and a control plane on which nothing of ours is installed yet.
+"""Helm, and a control plane without Strandline's definitions.
 
-Without Helm these tests are skipped, and say so; `make chart` turns that into a failure. What takes
-a control plane takes minutes, so it is left to `make chart` altogether.
+Without Helm these tests are skipped with a message; `make chart` turns the skips into failures.
+Tests that need a control plane take minutes, so only `make chart` runs them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def helm_binary() -> Path | None:
 
 @pytest.fixture(scope="session")
 def helm(helm_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Helm:
-    """Helm without a cluster."""
+    """Return Helm without a cluster."""
     return Helm(helm_binary, tmp_path_factory.mktemp("helm"))
 
 
@@ -42,7 +42,7 @@ def helm(helm_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Helm:
 def chart_cluster(
     helm_binary: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ChartCluster]:
-    """A control plane with KubeRay's kinds and the Prometheus operator's, but none of ours."""
+    """Yield a control plane with the kinds of KubeRay and the Prometheus operator only."""
     if not os.environ.get(NEEDED):
         pytest.skip("the chart was not installed anywhere: `make chart` does that")
     capture = request.config.pluginmanager.getplugin("capturemanager")
@@ -60,12 +60,12 @@ def chart_cluster(
 
 @pytest.fixture
 def clean_cluster(chart_cluster: ChartCluster) -> Iterator[ChartCluster]:
-    """The same, with whatever the test has installed removed afterwards."""
+    """Yield the control plane, and afterwards remove everything that the test installed."""
     yield chart_cluster
     chart_cluster.sweep()
 
 
 @pytest.fixture
 def cluster_helm(helm: Helm, chart_cluster: ChartCluster) -> Helm:
-    """Helm with the rights of an administrator."""
+    """Return Helm with an administrator's permissions."""
     return helm.with_cluster(chart_cluster.kubeconfig)

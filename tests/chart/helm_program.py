@@ -1,6 +1,6 @@
-"""Helm, as the tests run it: built from its module, with homes of its own, and never the network.
+"""Helm for the tests: built from its module, with its own home folders, and without the network.
 
-This room must not know what is in a chart.
+The module must not depend on the content of a chart.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ HOMES = ("CACHE", "CONFIG", "DATA")
 
 
 class NoHelmError(Exception):
-    """There is no Helm to be had here; the text says how to get one."""
+    """Helm is not available; the message explains how to get it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Helm:
-    """Helm with its own homes, and perhaps a cluster."""
+    """Helm with its own home folders, and optionally a cluster."""
 
     program: Path
     folder: Path
@@ -42,19 +42,19 @@ class Helm:
     variables: dict[str, str] = field(default_factory=dict)
 
     def with_cluster(self, kubeconfig: Path) -> Helm:
-        """The same, for a cluster."""
+        """Return a copy of this Helm for a cluster."""
         return replace(self, kubeconfig=kubeconfig)
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables of its processes."""
+        """The environment variables of its processes."""
         homes = {f"HELM_{kind}_HOME": str(self.folder / kind.lower()) for kind in HOMES}
         kubeconfig = str(self.kubeconfig or self.folder / "no-cluster")
         base = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
         return {**base, **homes, "KUBECONFIG": kubeconfig, **self.variables}
 
     def attempt(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run it and tell how it went."""
+        """Run Helm, and return the completed process."""
         return subprocess.run(
             [self.program, *map(str, arguments)],
             env=self.environment,
@@ -64,22 +64,22 @@ class Helm:
         )
 
     def run(self, *arguments: str | Path) -> str:
-        """Run it where it must go well; what it printed."""
+        """Run Helm, check its success, and return the output."""
         done = self.attempt(*arguments)
         assert done.returncode == 0, f"helm {' '.join(map(str, arguments))}: {done.stderr}"
         return done.stdout
 
     def render(self, *arguments: str | Path, chart: Path = CHART) -> list[Json]:
-        """The manifests of a chart, hooks too."""
+        """Return the manifests of a chart, including hooks."""
         text = self.run("template", RELEASE, chart, "--namespace", RELEASE, *arguments)
         return [document for document in yaml.safe_load_all(text) if document]
 
 
 def find_helm() -> Path:
-    """Find Helm's binary where it was built, or build it where that is asked for.
+    """Find Helm's binary, or build the binary if the environment requests this.
 
     Raises:
-        NoHelmError: it is not there, or cannot be built.
+        NoHelmError: if the binary is missing or cannot be built.
     """
     if shutil.which("make") is None or shutil.which("go") is None:
         raise NoHelmError(ADVICE)
@@ -92,12 +92,12 @@ def find_helm() -> Path:
 
 
 def is_built() -> bool:
-    """Whether some Helm was built here before, so that finding it costs nothing."""
+    """Return True if any Helm was built here before, so that finding the binary is cheap."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return any(Path(cache, "strandline").glob("helm-*/helm"))
 
 
 def make(target: str) -> subprocess.CompletedProcess[str]:
-    """Make something that prints where it is."""
+    """Run a make target that prints a path."""
     command = ["make", "--silent", "--no-print-directory", target]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,6 +1,6 @@
-"""Looks into manifests: which pods they make, and what the restricted profile has against them.
+"""Inspection of manifests: their pods, and violations of the restricted profile.
 
-This room must not know how manifests came to be.
+The module must not depend on the origin of the manifests.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ VOLUMES = {
 
 
 def of_kind(manifests: Iterable[Json], *kinds: str) -> list[Json]:
-    """Those of some kinds."""
+    """Return the manifests of some kinds."""
     return [manifest for manifest in manifests if manifest["kind"] in kinds]
 
 
 def is_hook(manifest: Json) -> bool:
-    """Whether it is made when the chart is removed, and gone again after that."""
+    """Return True if the object exists only during the removal of the chart."""
     return bool(manifest["metadata"].get("annotations", {}).get("helm.sh/hook") == "pre-delete")
 
 
 def name_of(manifest: Json) -> str:
-    """Kind and name."""
+    """Return kind and name."""
     return f"{manifest['kind']}/{manifest['metadata']['name']}"
 
 
 def list_pods(manifests: Iterable[Json]) -> Iterator[Json]:
-    """The pod specs in manifests."""
+    """Yield the pod specs in manifests."""
     for manifest in manifests:
         if manifest["kind"] == "Pod":
             yield manifest["spec"]
@@ -40,12 +40,12 @@ def list_pods(manifests: Iterable[Json]) -> Iterator[Json]:
 
 
 def list_containers(pod: Json) -> list[Json]:
-    """All containers of a pod."""
+    """Return all containers of a pod."""
     return [*pod["containers"], *pod.get("initContainers", [])]
 
 
 def judge_pod(pod: Json) -> list[str]:
-    """What the restricted profile of Pod Security Standards has against a pod; nothing at best."""
+    """Return the pod's violations of the restricted Pod Security Standard."""
     context = pod.get("securityContext", {})
     told = [f"{key} is set" for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
     if not context.get("runAsNonRoot"):
@@ -60,7 +60,7 @@ def judge_pod(pod: Json) -> list[str]:
 
 
 def judge_container(container: Json) -> list[str]:
-    """The same for one container, and a root file system that nothing is written to."""
+    """Return the container's violations, including a writable root file system."""
     context, told = container.get("securityContext", {}), []
     if context.get("allowPrivilegeEscalation") is not False:
         told.append("privileges may grow")

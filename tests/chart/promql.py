@@ -1,6 +1,6 @@
-"""Reads PromQL as far as alerts and dashboards use it, and says which labels a query leaves.
+"""A reader for the PromQL of alerts and dashboards, which returns the labels that a query leaves.
 
-Whatever it does not know is an error, so that nothing passes unread.
+Unknown syntax is an error, so nothing goes unchecked.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TOKEN = re.compile(
     r"|(?P<name>[A-Za-z_:][\w:]*)|(?P<sign>=~|!~|!=|==|>=|<=|[-+*/%^(){}\[\],=<>]))"
 )
 AGGREGATIONS = frozenset({"sum", "min", "max", "avg", "count"})
-# What each function does to its last argument: needs a range of a counter, a range, neither.
+# The last argument of each function: a range of a counter, any range, or a vector.
 OF_COUNTERS = frozenset({"rate", "irate", "increase"})
 OF_RANGES = frozenset({"changes", "resets", "max_over_time", "min_over_time", "avg_over_time"})
 OF_VECTORS = frozenset({"absent", "histogram_quantile", "clamp_min", "clamp_max", "scalar", "time"})
@@ -25,7 +25,7 @@ COUNTER = re.compile(r".*_(total|bucket|count|sum)")
 
 
 class PromqlError(ValueError):
-    """A query that can't be read, or asks for what there is not."""
+    """A query with invalid syntax, or with unknown series or labels."""
 
 
 class Matcher(NamedTuple):
@@ -36,11 +36,11 @@ class Matcher(NamedTuple):
 
 @dataclass
 class Reading:
-    """What was read of a query.
+    """The reading of a query.
 
     Attributes:
-        served: labels of every series that there is, by name.
-        selectors: series asked for, each with its matchers.
+        served: labels of every existing series, by name.
+        selectors: selected series, each with its matchers.
     """
 
     query: str
@@ -65,7 +65,7 @@ class Reading:
             if operator == "or":
                 left &= right
             elif operator not in SETS:
-                # Series are joined by all of their labels, unless it is said by which.
+                # Series match on all labels, unless the query names the labels.
                 if left and right and not is_matched and left != right:
                     self._fail(f"nothing joins {sorted(left)} with {sorted(right)}")
                 left = left or right

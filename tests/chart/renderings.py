@@ -1,6 +1,6 @@
-"""What the chart makes of each of the cases in its folder `ci`, and what its flags say.
+"""The chart rendered with each case of its folder `ci`, and its flags.
 
-This room must not know what must be true of them.
+The module must not depend on the checks of the results.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ NAMESPACED = CHART / "ci" / "namespaced-values.yaml"
 cases = pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem.removesuffix("-values"))
 
 
-@cache  # nobody changes what was rendered
+@cache  # no test changes the manifests
 def render(helm: Helm, case: Path) -> list[Json]:
-    """The manifests of a case."""
+    """Return the manifests of a case."""
     return helm.render("--values", case)
 
 
 def read_case(case: Path) -> Json:
-    """The values of a case."""
+    """Return the values of a case."""
     return yaml.safe_load(case.read_text(encoding="utf-8")) or {}
 
 
 def flags_of(manifests: list[Json]) -> list[str]:
-    """The flags that the operator is started with."""
+    """Return the flags of the operator's container."""
     (deployment,) = of_kind(manifests, "Deployment")
     found: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     return found
 
 
 def parse(flags: list[str]) -> Settings:
-    """What the operator makes of its flags."""
+    """Return the operator's settings for some flags."""
     parser = ArgumentParser()
     add_flags(parser)
     return read_settings(vars(parser.parse_args(flags)), {})

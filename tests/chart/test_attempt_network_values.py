@@ -1,4 +1,4 @@
-"""The pods of attempts as the chart's values close them, from the values to each connection."""
+"""The network policies of attempts, from the chart's values to each connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulated_cluster import SimulatedCluster
 
 DASHBOARD, DRIVER = 8265, 8780
 ENABLED = ("--set", "attemptNetworkPolicy.enabled=true")
-# As KubeRay's chart and its own manifests label its pod.
+# Labels of KubeRay's pod, in its chart and in its manifests.
 KUBERAY = {"app.kubernetes.io/component": "kuberay-operator", "app.kubernetes.io/name": "kuberay"}
 
 
@@ -23,14 +23,14 @@ def make_attempt(manifests: list[dict[str, Any]]) -> SimulatedCluster:
 
 
 def find_operator(manifests: list[dict[str, Any]]) -> Endpoint:
-    """The operator's pod, with all labels of its template."""
+    """Return the operator's pod, with all labels of its template."""
     (deployment,) = of_kind(manifests, "Deployment")
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     return Endpoint(deployment["metadata"]["namespace"], labels)
 
 
 @cases
-def test_the_operator_that_is_installed_reaches_drivers_and_no_test_pod_does(
+def test_the_installed_operator_reaches_drivers_and_the_test_pod_does_not(
     helm: Helm, case: Any
 ) -> None:
     manifests = render(helm, case)
@@ -44,12 +44,12 @@ def test_the_operator_that_is_installed_reaches_drivers_and_no_test_pod_does(
     assert is_allowed(policies, tester, head, DASHBOARD) != is_closed
 
 
-def test_doors_may_all_be_left_open(helm: Helm) -> None:
+def test_all_ports_may_be_left_open(helm: Helm) -> None:
     cluster = make_attempt(helm.render("--set", "attemptNetworkPolicy.driverPort=false"))
     assert list_policies(cluster) == []
 
 
-def test_kuberay_is_known_by_its_label_wherever_it_runs(helm: Helm) -> None:
+def test_kuberay_is_recognized_by_its_label_in_any_namespace(helm: Helm) -> None:
     cluster = make_attempt(helm.render(*ENABLED))
     policies, head = list_policies(cluster), list_pods(cluster)["head"]
     for namespace in ("default", "kuberay-system"):
@@ -65,7 +65,7 @@ def test_a_namespace_that_is_named_shuts_out_who_borrows_kuberays_label(helm: He
     assert not is_allowed(policies, Endpoint("team", KUBERAY), head, DASHBOARD)
 
 
-def test_a_pod_beside_the_operator_is_not_it(helm: Helm) -> None:
+def test_other_pods_do_not_count_as_the_operator(helm: Helm) -> None:
     cluster = make_attempt(helm.render(*ENABLED))
     policies, head = list_policies(cluster), list_pods(cluster)["head"]
     assert not is_allowed(policies, Endpoint(RELEASE, {"app": "web"}), head, DRIVER)
@@ -89,20 +89,20 @@ NODE_CACHE = Endpoint(ip="169.254.20.10")
 
 
 def list_answering(helm: Helm, *words: str) -> list[Endpoint]:
-    """Whom the head may ask for names, of some."""
+    """Return the DNS servers that the head may reach, among some candidates."""
     cluster = make_attempt(helm.render(*RESTRICTED, *words))
     policies, head = list_policies(cluster), list_pods(cluster)["head"]
     asked = (CLUSTER_DNS, NODE_CACHE, Endpoint(ip="192.0.2.7"))
     return [server for server in asked if is_allowed(policies, head, server, 53, "UDP")]
 
 
-def test_the_way_out_leaves_the_clusters_dns_and_no_other_server_of_names(helm: Helm) -> None:
+def test_restricted_egress_allows_only_the_clusters_dns(helm: Helm) -> None:
     assert list_answering(helm) == [CLUSTER_DNS]
-    # As it is after `--reuse-values` of a release that had no such value.
+    # The case after `--reuse-values` from a release without this value.
     assert list_answering(helm, "--set", "attemptNetworkPolicy.dns=null") == [CLUSTER_DNS]
 
 
-def test_other_servers_of_names_are_named_in_the_values(helm: Helm) -> None:
+def test_other_dns_servers_are_set_in_the_values(helm: Helm) -> None:
     peers, ports = [{"ipBlock": {"cidr": "169.254.20.10/32"}}], [{"protocol": "UDP", "port": 53}]
     rules = json.dumps([{"to": peers, "ports": ports}])
     assert list_answering(helm, "--set-json", f"attemptNetworkPolicy.dns={rules}") == [NODE_CACHE]

@@ -1,4 +1,4 @@
-"""Alerts and the dashboard ask for numbers that operator and drivers have, with their labels."""
+"""Alerts and the dashboard use only metrics and labels that operator and drivers serve."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALERTS: Json = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text(encodi
 RULES: list[Json] = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 DASHBOARD: Json = json.loads((CHART / "files" / "dashboard.json").read_text(encoding="utf-8"))
 PANELS: list[Json] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-# Labels that Prometheus puts on what it scrapes: a service of one operator, pods of many drivers.
+# Labels that Prometheus adds: a service of one operator, pods of many drivers.
 SCRAPED_SERVICE, SCRAPED_PODS = {"namespace", "job"}, {"namespace", "job", "pod"}
 SHOWN = re.compile(r"\{\{ ?\$labels\.(\w+) ?\}\}|\{\{(\w+)\}\}")
 VARIABLE = re.compile(r"label_values\((\w+), (\w+)\)")
@@ -44,7 +44,7 @@ DRIVER = "strandline_driver_"
 
 
 def list_operators() -> dict[str, frozenset[str]]:
-    """Names of all series that the operator can serve, each with its labels."""
+    """Return the operator's series by name, each with its labels."""
     found: dict[str, frozenset[str]] = {}
     for metric in set(Numbers().registry._collector_to_names):
         assert isinstance(metric, MetricWrapperBase)
@@ -58,14 +58,14 @@ def list_operators() -> dict[str, frozenset[str]]:
 
 
 def list_samples() -> Iterator[tuple[str, dict[str, str]]]:
-    """What driver and operator serve once they have something to tell."""
+    """Yield samples of driver and operator after some activity."""
     numbers = Numbers()
     numbers.watch_queue(lambda: 0, lambda: 0)
     numbers.note_progress("one", Progress())
     asked = RequestFigures(20, 3, 700, 50, 0.25, (0.5, 2.0, 5.0))
     live = live_of()
     live = live._replace(stages=(*live.stages, StageView("ask", 9, 9, 0, 0, requests=asked)))
-    told = {**render_snapshot(live), "secondsSilent": 0.5}  # as whoever serves it adds
+    told = {**render_snapshot(live), "secondsSilent": 0.5}  # added by the server of the page
     for page in (render_metrics(told), generate_latest(numbers.registry)):
         for family in text_string_to_metric_families(page.decode()):
             for sample in family.samples:
@@ -80,7 +80,7 @@ SERVED = {**list_operators(), **DRIVERS}
 
 
 def list_buckets(name: str) -> set[str]:
-    """Upper bounds of a histogram, as they are spelled on the page."""
+    """Return the upper bounds of a histogram, as spelled on the page."""
     for metric in Numbers().registry._collector_to_names:
         if isinstance(metric, Histogram) and f"{metric._name}_bucket" == name:
             return {str(float(bound)) for bound in metric._upper_bounds}
@@ -117,7 +117,7 @@ def test_a_query_asks_for_what_there_is_in_one_installation(title: str, query: s
 
 
 @queries
-def test_a_query_names_values_that_occur(title: str, query: str) -> None:
+def test_a_query_names_occurring_values(title: str, query: str) -> None:
     for name, matchers in read(query).selectors:
         for label, _, value in matchers:
             known = list_values(name, label)
@@ -126,7 +126,7 @@ def test_a_query_names_values_that_occur(title: str, query: str) -> None:
 
 
 def list_values(name: str, label: str) -> set[str]:
-    """Values that a label can have, where they are a list; none where they are anybody's."""
+    """Return the possible values of a label, or an empty set if the values are open-ended."""
     if label in {"cause", "result"}:
         return {COMPLETED, *(cause.value for cause in Cause)}
     if label == "le":
@@ -135,7 +135,7 @@ def list_values(name: str, label: str) -> set[str]:
 
 
 def split_pattern(value: str) -> list[str]:
-    """The alternatives of a pattern; those within brackets are one."""
+    """Split a pattern into alternatives, but not within brackets."""
     return re.split(r"\|(?![^(]*\))", value)
 
 
@@ -147,7 +147,7 @@ def test_every_series_is_shown_or_watched() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_an_alert_says_what_is_wrong_and_where_to_read_on(rule: Json) -> None:
+def test_an_alert_has_a_description_and_a_link(rule: Json) -> None:
     assert rule["labels"]["severity"] in {"critical", "warning"}
     told = rule["annotations"]
     assert set(told) == {"summary", "description", "runbook_url"}
@@ -158,7 +158,7 @@ def test_an_alert_says_what_is_wrong_and_where_to_read_on(rule: Json) -> None:
     assert anchor in {title.lower().replace(" ", "-") for title in titles}
 
 
-def test_every_alert_leads_to_a_page_and_says_which_installation_it_is_of(helm: Helm) -> None:
+def test_every_alert_has_a_page_and_its_installation(helm: Helm) -> None:
     values = ("metrics.rules.enabled=true", "metrics.rules.docs=https://example.com/strandline/")
     manifests = helm.render(*(word for value in values for word in ("--set", value)))
     (made,) = of_kind(manifests, "PrometheusRule")
@@ -170,7 +170,7 @@ def test_every_alert_leads_to_a_page_and_says_which_installation_it_is_of(helm: 
         assert re.fullmatch(r"[a-z]+/#[a-z-]+", url)
 
 
-def test_a_pod_monitor_finds_drivers_and_is_let_in(helm: Helm) -> None:
+def test_a_pod_monitor_finds_drivers_and_may_connect(helm: Helm) -> None:
     manifests = helm.render("--set", "metrics.podMonitor.enabled=true")
     (monitor,) = of_kind(manifests, "PodMonitor")
     cluster = render_attempt(parse(flags_of(manifests)).attempt_network)
@@ -186,25 +186,25 @@ def test_a_pod_monitor_finds_drivers_and_is_let_in(helm: Helm) -> None:
     assert not is_allowed(policies, Endpoint("team", {"app": "web"}), pods["head"], driver)
 
 
-def test_a_pod_monitor_looks_into_the_namespaces_that_are_watched(helm: Helm) -> None:
+def test_a_pod_monitor_covers_the_watched_namespaces(helm: Helm) -> None:
     words = ("--set", "metrics.podMonitor.enabled=true", "--set", "watchNamespaces={a,b}")
     (monitor,) = of_kind(helm.render(*words), "PodMonitor")
     assert monitor["spec"]["namespaceSelector"] == {"matchNames": ["a", "b"]}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_an_alert_tells_only_labels_that_its_query_leaves(rule: Json) -> None:
+def test_an_alert_shows_only_labels_of_its_query(rule: Json) -> None:
     left = read(rule["expr"].replace("OURS", OURS)).labels
     shown = {one[0] for text in rule["annotations"].values() for one in SHOWN.findall(text)}
     assert shown <= left
 
 
-def test_alerts_have_names_of_their_own() -> None:
+def test_alert_names_are_unique() -> None:
     names = [rule["alert"] for rule in RULES]
     assert len(set(names)) == len(names)
 
 
-def test_panels_lie_beside_each_other() -> None:
+def test_panels_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]
@@ -218,7 +218,7 @@ def test_panels_lie_beside_each_other() -> None:
         taken |= cells
 
 
-def test_panels_have_numbers_of_their_own_and_legends_of_their_labels() -> None:
+def test_panel_ids_are_unique_and_legends_use_existing_labels() -> None:
     numbers = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(numbers)) == len(numbers)
     for panel in PANELS:
@@ -227,7 +227,7 @@ def test_panels_have_numbers_of_their_own_and_legends_of_their_labels() -> None:
             assert shown <= read(target["expr"]).labels
 
 
-def test_variables_ask_for_series_and_labels_that_there_are() -> None:
+def test_variables_use_existing_series_and_labels() -> None:
     asked = [one["query"]["query"] for one in DASHBOARD["templating"]["list"][1:]]
     assert len(asked) == 2
     for query in asked:
@@ -259,7 +259,7 @@ def test_variables_ask_for_series_and_labels_that_there_are() -> None:
         ("strandline_sources § 2", "can't read"),
     ],
 )
-def test_a_fault_in_a_query_is_seen(query: str, fault: str) -> None:
+def test_a_fault_in_a_query_is_detected(query: str, fault: str) -> None:
     with pytest.raises(PromqlError, match=re.escape(fault)):
         read(query)
 
@@ -284,11 +284,11 @@ def test_a_fault_in_a_query_is_seen(query: str, fault: str) -> None:
         ("sum by (cause) (strandline_attempts_total) or sum(strandline_sources)", set()),
     ],
 )
-def test_labels_that_a_query_leaves(query: str, labels: set[str]) -> None:
+def test_the_labels_of_a_query_are_computed(query: str, labels: set[str]) -> None:
     assert read(query).labels == labels
 
 
-def test_a_value_that_never_occurs_is_seen() -> None:
+def test_the_values_of_labels_are_known() -> None:
     assert "finished" in list_values("strandline_sources", "state")
     assert "ended" not in list_values("strandline_sources", "state")
     assert list_values("strandline_driver_stage_workers", "state") == {"all", "draining", "ready"}
@@ -296,7 +296,7 @@ def test_a_value_that_never_occurs_is_seen() -> None:
     assert split_pattern("300(a|b)?|Claim.*") == ["300(a|b)?", "Claim.*"]
 
 
-# What passes by itself, ends an attempt within minutes, or is what somebody wanted.
+# Reasons that pass without help, end an attempt within minutes, or were requested.
 NOBODYS = {
     *(Reason.PENDING, Reason.QUEUED, Reason.STARTING, Reason.RUNNING, Reason.DRAINING),
     *(Reason.TEARING_DOWN, Reason.WAITING_TO_RETRY, Reason.RETRIES_HELD_BACK),
@@ -304,19 +304,19 @@ NOBODYS = {
     *(Reason.EVIDENCE_COMPLETE, Reason.APPLIED, Reason.WAITS_FOR_NEXT_ATTEMPT),
     *(Reason.WAITS_FOR_NEXT_RUN, Reason.OPERATOR_IS_OLDER, Reason.IMAGE_NOT_PULLED),
     *(Reason.NAMESPACE_TERMINATING, Reason.API_UNAVAILABLE, Reason.WAITS_FOR_PIPELINES),
-    # What a check finds ends the run, and another alert tells of that.
+    # A check's finding ends the run, and another alert reports the end.
     *(Reason.PREFLIGHT, Reason.PREFLIGHT_UNKNOWN, Reason.PREFLIGHT_FAILED),
     *(Reason.NO_ROOM, Reason.NODE_ON_ITS_WAY, Reason.PUBLISHED),
 }
 
 
-def test_whatever_waits_for_somebody_is_in_the_alert_that_calls_them() -> None:
+def test_reasons_that_wait_for_a_person_are_in_the_alert() -> None:
     (rule,) = (one for one in RULES if one.get("alert") == "StrandlinePipelinesBlocked")
     pattern = rule["expr"].partition('reason=~"')[2].partition('"')[0]
     assert {reason for reason in Reason if re.fullmatch(pattern, reason) is None} == NOBODYS
 
 
-def test_the_chart_puts_its_own_labels_into_the_alerts(helm: Helm) -> None:
+def test_the_chart_adds_its_labels_to_the_alerts(helm: Helm) -> None:
     manifests = helm.render("--set", "metrics.rules.enabled=true")
     (rules,) = of_kind(manifests, "PrometheusRule")
     (service,) = of_kind(manifests, "Service")
@@ -328,7 +328,7 @@ def test_the_chart_puts_its_own_labels_into_the_alerts(helm: Helm) -> None:
     assert "{{ $labels.cause }}" in str(found)
 
 
-def test_the_chart_carries_the_dashboard_as_it_is(helm: Helm) -> None:
+def test_the_chart_has_the_dashboard_unchanged(helm: Helm) -> None:
     manifests = helm.render("--set", "metrics.dashboard.enabled=true")
     (config,) = of_kind(manifests, "ConfigMap")
     assert config["metadata"]["labels"]["grafana_dashboard"] == "1"

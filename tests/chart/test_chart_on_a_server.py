@@ -1,6 +1,6 @@
-"""The chart in a real API server: taken as it is, installed, upgraded, removed.
+"""The chart on a real API server: accepted, installed, upgraded, and removed.
 
-There are no nodes: what its pods do is for the tests on a real node.
+The cluster has no nodes; tests on a real node cover the chart's pods.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from strandline_api.names import FINALIZER
 Json = dict[str, Any]
 NAMED = (RELEASE, "--namespace", RELEASE)
 GROUP = "apis/strandline.dev/v1alpha1/namespaces"
-# There are no nodes to wait for, nor for a hook's pod: test_uninstall_hook.py plays one.
+# Without nodes, Helm cannot wait for pods or for a hook's pod: test_uninstall_hook.py plays a hook.
 INSTALL = ("install", *NAMED, "--create-namespace", "--wait=hookOnly")
 UPGRADE = ("upgrade", *NAMED, "--wait=hookOnly")
 UNINSTALL = ("uninstall", *NAMED, "--wait=hookOnly", "--no-hooks")
@@ -35,7 +35,7 @@ def make_namespaces(cluster: ChartCluster) -> None:
 
 
 def list_installed(helm: Helm) -> list[Json]:
-    """What a release consists of, as Helm remembers it."""
+    """Return the manifests of a release, as stored by Helm."""
     text = helm.run("get", "manifest", *NAMED)
     return [one for one in yaml.safe_load_all(text) if one]
 
@@ -86,7 +86,7 @@ def test_each_case_is_installed_and_removed(
 
 
 def make_older(folder: Path) -> Path:
-    """The chart as it might have been: an older version, a definition that lacks a field."""
+    """Make an older version of the chart, whose definition lacks a field."""
     chart = folder / "older"
     shutil.copytree(CHART, chart)
     about = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))
@@ -100,7 +100,7 @@ def make_older(folder: Path) -> Path:
 
 
 def make_run(cluster: ChartCluster) -> list[str]:
-    """A pipeline with an attempt that runs, as an operator has left it; their paths."""
+    """Make a pipeline with a running attempt, as an operator leaves it; return both paths."""
     cluster.wait_for_kinds()
     pipeline: Json = {
         "apiVersion": "strandline.dev/v1alpha1",
@@ -157,13 +157,13 @@ def test_an_upgrade_brings_new_definitions_and_leaves_a_run_as_it_is(
 
 
 def list_fields(definition: Json) -> list[str]:
-    """Fields of the spec of a definition's objects."""
+    """Return the spec fields of a definition."""
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return list(schema["properties"]["spec"]["properties"])
 
 
 def check_unchanged(before: list[Json], after: list[Json]) -> None:
-    """The same objects, and nobody has written them, but for defaults that the API server adds."""
+    """Check that the objects were not written, except for defaults added by the API server."""
     for one, other in zip(before, after, strict=True):
         for part in ("uid", "resourceVersion", "generation"):
             assert one["metadata"][part] == other["metadata"][part]
@@ -171,7 +171,7 @@ def check_unchanged(before: list[Json], after: list[Json]) -> None:
         assert "deletionTimestamp" not in other["metadata"]
 
 
-def test_definitions_that_someone_has_applied_are_taken_over_when_asked(
+def test_applied_definitions_are_taken_over_on_request(
     cluster_helm: Helm, clean_cluster: ChartCluster
 ) -> None:
     for path in sorted((CHART.parents[1] / "crds").glob("*.yaml")):
@@ -186,7 +186,9 @@ def test_definitions_that_someone_has_applied_are_taken_over_when_asked(
     assert owner["meta.helm.sh/release-name"] == RELEASE
 
 
-def test_definitions_can_be_left_to_others(cluster_helm: Helm, clean_cluster: ChartCluster) -> None:
+def test_the_chart_can_omit_the_definitions(
+    cluster_helm: Helm, clean_cluster: ChartCluster
+) -> None:
     cluster_helm.run(*INSTALL, CHART, "--set", "crds.install=false")
     assert clean_cluster.read(DEFINITION) is None
     kinds = {one["kind"] for one in list_installed(cluster_helm)}

@@ -1,4 +1,4 @@
-"""What the chart makes of its values: laws that hold for each of the cases in its folder `ci`."""
+"""The rendered chart: laws for each of the cases in its folder `ci`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ def test_lint_has_nothing_to_say(helm: Helm, case: Path) -> None:
 
 
 @cases
-def test_every_object_has_the_labels_and_a_namespace_where_it_has_one(
-    helm: Helm, case: Path
-) -> None:
+def test_every_object_has_the_labels_and_its_namespace(helm: Helm, case: Path) -> None:
     for one in render(helm, case):
         labels = one["metadata"]["labels"]
         assert labels["app.kubernetes.io/instance"] == RELEASE, name_of(one)
@@ -37,9 +35,7 @@ def test_every_object_has_the_labels_and_a_namespace_where_it_has_one(
 
 
 @cases
-def test_the_flags_are_those_of_the_operator_and_say_what_the_values_say(
-    helm: Helm, case: Path
-) -> None:
+def test_the_flags_are_valid_and_match_the_values(helm: Helm, case: Path) -> None:
     settings, given = parse(flags_of(render(helm, case))), read_case(case)
     assert settings.namespaces == tuple(given.get("watchNamespaces", []))
     assert settings.log_level == given.get("settings", {}).get("logLevel", "INFO")
@@ -57,12 +53,12 @@ def test_every_setting_reaches_the_operator(helm: Helm) -> None:
     names = Settings.model_fields
     assert [name for name in names if getattr(settings, name) == getattr(plain, name)] == [
         "namespaces",
-        "read_nodes",  # off where the right is; see below
+        "read_nodes",  # off without the permission; see below
     ]
     assert settings.retry_defaults.max_delay is None
 
 
-def test_nodes_are_not_asked_for_without_the_right(helm: Helm) -> None:
+def test_nodes_are_not_read_without_permission(helm: Helm) -> None:
     values = ("--set", "rbac.readNodes=false")
     assert parse(flags_of(helm.render(*values))).read_nodes is False
 
@@ -73,13 +69,13 @@ def test_users_may_be_left_to_the_platform(helm: Helm) -> None:
     assert parse(flags_of(render(helm, MINIMAL))).pod_security == PodSecurity()
 
 
-def test_the_default_values_leave_the_operator_as_it_comes(helm: Helm) -> None:
+def test_the_default_values_keep_the_operators_defaults(helm: Helm) -> None:
     settings, own = parse(flags_of(helm.render())), Settings()
     changed: dict[str, object] = {
         "runtime_image": f"strandline/runtime:{app_version()}",
         "account": f"{RELEASE}/{RELEASE}",
     }
-    # Only the chart knows the labels of the operator.
+    # Only the chart has the labels of the operator.
     assert settings.attempt_network is not None
     assert settings.attempt_network.closes == "driver"
     changed["attempt_network"] = settings.attempt_network
@@ -119,7 +115,7 @@ def test_the_pod_may_take_longer_to_end_than_the_operator_waits(helm: Helm) -> N
         )
 
 
-def test_probes_ask_the_port_at_which_the_operator_answers(helm: Helm) -> None:
+def test_probes_use_the_operators_port(helm: Helm) -> None:
     manifests = helm.render("--set", "livenessPort=8099")
     (deployment,) = of_kind(manifests, "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
@@ -144,7 +140,7 @@ def test_the_operator_may_ask_drivers_and_the_api_server_and_nobody_else(helm: H
     assert opened == [8081, 9091]
 
 
-def test_what_selects_the_operator_selects_no_other_pod(helm: Helm) -> None:
+def test_the_operators_selector_matches_no_other_pod(helm: Helm) -> None:
     manifests = render(helm, EVERYTHING)
     (deployment,) = of_kind(manifests, "Deployment")
     (test,) = of_kind(manifests, "Pod")
@@ -195,7 +191,7 @@ def test_values_that_mean_nothing_are_refused(helm: Helm, given: str, told: str)
 
 
 def test_an_operator_beside_others_pipelines_is_refused(helm: Helm) -> None:
-    """Whoever may make pods there would be the operator in the other namespaces."""
+    """Check that users who may create pods in such a namespace could not become the operator."""
     beside = ("template", RELEASE, CHART, "--namespace", "speech", "--set")
     done = helm.attempt(*beside, "watchNamespaces={speech,video}")
     assert done.returncode != 0
@@ -204,7 +200,7 @@ def test_an_operator_beside_others_pipelines_is_refused(helm: Helm) -> None:
     assert helm.attempt(*beside, "watchNamespaces={video,corpora}").returncode == 0
 
 
-def test_names_fit_however_long_the_release_is(helm: Helm) -> None:
+def test_names_fit_for_a_release_name_of_any_length(helm: Helm) -> None:
     manifests = helm.run("template", "r" * 53, CHART, "--namespace", "n" * 63)
     for one in yaml.safe_load_all(manifests):
         if one and one["kind"] != "CustomResourceDefinition":
@@ -225,7 +221,7 @@ def test_the_definitions_are_the_generated_ones_and_stay(helm: Helm) -> None:
         assert one["spec"] == next(each for each in made if name_of(each) == name_of(one))["spec"]
 
 
-def test_defaults_of_a_namespace_are_a_policy_that_the_operator_reads(helm: Helm) -> None:
+def test_namespace_defaults_are_readable_by_the_operator(helm: Helm) -> None:
     manifests = render(helm, NAMESPACED)
     (config,) = of_kind(manifests, "ConfigMap")
     assert (config["metadata"]["namespace"], config["metadata"]["name"]) == (
@@ -237,7 +233,7 @@ def test_defaults_of_a_namespace_are_a_policy_that_the_operator_reads(helm: Helm
     assert policy.model_fields_set == {"max_retries", "delay"}
 
 
-def test_a_namespace_gives_what_the_operator_reads_of_it(helm: Helm) -> None:
+def test_a_namespace_gets_all_defaults_that_the_operator_reads(helm: Helm) -> None:
     configs = {
         config["metadata"]["namespace"]: config
         for config in of_kind(render(helm, EVERYTHING), "ConfigMap")
@@ -251,7 +247,7 @@ def test_a_namespace_gives_what_the_operator_reads_of_it(helm: Helm) -> None:
     assert ray.pod_template == {"spec": {"nodeSelector": {"pool": "batch"}}}
     assert ray.auth_options == {"mode": "token"}
     assert parse_part(own, OUTPUT, OutputStorage)[0].url == "s3://team/curated"
-    assert other["data"].keys() == {OUTPUT}  # and its own only
+    assert other["data"].keys() == {OUTPUT}  # and no other keys
     assert parse_part(other, OUTPUT, OutputStorage)[0].claim_name == "shared"
 
 

@@ -1,6 +1,6 @@
-"""The operator with the rights that the chart gives it, on a real API server, and with no other.
+"""The operator with exactly the chart's permissions, on a real API server.
 
-KubeRay is played. Each right must be enough for a whole run, and each verb must have been used.
+KubeRay is played. The permissions must suffice for a whole run, and each verb must be used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ QUICK = ",".join(
     f"settings.{name}={seconds}s"
     for name, seconds in {"settle": 1, "outcome": 1, "pullInterval": 1, "resync": 2}.items()
 )
-# With all that it may be asked. No controller of this server makes a pod of a Job.
+# With all optional requests. This server has no controller that makes a Job's pod.
 EXTRAS = "attemptNetworkPolicy.enabled=true,preflight.enabled=true,preflight.longest=1s"
 VALUES = ("--set", f"{QUICK},{EXTRAS}")
 RECORDINGS = ("s-k-head-deleted", "s-k-success", "s-k-success")
@@ -38,7 +38,7 @@ VERBS = {"POST": "create", "PUT": "update"}
 REQUEST = re.compile(
     r'^strandline_api_requests_total\{code="(\d+)",resource="([\w.]+)",verb="(\w+)"\} '
 )
-# Asked for only in the story that stands beside it.
+# Requests that occur only in the described situation.
 RARE = {
     ("get", "nodes"): "pods of a node that does not answer, or no watch of nodes",
     ("get", "curationattempts"): "an attempt's name is taken already",
@@ -51,10 +51,10 @@ RARE = {
     ("update", "curationpipelines/finalizers"): "the cluster checks who may own objects",
     ("update", "curationattempts/finalizers"): "the cluster checks who may own objects",
 }
-# Asked for where a pod, or what makes it, takes longer than it should to come or to go, or where
-# watches are late, so that a pipeline is read from the server.
+# Requests that occur only if pods or their owners are slow to come or go, or if late watches make
+# the operator read the pipeline from the server.
 AT_TIMES = {("list", "events"), ("delete", "rayclusters"), ("get", "curationpipelines")}
-# They only show in the log of requests under another name.
+# Requests that the metrics count under another name.
 PARTS = {("get", "pods"): ("get", "pods/log"), ("update", "curationpipelines"): (
     "update", "curationpipelines/status"), ("update", "curationattempts"): (
     "update", "curationattempts/status")}  # fmt: skip
@@ -82,7 +82,7 @@ def make_pipeline(namespace: str) -> Json:
 def run_installed(
     helm: Helm, cluster: ChartCluster, folder: Path, *values: str
 ) -> Iterator[OperatorProcess]:
-    """Install the chart and run the operator as its pod would: its account, its flags."""
+    """Install the chart, and run the operator like its pod: with its account and flags."""
     place = (RELEASE, "--namespace", RELEASE, "--create-namespace", "--wait=hookOnly")
     values = (*VALUES, *values)
     helm.run("install", *place, CHART, *values)
@@ -94,7 +94,7 @@ def run_installed(
 def run_here(
     helm: Helm, cluster: ChartCluster, folder: Path, *values: str
 ) -> Iterator[OperatorProcess]:
-    """Run the operator of a chart that is installed as its pod would."""
+    """Run the operator of an installed chart like its pod."""
     cluster.wait_for_kinds()
     manifests = helm.render(*values)
     (account,) = of_kind(manifests, "ServiceAccount")
@@ -111,7 +111,7 @@ def run_here(
 
 
 def play(operator: OperatorProcess, cluster: ChartCluster, namespace: str) -> None:
-    """A run that fails, is tried again and completes; then the pipeline is deleted in a run."""
+    """Play a run that fails, is retried, and completes; then delete the pipeline during a run."""
     troupe = Troupe(ServerStage(cluster.client), namespace, RECORDINGS, begin=datetime.now(UTC))
     pipelines = f"apis/strandline.dev/v1alpha1/namespaces/{namespace}/curationpipelines"
     path = f"{pipelines}/corpus"
@@ -131,7 +131,7 @@ def play(operator: OperatorProcess, cluster: ChartCluster, namespace: str) -> No
 
 
 def list_requests(operator: OperatorProcess) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """Verbs and resources that were asked for, and those that were refused for want of rights."""
+    """Return the requested verbs and resources, and those rejected for missing permissions."""
     used, refused = set(), set()
     for line in operator.ask("metrics")[1].splitlines():
         found = REQUEST.match(line)
@@ -145,12 +145,12 @@ def list_requests(operator: OperatorProcess) -> tuple[set[tuple[str, str]], set[
 
 
 def list_rights(manifests: list[Json]) -> set[tuple[str, str]]:
-    """Verbs and resources that the operator's roles allow."""
+    """Return the verbs and resources that the operator's roles allow."""
     return {
         (verb, resource)
         for role in of_kind(manifests, "Role", "ClusterRole")
         if not any("aggregate" in label for label in role["metadata"]["labels"])
-        # The role of the removal hook is there for as long as the hook.
+        # The removal hook's role exists only as long as the hook.
         and "annotations" not in role["metadata"]
         for rule in role["rules"]
         for verb in rule["verbs"]
@@ -168,7 +168,7 @@ def test_a_whole_run_takes_each_right_that_the_chart_gives_and_no_more(
         answer = ask_test_script(cluster_helm, operator)
         assert operator.stop() == 0
     assert refused == set()
-    # A watch is counted when it ends, after minutes.
+    # A watch is counted only at its end, after minutes.
     given = list_rights(cluster_helm.render(*VALUES))
     unused = {right for right in given - used if right[0] != "watch"}
     assert unused - AT_TIMES == RARE.keys()
@@ -177,7 +177,7 @@ def test_a_whole_run_takes_each_right_that_the_chart_gives_and_no_more(
 
 
 def ask_test_script(helm: Helm, operator: OperatorProcess) -> tuple[int, str]:
-    """Run what `helm test` runs in its pod, against this process."""
+    """Run the script of `helm test` against this process."""
     (pod,) = list_pods(of_kind(helm.render(), "Pod"))
     script, *addresses = pod["containers"][0]["args"]
     here = [
@@ -210,7 +210,7 @@ def test_in_its_namespaces_the_operator_can_do_all_and_elsewhere_nothing(
     account.close()
 
 
-def test_a_namespace_without_its_binding_holds_up_no_other(
+def test_a_namespace_without_its_binding_delays_no_other(
     cluster_helm: Helm, clean_cluster: ChartCluster, tmp_path: Path
 ) -> None:
     corpora = clean_cluster.make_namespace("bound")
@@ -263,7 +263,7 @@ def test_users_who_may_view_or_edit_may_view_or_edit_pipelines(
             return refusal.status
         return 200
 
-    wait_until(lambda: judge(*allowed[0]) == 200)  # roles are put together in the background
+    wait_until(lambda: judge(*allowed[0]) == 200)  # roles are aggregated in the background
     assert [judge(*one) for one in allowed] == [200] * len(allowed)
     assert [judge(*one) for one in refused] == [403] * len(refused)
     user.close()

@@ -1,4 +1,4 @@
-"""Who may do what with what the chart makes: laws of roles, tokens and pods, for each case."""
+"""Permissions of the chart's objects: laws of roles, tokens, and pods, for each case."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 
 
 @cases
-def test_every_pod_keeps_within_the_restricted_profile(helm: Helm, case: Path) -> None:
+def test_every_pod_satisfies_the_restricted_profile(helm: Helm, case: Path) -> None:
     manifests = render(helm, case)
     pods = list(list_pods(manifests))
-    # The operator's, that of the test, and that of the removal where there is one.
+    # The pods of the operator, of the test, and of the removal hook, if any.
     assert len(pods) == 2 + len(of_kind(manifests, "Job"))
     for pod in pods:
         assert judge_pod(pod) == []
@@ -30,7 +30,7 @@ def test_no_role_has_a_right_to_everything(helm: Helm, case: Path) -> None:
                 assert "*" not in rule[part], name_of(role)
             assert not {"pods/exec", "pods/attach"} & set(rule["resources"])
             if "secrets" in rule["resources"] and rule["verbs"] != ["create"]:
-                # One Secret is read, by its name: the key of attempts' tokens.
+                # Only one Secret is readable, by name: the key of attempts' tokens.
                 (name,) = rule["resourceNames"]
                 assert (name.endswith("-attempt-tokens"), rule["verbs"]) == (True, ["get"])
             assert not {"bind", "escalate", "impersonate"} & set(rule["verbs"])
@@ -55,7 +55,7 @@ def test_an_operator_of_some_namespaces_has_rights_nowhere_else(helm: Helm, case
     (account,) = of_kind(manifests, "ServiceAccount")
     home = account["metadata"]["namespace"]
     found = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
-    # The removal stops the operator, where that is.
+    # The removal hook stops the operator in the operator's namespace.
     assert {each["metadata"]["namespace"] for each in found if is_hook(each)} <= {home}
     bindings = [each for each in found if not is_hook(each)]
     keys = [each for each in bindings if each["metadata"]["name"].endswith("-tokens")]
@@ -76,12 +76,12 @@ def test_an_operator_of_some_namespaces_has_rights_nowhere_else(helm: Helm, case
         ]
 
 
-def test_a_namespaced_installation_makes_nothing_of_the_whole_cluster(helm: Helm) -> None:
+def test_a_namespaced_installation_makes_no_cluster_scoped_object(helm: Helm) -> None:
     kinds = {one["kind"] for one in render(helm, NAMESPACED)}
     assert not {kind for kind in kinds if kind.startswith(("Cluster", "Custom", "Priority"))}
 
 
-def test_only_the_right_to_read_nodes_goes_beyond_the_namespaces(helm: Helm) -> None:
+def test_only_permission_to_read_nodes_is_cluster_wide(helm: Helm) -> None:
     manifests = helm.render("--set", "watchNamespaces={corpora}", "--set", "rbac.userRoles=false")
     (role,) = of_kind(manifests, "ClusterRole")
     (rule,) = role["rules"]
@@ -91,7 +91,7 @@ def test_only_the_right_to_read_nodes_goes_beyond_the_namespaces(helm: Helm) -> 
     assert binding["subjects"][0]["namespace"] == RELEASE
 
 
-def test_two_installations_share_no_object_of_the_whole_cluster(helm: Helm) -> None:
+def test_two_installations_share_no_cluster_scoped_object(helm: Helm) -> None:
     def wide(namespace: str) -> set[str]:
         found = helm.render("--namespace", namespace, "--set", "crds.install=false")
         return {name_of(one) for one in found if "namespace" not in one["metadata"]}

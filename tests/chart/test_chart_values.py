@@ -1,4 +1,4 @@
-"""The values of the chart: what they reach, what their defaults are, and what is made from them."""
+"""The chart's values: their effects, their defaults, and the generated files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA: Json = json.loads((CHART / "values.schema.json").read_text(encoding="utf
 VALUES: Json = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 SETTINGS: Json = SCHEMA["properties"]["settings"]["properties"]
 FLAGS = (CHART / "templates" / "_settings.tpl").read_text(encoding="utf-8")
-# Settings that follow from a value which says more than the setting.
+# Settings that derive from more general values.
 DERIVED = {
     "namespaces": "watchNamespaces",
     "metrics_port": "metrics",
@@ -35,7 +35,7 @@ DERIVED = {
     "preflight": "preflight",
     "preflight_longest": "preflight",
 }
-FREE = {"resources", "affinity", "global"}  # Kubernetes' own, and what parents share
+FREE = {"resources", "affinity", "global"}  # free-form values
 
 
 def camel(name: str) -> str:
@@ -58,7 +58,7 @@ def find(values: Json, path: str) -> Any:
     return found
 
 
-def test_every_setting_has_a_value_or_follows_from_one() -> None:
+def test_every_setting_has_a_value_or_derives_from_one() -> None:
     named = {camel(name) for name in Settings.model_fields if name not in DERIVED}
     assert set(SETTINGS) == named
     for name, value in DERIVED.items():
@@ -67,12 +67,12 @@ def test_every_setting_has_a_value_or_follows_from_one() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(Settings.model_fields) - set(DERIVED)))
-def test_a_default_is_that_of_the_operator(name: str) -> None:
+def test_a_default_equals_the_operators_default(name: str) -> None:
     given = {name: str(SETTINGS[camel(name)]["default"])}
     assert getattr(read_settings(given, {}), name) == Settings.model_fields[name].default
 
 
-def test_the_derived_defaults_are_those_of_the_operator() -> None:
+def test_the_derived_defaults_equal_the_operators_defaults() -> None:
     own = Settings()
     assert VALUES["metrics"]["port"] == own.metrics_port
     assert VALUES["livenessPort"] == own.liveness_port
@@ -88,12 +88,12 @@ def test_the_derived_defaults_are_those_of_the_operator() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
-def test_a_settings_meaning_is_told_as_the_operator_tells_it(name: str) -> None:
+def test_a_settings_description_equals_the_operators(name: str) -> None:
     told = {camel(field): one.description for field, one in Settings.model_fields.items()}
     assert SETTINGS[name]["description"] == told[name]
 
 
-def test_every_value_has_its_default_in_the_file_of_values() -> None:
+def test_every_value_has_its_default_in_the_values_file() -> None:
     for path, node in leaves(SCHEMA):
         assert find(VALUES, path) == node["default"], path
 
@@ -117,14 +117,14 @@ def test_the_schema_of_a_retry_policy_has_all_its_fields() -> None:
 
 
 @pytest.mark.parametrize("part", ["ray", "output"])
-def test_a_namespace_can_give_all_that_the_operator_reads_of_it(part: str) -> None:
+def test_a_namespace_can_set_all_defaults_that_the_operator_reads(part: str) -> None:
     given = SCHEMA["properties"]["namespaceSpecDefaults"]["additionalProperties"]["properties"]
     model = SpecDefaults.model_fields[part].annotation
     assert model is not None
     assert set(given[part]["properties"]) == {field.alias for field in model.model_fields.values()}
 
 
-def test_everything_on_changes_every_value() -> None:
+def test_the_everything_case_changes_every_value() -> None:
     case = yaml.safe_load((CHART / "ci" / "everything-on-values.yaml").read_text(encoding="utf-8"))
     other = {
         "image.tag": "the digest wins",
@@ -137,13 +137,13 @@ def test_everything_on_changes_every_value() -> None:
             assert find(case, path) not in (None, node["default"]), path
 
 
-def test_the_policy_of_everything_on_is_one_that_the_operator_takes() -> None:
+def test_the_everything_cases_policy_is_valid() -> None:
     case = yaml.safe_load((CHART / "ci" / "everything-on-values.yaml").read_text(encoding="utf-8"))
     policy = read_settings({"retry_defaults": json.dumps(case["retryDefaults"])}, {}).retry_defaults
     assert merge_policies(policy).max_retries == 6
 
 
-def test_each_case_says_what_it_is_for() -> None:
+def test_each_case_describes_its_purpose() -> None:
     assert len(CASES) >= 5
     for path in CASES:
         assert path.read_text(encoding="utf-8").startswith("# "), path.name

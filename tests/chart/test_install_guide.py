@@ -1,4 +1,4 @@
-"""docs/install.md, done as it says, in a cluster without nodes."""
+"""The steps of docs/install.md, followed in a cluster without nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOCKS = [(found[1], bool(found[2]), found[3]) for found in BLOCK.finditer(GUIDE
 VALUE = re.compile(r"`([a-zA-Z]+(?:\.[a-zA-Z]+)*)`")
 
 
-def test_there_is_nothing_in_the_guide_that_is_not_tried() -> None:
+def test_every_block_of_the_guide_is_tested() -> None:
     assert GUIDE.count("```") == 2 * len(BLOCKS)
     assert {language for language, _, _ in BLOCKS} == {"sh", "yaml"}
     assert all(FILE.match(body) for language, _, body in BLOCKS if language == "yaml")
@@ -33,7 +33,7 @@ def test_there_is_nothing_in_the_guide_that_is_not_tried() -> None:
     ]
 
 
-def test_every_value_in_the_table_is_one_of_the_chart() -> None:
+def test_every_value_in_the_table_exists_in_the_chart() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     rows = [line.split("|")[1] for line in GUIDE.splitlines() if line.startswith("| `")]
     named = [name for row in rows for name in VALUE.findall(row)]
@@ -50,7 +50,7 @@ def test_every_value_in_the_table_is_one_of_the_chart() -> None:
 def reader(
     cluster_helm: Helm, clean_cluster: ChartCluster, tmp_path: Path
 ) -> Iterator[dict[str, str]]:
-    """Variables of a reader who has helm and kubectl, and a copy of the repository before them."""
+    """Return the variables of a reader with helm, kubectl, and a copy of the repository."""
     for name in ("charts", "crds"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "bin").mkdir()

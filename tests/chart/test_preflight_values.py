@@ -1,4 +1,4 @@
-"""The check of pipelines before they run, as the chart's values ask for it."""
+"""The preflight check of pipelines, as the chart's values enable it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from manifests import of_kind
 from renderings import flags_of, parse
 
 
-def test_the_right_to_make_jobs_is_given_only_where_pipelines_are_checked(helm: Helm) -> None:
+def test_permission_to_make_jobs_is_given_only_with_preflight_checks(helm: Helm) -> None:
     def find_verbs(*values: str) -> list[list[str]]:
         rules = [
             rule for role in of_kind(helm.render(*values), "ClusterRole") for rule in role["rules"]
@@ -18,7 +18,7 @@ def test_the_right_to_make_jobs_is_given_only_where_pipelines_are_checked(helm: 
     assert find_verbs() == []
 
 
-def test_the_operator_is_told_of_it(helm: Helm) -> None:
+def test_the_operator_gets_the_preflight_flag(helm: Helm) -> None:
     on = ("--set", "preflight.enabled=true,preflight.longest=90s")
     for values, expected in (((), (False, 120.0)), (on, (True, 90.0))):
         limits = parse(flags_of(helm.render(*values))).limits

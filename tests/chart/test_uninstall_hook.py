@@ -25,7 +25,7 @@ OTHER = "example.com/audit"
 
 
 def make_held(cluster: ChartCluster, namespace: str) -> str:
-    """Make a pipeline that is held, as an operator leaves it; return its path."""
+    """Make a pipeline with the operator's finalizer, and return its path."""
     cluster.make_namespace(namespace)
     cluster.wait_for_kinds()
     pipelines = f"apis/strandline.dev/v1alpha1/namespaces/{namespace}/curationpipelines"
@@ -43,7 +43,7 @@ def find_finalizers(cluster: ChartCluster, path: str) -> list[str]:
     return list(cluster.client.ask("GET", path)["metadata"].get("finalizers", []))
 
 
-def test_release_lets_pipelines_go_with_the_chart_s_own_rights(
+def test_release_removes_finalizers_with_the_charts_permissions(
     cluster_helm: Helm, clean_cluster: ChartCluster
 ) -> None:
     cluster_helm.run(*INSTALL)
@@ -56,7 +56,7 @@ def test_release_lets_pipelines_go_with_the_chart_s_own_rights(
         clean_cluster.wait_until_gone(left)
 
 
-def test_a_namespace_that_hangs_since_the_operator_is_gone_is_freed_by_the_next_removal(
+def test_a_stuck_namespace_is_released_by_the_next_removal(
     cluster_helm: Helm, clean_cluster: ChartCluster
 ) -> None:
     cluster_helm.run(*INSTALL)
@@ -73,9 +73,7 @@ def test_a_namespace_that_hangs_since_the_operator_is_gone_is_freed_by_the_next_
     assert player.lines[0] == "released corpora/corpus, which was being deleted"
 
 
-def test_refuse_keeps_the_release_and_the_operator(
-    cluster_helm: Helm, clean_cluster: ChartCluster
-) -> None:
+def test_refuse_prevents_the_removal(cluster_helm: Helm, clean_cluster: ChartCluster) -> None:
     cluster_helm.run(*INSTALL, "--set", "uninstall.pipelines=refuse")
     path = make_held(clean_cluster, "corpora")
     with play_uninstalls(clean_cluster) as player:
@@ -87,7 +85,7 @@ def test_refuse_keeps_the_release_and_the_operator(
     assert clean_cluster.client.ask("GET", DEPLOYMENT)["spec"]["replicas"] == 1
 
 
-def test_wait_ends_when_the_pipeline_is_let_go(
+def test_wait_ends_when_the_pipeline_is_released(
     cluster_helm: Helm, clean_cluster: ChartCluster
 ) -> None:
     values = "uninstall.pipelines=wait,uninstall.timeout=4s"
@@ -102,7 +100,7 @@ def test_wait_ends_when_the_pipeline_is_let_go(
     assert player.lines[-2:] == ["no pipeline has an attempt under way or due", "exit code 0"]
 
 
-def test_in_its_namespaces_alone_pipelines_are_released(
+def test_only_pipelines_in_watched_namespaces_are_released(
     cluster_helm: Helm, clean_cluster: ChartCluster
 ) -> None:
     clean_cluster.make_namespace("corpora")
@@ -124,7 +122,7 @@ AFTER = ("--set", "watchNamespaces={video},rbac.readNodes=false")
 
 
 @pytest.mark.parametrize(("before", "kind"), BEFORE)
-def test_an_upgrade_that_no_longer_watches_a_namespace_lets_its_pipelines_go(
+def test_an_upgrade_releases_pipelines_of_unwatched_namespaces(
     cluster_helm: Helm, clean_cluster: ChartCluster, before: str, kind: str
 ) -> None:
     for name in ("corpora", "video"):
@@ -134,7 +132,7 @@ def test_an_upgrade_that_no_longer_watches_a_namespace_lets_its_pipelines_go(
     with play_uninstalls(clean_cluster) as player:
         cluster_helm.run(*UPGRADE, *AFTER)
         assert player.lines == ["released corpora/corpus: no attempt is running", "exit code 0"]
-        # Another upgrade finds nothing to do.
+        # Another upgrade has nothing to do.
         cluster_helm.run(*UPGRADE, *AFTER)
     assert len(player.lines) == 2
     assert find_finalizers(clean_cluster, left) == [OTHER]
@@ -145,7 +143,7 @@ def test_an_upgrade_that_no_longer_watches_a_namespace_lets_its_pipelines_go(
     clean_cluster.wait_until_gone(rights)
 
 
-def test_refuse_keeps_an_upgrade_from_leaving_a_namespace(
+def test_refuse_prevents_an_upgrade_that_leaves_a_namespace(
     cluster_helm: Helm, clean_cluster: ChartCluster
 ) -> None:
     for name in ("corpora", "video"):
@@ -161,9 +159,7 @@ def test_refuse_keeps_an_upgrade_from_leaving_a_namespace(
     assert "--namespaces=corpora" in str(deployment["spec"]["template"])
 
 
-def test_a_namespace_that_is_gone_needs_no_hook(
-    cluster_helm: Helm, clean_cluster: ChartCluster
-) -> None:
+def test_a_deleted_namespace_needs_no_hook(cluster_helm: Helm, clean_cluster: ChartCluster) -> None:
     for name in ("passing", "video"):
         clean_cluster.make_namespace(name)
     cluster_helm.run(*INSTALL, "--set", "watchNamespaces={passing,video},rbac.readNodes=false")
@@ -175,7 +171,7 @@ def test_a_namespace_that_is_gone_needs_no_hook(
 
 
 @pytest.mark.parametrize("kind", ["Job", "Role", "RoleBinding"])
-def test_the_hook_s_objects_are_hooks_of_helm_and_of_argo_cd(helm: Helm, kind: str) -> None:
+def test_the_hooks_objects_are_hooks_of_helm_and_argo_cd(helm: Helm, kind: str) -> None:
     hooks = [
         manifest
         for manifest in of_kind(helm.render(), kind)
@@ -186,7 +182,7 @@ def test_the_hook_s_objects_are_hooks_of_helm_and_of_argo_cd(helm: Helm, kind: s
     assert annotations["argocd.argoproj.io/hook"] == "PreDelete"
 
 
-def test_ignore_makes_no_hook(helm: Helm) -> None:
+def test_the_ignore_treatment_makes_no_hook(helm: Helm) -> None:
     manifests = helm.render("--set", "uninstall.pipelines=ignore")
     names = [manifest["metadata"]["name"] for manifest in manifests]
     assert not any(name.endswith("-uninstall") for name in names)

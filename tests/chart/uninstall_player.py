@@ -1,7 +1,7 @@
-"""Plays a node and the Job controller for the chart's removal hook, in a cluster that has neither.
+"""A stand-in for a node and the Job controller, for the chart's removal hook.
 
-The command of the Job's pod runs here, as the pod's own account and with its flags, and the Job is
-told how it ended. This module must not know what the command does.
+The command of the Job's pod runs in this process's environment, with the pod's account and flags,
+and the Job gets the result as its status. The module must not depend on the command's effects.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class UninstallPlayer:
     """Runs the pods of removal hooks until it is closed.
 
     Attributes:
-        lines: what they printed, and `exit code N` after each.
+        lines: output of the pods, with `exit code N` after each.
     """
 
     cluster: ChartCluster
@@ -39,8 +39,8 @@ class UninstallPlayer:
     _is_over: threading.Event = field(default_factory=threading.Event)
 
     def follow(self) -> None:
-        """Play each Job once, until it is over."""
-        # A client serves one thread.
+        """Play each Job once, until the player is closed."""
+        # A client is for one thread.
         with closing(KubeClient(self.cluster.kubeconfig)) as client:
             while not self._is_over.wait(PAUSE):
                 for job in client.ask("GET", JOBS, query={"labelSelector": SELECTOR})["items"]:
@@ -49,7 +49,7 @@ class UninstallPlayer:
                         self._play(client, job)
 
     def close(self) -> None:
-        """Play no more."""
+        """Stop playing."""
         self._is_over.set()
 
     def _play(self, client: KubeClient, job: Json) -> None:
@@ -73,7 +73,7 @@ class UninstallPlayer:
 
 
 def render_end(*, is_well: bool) -> Json:
-    """Render the status of a Job that has ended, as the controller writes it."""
+    """Render the status of a finished Job, as the controller writes it."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     words = ("SuccessCriteriaMet", "Complete") if is_well else ("FailureTarget", "Failed")
     conditions = [
@@ -86,7 +86,7 @@ def render_end(*, is_well: bool) -> Json:
 
 @contextmanager
 def play_uninstalls(cluster: ChartCluster) -> Iterator[UninstallPlayer]:
-    """Play removal hooks for as long as the block lasts."""
+    """Play removal hooks until the block ends."""
     player = UninstallPlayer(cluster)
     thread = threading.Thread(target=player.follow, daemon=True)
     thread.start()

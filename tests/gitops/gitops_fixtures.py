@@ -1,4 +1,4 @@
-"""The readers, or one line that says how to get them; under `make gitops` that is a failure."""
+"""The reader fixture, or a message about how to get the readers; a failure under `make gitops`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from readings import NoReaderError, Reader, find_program
 
 @pytest.fixture(scope="session")
 def reader() -> Reader:
-    """Flux's and Argo CD's own libraries, with the health scripts that we ship."""
+    """Return a reader with the libraries of Flux and Argo CD, and Strandline's health scripts."""
     try:
         return Reader(find_program())
     except NoReaderError as error:

@@ -1,6 +1,6 @@
-"""States that no recording shows, each brought about by the operator's own decisions.
+"""States that no recording shows, each produced by the operator's own decisions.
 
-The names are the rows of the table in docs/gitops.md. This room must not know how they are read.
+The names are the rows of the table in docs/gitops.md. The module must not depend on the readers.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Body = dict[str, Any]
 
 
 def spell(cluster: SimulatedCluster) -> Body:
-    """The pipeline as an API server would show it."""
+    """Return the pipeline as stored in an API server."""
     status = {"status": cluster.status.to_json() if cluster.has_status else UNSEEN}
     return {**cluster.pipeline, **status}
 
 
 def end_first(code: int) -> SimulatedCluster:
-    """A pipeline whose first attempt has ended with that exit code, and what follows is decided."""
+    """Return a pipeline whose first attempt ended with this exit code, after the next decision."""
     cluster = SimulatedCluster.running()
     cluster.finish(code)
     return cluster

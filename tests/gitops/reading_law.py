@@ -1,8 +1,7 @@
-"""What each status has to be read as: the law, from the words that people read.
+"""The expected reading of each status, derived from the fields that people read.
 
-It goes by phase and by what has happened, the tools by conditions; so it finds the one saying
-something else than the other. Running is Current for Flux and Progressing for Argo CD, as both read
-a Job of Kubernetes' own.
+The law uses phases and events, while the tools use conditions, so the tests detect contradictions.
+Running is Current for Flux and Progressing for Argo CD, as for a Kubernetes Job.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ENDS: dict[str, Pair] = {"Succeeded": ("Current", "Healthy"), "Failed": ("Failed
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A status that the operator wrote while a recording was played, and how it must be read."""
+    """A status from a recording, and its expected reading."""
 
     name: str
     body: Body
@@ -33,7 +32,7 @@ class Sight:
 
 @cache
 def read_sights(scenario: str) -> tuple[Sight, ...]:
-    """Return the statuses of a recording in the order they were written."""
+    """Return the statuses of a recording in the order of their writes."""
     return tuple(_expect(scenario, list_statuses(scenario)))
 
 
@@ -50,7 +49,7 @@ def _expect(scenario: str, documents: list[Body]) -> Iterator[Sight]:
 
 
 def expect_pipeline(phase: str, *, has_begun: bool) -> Pair:
-    """Tell how a pipeline must be read whose spec is valid; begun: an attempt has run or ended."""
+    """Return the expected reading of a valid pipeline; `has_begun` after an attempt has run."""
     if phase in ENDS:
         return ENDS[phase]
     flux = "Current" if has_begun or phase == "Suspended" else "InProgress"
@@ -58,14 +57,14 @@ def expect_pipeline(phase: str, *, has_begun: bool) -> Pair:
 
 
 def expect_attempt(status: Body) -> Pair:
-    """Tell how an attempt must be read; Flux, which does not apply it, has nothing to wait for."""
+    """Return the expected reading of an attempt, for which Flux never waits."""
     if status["phase"] == "Queued":
         return "Current", "Suspended"
     return "Current", "Healthy" if status["isFrozen"] else "Progressing"
 
 
 def expect_rayjob(deployment: str, job: str, *, is_suspended: bool, is_owned: bool) -> str:
-    """Tell how Argo CD must read a RayJob; owned: by an attempt."""
+    """Return Argo CD's expected reading of a RayJob; `is_owned` if an attempt owns the RayJob."""
     if deployment in {"Complete", "Failed", "ValidationFailed"}:
         has_succeeded = (deployment, job) == ("Complete", "SUCCEEDED")
         return "Healthy" if has_succeeded or is_owned else "Degraded"

@@ -1,9 +1,10 @@
-"""How Flux and Argo CD read objects: asked of a program that has the libraries of both in it.
+"""Readings of objects by Flux and Argo CD, from a program with the libraries of both.
 
     reader = Reader(find_program())
     reader.read({"one": body})["one"]     # Reading(flux="Current", argo="Progressing", ...)
 
-`make gitops` builds the program and says where it is. This room must not know what is expected.
+`make gitops` builds the program and prints its path. The module must not depend on the expected
+readings.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ ADVICE = (
 
 
 class NoReaderError(Exception):
-    """The program is not there; the text says how to get it."""
+    """The program is missing; the message explains how to get it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What Flux and Argo CD say of an object: kstatus and health, or `error:` and a sentence."""
+    """The readings of an object: kstatus and health, or `error:` and a sentence."""
 
     flux: str
     argo: str
@@ -45,13 +46,13 @@ class Reading:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """Both in one word each."""
+        """Both readings, as one word each."""
         return self.flux, self.argo
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """The program, with the settings of Argo CD that it is given."""
+    """The program, with Argo CD's settings."""
 
     program: Path
     settings: Path = SETTINGS
@@ -59,9 +60,9 @@ class Reader:
     def read(
         self, bodies: Mapping[str, Body], expressions: Body | None = None
     ) -> dict[str, Reading]:
-        """Read objects, all in one run of the program; the readings have the objects' names.
+        """Read objects in a single run of the program; return the readings by name.
 
-        Flux judges them by the health check expressions, where there are any.
+        If health check expressions are given, Flux uses the expressions.
         """
         extra = {"expressions": expressions} if expressions else {}
         questions = [{"name": name, "object": body, **extra} for name, body in bodies.items()]
@@ -79,10 +80,10 @@ class Reader:
 
 
 def find_program() -> Path:
-    """Find the program, where the environment says or where `make gitops` has put it.
+    """Find the program, in the environment variable's place or in the cache of `make gitops`.
 
     Raises:
-        NoReaderError: it is not there.
+        NoReaderError: if the program is missing.
     """
     program = Path(os.environ.get(PLACE) or find_cached())
     if not program.is_file():
@@ -91,7 +92,7 @@ def find_program() -> Path:
 
 
 def find_cached() -> Path:
-    """Name the place of the program that these sources make."""
+    """Return the cache path of the program for these sources."""
     names = ["go.mod", "go.sum", *sorted(path.name for path in SOURCES.glob("*.go"))]
     digest = hashlib.sha256(b"".join((SOURCES / name).read_bytes() for name in names))
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

@@ -1,4 +1,4 @@
-"""The page about GitOps: its table, its manifests, and what it says happens when."""
+"""The GitOps page: its table, its manifests, and its statements about times."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def find_manifest(kind: str, name: str = "corpus") -> Body:
 
 @pytest.fixture(scope="module")
 def bodies() -> dict[str, Body]:
-    """The pipeline in every state, by the table's words."""
+    """Return the pipeline in every state, by the table's names."""
     return {state: make() for state, make in STATES.items()}
 
 
 @pytest.fixture(scope="module")
 def readings(reader: Reader, bodies: dict[str, Body]) -> dict[str, Reading]:
-    """The same as it is read."""
+    """Return the readings of these pipelines."""
     return reader.read(bodies)
 
 
 @pytest.fixture(scope="module")
 def patient_readings(reader: Reader, bodies: dict[str, Body]) -> dict[str, Reading]:
-    """The same as Flux reads it that waits for the run's end, by the page's expressions."""
+    """Return Flux's readings with the page's expressions, which wait for the run's end."""
     spec = find_manifest("Kustomization", "corpus-finished")["spec"]
     ((_, _, *expressions),) = [expr.items() for expr in spec["healthCheckExprs"]]
     return reader.read(bodies, dict(expressions))
@@ -71,7 +71,7 @@ def test_each_state_is_read_as_the_table_says(
     assert [reading.flux, patient.flux, reading.argo] == TABLE[state]
 
 
-def test_the_pipeline_is_valid_and_comes_after_its_kind() -> None:
+def test_the_pipeline_is_valid_and_applied_after_its_definition() -> None:
     pipeline = find_manifest("CurationPipeline")
     assert parse_pipeline(pipeline).spec.run_id == "2026-11"
     annotations = pipeline["metadata"]["annotations"]
@@ -79,17 +79,17 @@ def test_the_pipeline_is_valid_and_comes_after_its_kind() -> None:
     assert annotations["argocd.argoproj.io/sync-options"] == "SkipDryRunOnMissingResource=true"
 
 
-def test_the_application_has_what_it_must() -> None:
+def test_the_application_has_its_required_fields() -> None:
     spec = find_manifest("Application")["spec"]
     assert {"project", "source", "destination"} <= set(spec)
     assert {"repoURL", "targetRevision", "path"} == set(spec["source"])
     assert {"name", "namespace"} == set(spec["destination"])
-    # The page says that it needs neither.
+    # The page states that an Application needs neither.
     assert not {"ignoreDifferences", "syncOptions"} & {*spec, *spec["syncPolicy"]}
 
 
 @pytest.mark.parametrize("name", ["corpus", "corpus-finished"])
-def test_a_kustomization_has_what_it_must(name: str) -> None:
+def test_a_kustomization_has_its_required_fields(name: str) -> None:
     spec = find_manifest("Kustomization", name)["spec"]
     assert {"sourceRef", "path", "prune", "interval"} <= set(spec)
     assert {"kind", "name"} == set(spec["sourceRef"])
@@ -100,7 +100,7 @@ def test_a_kustomization_has_what_it_must(name: str) -> None:
         assert (check["apiVersion"], check["kind"]) == (pipeline["apiVersion"], pipeline["kind"])
 
 
-def test_every_manifest_is_looked_at_and_every_file_is_there() -> None:
+def test_every_manifest_is_tested_and_every_file_exists() -> None:
     assert {manifest["kind"] for manifest in MANIFESTS} == {
         "CurationPipeline",
         "Application",
@@ -112,12 +112,12 @@ def test_every_manifest_is_looked_at_and_every_file_is_there() -> None:
 
 
 def test_a_spec_is_never_written() -> None:
-    """The store counts a generation up with each edit; so there is nothing to ignore."""
+    """Check the generation, which the store increments with each edit: no field must be ignored."""
     for scenario in list_recordings():
         assert {sight.body["metadata"]["generation"] for sight in read_sights(scenario)} == {1}
 
 
-def test_a_replacement_drops_finalizer_and_annotations_and_the_attempt_goes_on() -> None:
+def test_the_attempt_continues_after_a_replacement_of_the_pipeline() -> None:
     cluster = SimulatedCluster.running()
     cluster.annotate("retry", "once")
     cluster.settle()
@@ -142,7 +142,7 @@ def test_a_restore_without_status_makes_one_attempt() -> None:
     assert len(cluster.attempts) == 1
 
 
-def test_what_is_made_carries_none_of_the_users_labels() -> None:
+def test_created_objects_have_no_labels_of_the_user() -> None:
     cluster = SimulatedCluster()
     mine = {"app.kubernetes.io/instance": "corpus", "argocd.argoproj.io/tracking-id": "corpus:x"}
     cluster.pipeline["metadata"] |= {"labels": dict(mine), "annotations": dict(mine)}

@@ -1,4 +1,4 @@
-"""The health scripts hold their own cases, as upstream has them, and take anything for a status."""
+"""The health scripts pass their own cases, in upstream's format, and accept any status."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS = {
     "strandline.dev/CurationPipeline": "strandline.dev/v1alpha1",
 }
 HEALTHS = {"Progressing", "Suspended", "Healthy", "Degraded"}
-# None of these may be written, says the schema; a script that fails on one shows an error to all.
+# The schema forbids all of these, but a failing script would show an error to all users.
 ODD_STATUSES: list[Any] = [
     None,
     {},
@@ -50,7 +50,7 @@ ODD_STATUSES: list[Any] = [
 
 
 def list_cases() -> list[tuple[str, str, str]]:
-    """Kind, name of the file, and the health it must have as JSON."""
+    """Return kind, file name, and expected health as JSON."""
     return [
         (kind, case["inputPath"], json.dumps(case["healthStatus"]))
         for kind in KINDS
@@ -67,7 +67,7 @@ def assemble(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_scripts_lie_as_upstream_has_them() -> None:
+def test_the_scripts_have_upstreams_layout() -> None:
     assert {path.parent.relative_to(SCRIPTS).as_posix() for path in SCRIPTS.rglob("*.lua")} == set(
         KINDS
     )
@@ -82,7 +82,7 @@ def test_the_scripts_lie_as_upstream_has_them() -> None:
 
 @pytest.fixture(scope="module")
 def upstream_readings(reader: Reader) -> dict[str, Reading]:
-    """All cases, read in one go."""
+    """Return the readings of all cases, from a single run."""
     return reader.read(
         {
             f"{kind}/{name}": yaml.safe_load((SCRIPTS / kind / name).read_text())
@@ -100,7 +100,7 @@ def test_each_case_has_its_health(
 
 
 def test_every_line_that_returns_has_a_case() -> None:
-    """A message that is spelled in a script is expected by some case."""
+    """Check that every message in a script is expected by some case."""
     for kind in KINDS:
         spelled = re.findall(r'message = "([^"]+)" \}', read_script(kind))
         told = {json.loads(health)["message"] for other, _, health in list_cases() if other == kind}
@@ -109,7 +109,7 @@ def test_every_line_that_returns_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_the_status_a_script_says_something(reader: Reader, kind: str) -> None:
+def test_a_script_returns_a_health_for_any_status(reader: Reader, kind: str) -> None:
     name = kind.partition("/")[2]
     base = {"apiVersion": KINDS[kind], "kind": name, "metadata": {"name": "x", "generation": 1}}
     bodies: dict[str, Body] = {}
@@ -123,7 +123,7 @@ def test_whatever_the_status_a_script_says_something(reader: Reader, kind: str) 
 
 
 def test_without_our_scripts_nothing_is_known(reader: Reader, tmp_path: Path) -> None:
-    """So what is read above is what our scripts say."""
+    """Check an empty configuration: the readings above come from Strandline's scripts."""
     empty = tmp_path / "argocd-cm.yaml"
     empty.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-cm}\n")
     for kind, api_version in KINDS.items():
@@ -131,7 +131,7 @@ def test_without_our_scripts_nothing_is_known(reader: Reader, tmp_path: Path) ->
         assert Reader(reader.program, empty).read({"x": body})["x"].argo == ""
 
 
-def test_a_planted_fault_in_a_script_is_seen(reader: Reader, tmp_path: Path) -> None:
+def test_a_planted_fault_in_a_script_is_detected(reader: Reader, tmp_path: Path) -> None:
     kind, case = "strandline.dev/CurationPipeline", "testdata/progressing_waits_to_retry.yaml"
     text = SETTINGS.read_text()
     assert 'is("Succeeded", "False")' in text
@@ -141,7 +141,7 @@ def test_a_planted_fault_in_a_script_is_seen(reader: Reader, tmp_path: Path) -> 
     assert Reader(reader.program, damaged).read({case: body})[case].argo == "Degraded"
 
 
-def test_the_settings_hold_the_scripts() -> None:
+def test_the_settings_contain_the_scripts() -> None:
     settings = yaml.safe_load(SETTINGS.read_text())
     assert settings["metadata"] | {"labels": {}} == {
         "name": "argocd-cm",
@@ -155,7 +155,7 @@ def test_the_settings_hold_the_scripts() -> None:
     assert assemble(ARGO_CD, "--check").returncode == 0
 
 
-def test_settings_that_are_out_of_date_are_noticed_and_written(tmp_path: Path) -> None:
+def test_outdated_settings_are_detected_and_rewritten(tmp_path: Path) -> None:
     folder = tmp_path / "argocd"
     shutil.copytree(ARGO_CD, folder)
     with (folder / "resource_customizations" / "ray.io/RayJob/health.lua").open("a") as script:

@@ -1,4 +1,4 @@
-"""Where the program that reads is missing, that is said aloud; `make gitops` fails then."""
+"""A missing reader program is reported clearly, and fails `make gitops`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ONE_TEST = "tests/gitops/test_health_scripts.py::test_without_our_scripts_nothin
 NEEDS = "STRANDLINE_NEEDS_GITOPS"
 
 
-def test_the_tests_look_where_make_puts_the_program(reader: Reader) -> None:
+def test_the_tests_find_the_program_built_by_make(reader: Reader) -> None:
     assert reader.program == find_cached()
 
 
-def test_a_missing_program_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_program_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(PLACE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(NoReaderError, match="make gitops"):
@@ -41,7 +41,7 @@ def test_a_missing_program_is_one_loud_line_or_a_failure(needs: dict[str, str], 
     assert ADVICE in done.stdout
 
 
-def test_a_question_that_makes_no_sense_gets_a_sentence(reader: Reader, tmp_path: Path) -> None:
+def test_an_invalid_request_gets_a_sentence(reader: Reader, tmp_path: Path) -> None:
     no_settings = [reader.program, tmp_path / "none.yaml"]
     for command in ([reader.program], no_settings, [reader.program, reader.settings]):
         done = subprocess.run(command, input="{", capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Flux and Argo CD read every status of every recording right, with their own libraries."""
+"""Flux and Argo CD read every status of every recording correctly, with their own libraries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Body = dict[str, Any]
 Change = Callable[[Body], Body]
 
 OWNER = {"apiVersion": "strandline.dev/v1alpha1", "kind": "CurationAttempt", "name": "corpus-1"}
-# First letters: Flux waits, is satisfied while the run goes on, and is told where it has failed.
+# First letters: Flux waits, is satisfied while the run is in progress, and reports a failure.
 FLUX_ORDER = re.compile(r"I*C*F*")
 ARGO_ORDER = re.compile(r"P*(H*|D*)")
 everywhere = pytest.mark.parametrize("scenario", list_recordings())
@@ -42,7 +42,7 @@ def list_sights() -> tuple[Sight, ...]:
 
 
 def read_changed(reader: Reader, change: Change) -> dict[str, Pair]:
-    """How all statuses are read after a change, by name."""
+    """Return the readings of all statuses after a change, by name."""
     changed = {sight.name: change(sight.body) for sight in list_sights()}
     return {name: reading.pair for name, reading in reader.read(changed).items()}
 
@@ -65,7 +65,7 @@ def test_every_recording_has_statuses_of_both_kinds() -> None:
         assert kinds == {"CurationPipeline", "CurationAttempt"}
 
 
-def test_the_law_meets_every_state_that_recordings_can_show() -> None:
+def test_the_law_covers_every_recorded_state() -> None:
     seen = {(sight.body["kind"], *sight.expected) for sight in list_sights()}
     assert seen >= {
         ("CurationPipeline", "InProgress", "Progressing"),
@@ -77,8 +77,8 @@ def test_the_law_meets_every_state_that_recordings_can_show() -> None:
     }
 
 
-def test_an_attempt_that_waits_in_a_queue_is_suspended_to_argo(reader: Reader) -> None:
-    """KubeRay's recordings have none: a queue holds back what has not begun."""
+def test_a_queued_attempt_is_suspended_for_argo(reader: Reader) -> None:
+    """Derive queued attempts from starting attempts, because the recordings have no queue."""
     starting = {
         sight.name: wait_in_queue(sight.body)
         for sight in list_sights()
@@ -112,14 +112,14 @@ def test_every_status_is_read_as_what_people_are_told(reader: Reader, scenario: 
 
 
 @everywhere
-def test_no_pipeline_is_called_ended_and_then_goes_on(reader: Reader, scenario: str) -> None:
+def test_no_ended_pipeline_resumes(reader: Reader, scenario: str) -> None:
     sights = [sight for sight in read_sights(scenario) if sight.body["kind"] == "CurationPipeline"]
     readings = [read_all(reader)[sight.name] for sight in sights]
     assert FLUX_ORDER.fullmatch("".join(reading.flux[0] for reading in readings))
     assert ARGO_ORDER.fullmatch("".join(reading.argo[0] for reading in readings))
 
 
-def test_a_failure_is_told_with_its_cause(reader: Reader) -> None:
+def test_a_failure_is_read_with_its_cause(reader: Reader) -> None:
     readings, failed = read_all(reader), 0
     for sight in list_sights():
         status, told = sight.body["status"], readings[sight.name].argo_message
@@ -131,16 +131,16 @@ def test_a_failure_is_told_with_its_cause(reader: Reader) -> None:
     assert failed > 20
 
 
-def test_an_edit_that_was_not_seen_yet_is_waited_for(reader: Reader) -> None:
+def test_an_unprocessed_edit_is_awaited(reader: Reader) -> None:
     assert set(read_changed(reader, edit).values()) == {UNSEEN}
 
 
-def test_a_deletion_is_waited_for(reader: Reader) -> None:
+def test_a_deletion_is_awaited(reader: Reader) -> None:
     assert set(read_changed(reader, delete).values()) == {GONE}
 
 
 @pytest.mark.parametrize("is_owned", [True, False], ids=["ours", "anybody's"])
-def test_every_recorded_rayjob_is_read_right(reader: Reader, is_owned: bool) -> None:
+def test_every_recorded_rayjob_is_read_correctly(reader: Reader, is_owned: bool) -> None:
     bodies: dict[str, Body] = {}
     expected: dict[str, str] = {}
     for scenario in list_recordings():

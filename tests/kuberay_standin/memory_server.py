@@ -30,7 +30,7 @@ class MemoryServer:
         return "".join(next(self._letters))
 
     def list(self, kind: str, namespace: str = "", labels: str = "") -> list[Json]:
-        """Return the objects themselves, so that a test sees whether the shell changes them."""
+        """Return the stored objects themselves, so that a test detects changes by the shell."""
         self._call("list")
         name, _, value = labels.partition("=")
         return [

@@ -1,8 +1,8 @@
-"""What KubeRay, or the stand-in for it, did with a RayJob, as events in order.
+"""Actions of KubeRay, or its stand-in, on a RayJob, as a list of events.
 
-- `RayJob Running/RUNNING/`: jobDeploymentStatus, jobStatus and reason, when any of them changed;
-- `head made`, `worker removed`, `RayCluster removed`, `Job made`: objects, pods by their role;
-- `RayJob let go`: the finalizer came off.
+- `RayJob Running/RUNNING/`: jobDeploymentStatus, jobStatus, and reason, after a change of any;
+- `head made`, `worker removed`, `RayCluster removed`, `Job made`: objects, with pods by their role;
+- `RayJob let go`: the finalizer was removed.
 """
 
 from __future__ import annotations
@@ -14,30 +14,31 @@ from kuberay_standin.objects import Json
 from recordings import Recording, Step
 
 PLAYED = {"RayCluster", "Job", "head", "worker"}
-# So long after the recorder did something, a pod's deletion may be its doing.
+# Within this many seconds after an action of the recorder, a pod's deletion may be a result of the
+# action.
 SHADOW = 2
 DELETE_CLUSTER = "delete raycluster"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that KubeRay, or the stand-in, did `time` seconds after the start."""
+    """An action of KubeRay, or its stand-in, `time` seconds after the start."""
 
     time: float
     words: str
 
 
 def tell_phase(status: Json) -> str:
-    """The words of a RayJob's status that the operator decides by."""
+    """Return the words of a RayJob's status that the operator's decisions use."""
     parts = (status.get(key) or "" for key in ("jobDeploymentStatus", "jobStatus", "reason"))
     return "RayJob " + "/".join(parts)
 
 
 def list_recorded(recording: Recording) -> list[Event]:
-    """What KubeRay did in a recording; what others deleted, and what went with it, is left out."""
+    """Return KubeRay's actions in a recording, without deletions by others and their effects."""
     events = [*_list_phases(recording), *_list_made(recording), *_list_removed(recording)]
     let_go = next((event.time for event in events if event.words == "RayJob let go"), None)
-    # What comes after goes with it.
+    # Later events are part of the RayJob's deletion.
     kept = [event for event in events if let_go is None or event.time <= let_go]
     return sorted(kept, key=lambda one: one.time)
 
@@ -59,10 +60,10 @@ def _list_made(recording: Recording) -> Iterator[Event]:
 
 
 def _list_removed(recording: Recording) -> Iterator[Event]:
-    """What KubeRay deleted: not what others did, nor what went with its owner."""
+    """Yield KubeRay's deletions, without the deletions by others and by garbage collection."""
     acted_at, clusters, action = -float(SHADOW), 0, ""
     there: set[str] = set()  # pods
-    orphans: set[str] = set()  # that go with a cluster which somebody deleted
+    orphans: set[str] = set()  # pods of a cluster that the recorder deleted
     for step in recording.steps:
         if step.action and not step.action.startswith("observed"):
             acted_at, action = step.time, step.action
@@ -85,7 +86,7 @@ def _list_removed(recording: Recording) -> Iterator[Event]:
 
 
 def is_disrupted(step: Step) -> bool:
-    """Whether something of Kubernetes' own took a pod."""
+    """Return True if Kubernetes itself disrupted a pod."""
     return any(
         condition["type"] == "DisruptionTarget" for condition in step.status.get("conditions", ())
     )

@@ -1,10 +1,11 @@
-"""A world that goes as a recording of KubeRay went, in which the stand-in takes KubeRay's place.
+"""A world that follows a recording of KubeRay, with the stand-in in KubeRay's place.
 
-What the recording's pods, Job and dashboard said, and what its recorder did, happens at its time.
-What KubeRay did there is not played: the stand-in, core and shell, does it on a server in memory.
-`replay` returns what it did, in the words of `standin_events.py`.
+The recorded states of pods, Job, and dashboard, and the recorder's actions, happen at their
+recorded times. KubeRay's recorded actions are not played: the stand-in's core and shell act
+instead, on a server in memory. `replay` returns the stand-in's actions in the words of
+`standin_events.py`.
 
-Objects are matched by their order: the second worker made is the second worker recorded.
+Objects are matched by order: the second created worker is the second recorded worker.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from standin_events import DELETE_CLUSTER, PLAYED, Event, tell_phase
 
 NOT_FOUND = "Submitter completed but Ray job not found in RayCluster."
 CREATION_FAILURES = {"FailedCreateHeadPod": "head", "FailedCreateWorkerPod": "worker"}
-SETTLING = 50  # steps in which nothing new can come up
+SETTLING = 50  # steps after which the stand-in must have settled
 
 
 @dataclass(slots=True)
 class Recorded:
-    """An object of the recording: what is known of it up to now."""
+    """The latest state of an object in the recording."""
 
     subject: str
     status: Json = field(default_factory=dict)
@@ -40,7 +41,7 @@ class Recorded:
 
 
 def make_rayjob(recording: Recording) -> Json:
-    """The RayJob of a recording, with as much of its templates as the trimmed file holds."""
+    """Return the RayJob of a recording, with the template parts that the trimmed file has."""
     path = FOLDER / f"{recording.scenario}.jsonl"
     spec = json.loads(path.read_text(encoding="utf-8").partition("\n")[0])["spec"]
     news = [one.new for one in recording.steps if one.new is not None]
@@ -52,7 +53,8 @@ def make_rayjob(recording: Recording) -> Json:
         "headGroupSpec": {"rayStartParams": {}, "template": _make_template(heads)},
         "workerGroupSpecs": [{**group, "rayStartParams": {}, "template": _make_template(workers)}],
     }
-    # A Job is made once all pods are ready, so one without workers was to have none.
+    # KubeRay makes a Job once all pods are ready, so a Job without workers implies no worker
+    # groups.
     if limits and not workers:
         cluster["workerGroupSpecs"] = []
     return {
@@ -80,10 +82,10 @@ def _make_template(news: list[Newcomer]) -> Json:
 
 
 class World(MemoryServer):
-    """The server that the stand-in works on; see the top of this module.
+    """The server of the stand-in; see the module's docstring.
 
     Args:
-        does: whether the next change that the stand-in requests succeeds.
+        does: returns True if the next change that the stand-in requests succeeds.
     """
 
     def __init__(self, recording: Recording, does: Callable[[], bool] = lambda: True) -> None:
@@ -94,7 +96,7 @@ class World(MemoryServer):
         self.stopped: list[str] = []
         self._recording = recording
         self._recorded: dict[str, Recorded] = {}  # by the recording's `Kind/name`
-        self._pairs: dict[tuple[str, str], Recorded] = {}  # by our kind and name
+        self._pairs: dict[tuple[str, str], Recorded] = {}  # by kind and name in this world
         self._waiting: list[Recorded] = []
         self._refused_pods = dict(list_refusals(recording))
         self._answer: JobAnswer | None = None
@@ -108,11 +110,11 @@ class World(MemoryServer):
             stop=lambda _address, job, _token: self.stopped.append(job),
             report=lambda _: None,
         )
-        # The recorded KubeRay waited between two questions to the dashboard.
+        # The recorded KubeRay waited between two requests to the dashboard.
         self._loop = Loop(self, outside, poll_seconds=0)
 
     def play(self) -> None:
-        """Let the recording happen, second by second, up to its end."""
+        """Play the recording second by second, to its end."""
         for one in self._recording.steps:
             while self._time + 1 < one.time:
                 self._time += 1
@@ -130,7 +132,7 @@ class World(MemoryServer):
             self._note(one)
 
     def _drop_cluster(self) -> None:
-        """Somebody deletes the RayCluster; its pods leave as the recorded ones did."""
+        """Delete the RayCluster; its pods end as recorded."""
         for place in [place for place in self.objects if place[0] == "RayCluster"]:
             self._drop(place)
 
@@ -156,7 +158,7 @@ class World(MemoryServer):
         self._apply_answer(one.status)
 
     def _apply_answer(self, status: Json) -> None:
-        """Take from KubeRay's status what the dashboard had told it."""
+        """Derive the dashboard's answer from KubeRay's status."""
         if status.get("message") == NOT_FOUND:
             self._answer = JobAnswer()
         elif status.get("jobDeploymentStatus") != "Running":
@@ -173,7 +175,7 @@ class World(MemoryServer):
             )
 
     def _settle(self) -> None:
-        """Let the stand-in act until it has nothing left to do."""
+        """Run the stand-in until nothing changes."""
         for _ in range(SETTLING):
             self._follow_recorded()
             self.calls.clear()
@@ -183,7 +185,7 @@ class World(MemoryServer):
         raise AssertionError(f"the stand-in does not come to rest: {self.calls}")
 
     def _follow_recorded(self) -> None:
-        """Bring our pods and Jobs to where the recorded ones are."""
+        """Update this world's pods and Jobs to the recorded states."""
         for place, body in list(self.objects.items()):
             subject = name_subject(body)
             if subject not in PLAYED - {"RayCluster"}:
@@ -208,7 +210,7 @@ class World(MemoryServer):
         self._pairs.pop(place, None)
 
     def create(self, body: Json) -> None:
-        """Make an object, unless the recorded server did not allow such a pod."""
+        """Create an object, unless the recorded server rejected such a pod."""
         subject = name_subject(body)
         if body["kind"] == "Pod" and subject in self._refused_pods:
             self.calls.append("create Pod")
@@ -218,7 +220,7 @@ class World(MemoryServer):
             self._tell(f"{subject} made")
 
     def put_status(self, body: Json, status: Json) -> None:
-        """Note a RayCluster's status, and a RayJob's new phase."""
+        """Record a RayCluster's status, and a RayJob's new phase."""
         super().put_status(body, status)
         if body["kind"] == "RayCluster":
             self.cluster_statuses.append(status)
@@ -227,7 +229,7 @@ class World(MemoryServer):
             self._tell(self._phase)
 
     def hold(self, body: Json, finalizers: tuple[str, ...]) -> None:
-        """Let a deleted RayJob go with all of its objects once KubeRay's finalizer is gone."""
+        """Remove a deleted RayJob with all its objects, once KubeRay's finalizer is gone."""
         super().hold(body, finalizers)
         if is_leaving(body) and FINALIZER not in finalizers:
             self._tell("RayJob let go")
@@ -255,7 +257,7 @@ class World(MemoryServer):
 
 
 def list_refusals(recording: Recording) -> Iterator[tuple[str, str]]:
-    """The roles of pods that could not be made, with the server's message."""
+    """Yield the roles of pods that could not be created, with the server's message."""
     for one in recording.steps:
         conditions = one.status.get("conditions", ()) if one.kind == "RayCluster" else ()
         for condition in conditions:
@@ -265,7 +267,7 @@ def list_refusals(recording: Recording) -> Iterator[tuple[str, str]]:
 
 
 def name_subject(body: Json) -> str:
-    """The kind of an object, or the role of a pod."""
+    """Return the kind of an object, or the role of a pod."""
     if body["kind"] != "Pod":
         return str(body["kind"])
     return str(body["metadata"]["labels"][NODE_LABEL])
@@ -273,7 +275,7 @@ def name_subject(body: Json) -> str:
 
 @cache
 def replay(name: str) -> World:
-    """Play a recording to its end, with the stand-in in KubeRay's place; not to be changed."""
+    """Play a recording to its end with the stand-in; callers must not change the cached world."""
     recording = read_recording(name)
     world = World(recording)
     world.play()

@@ -1,4 +1,4 @@
-"""What the operator renders with the chart's own defaults comes up on a KubeRay as it is."""
+"""RayJobs rendered with the chart's defaults start on a standard KubeRay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IMAGES: list[dict[str, Any]] = [{}, {"image": "registry.invalid/theirs:1"}]
 
 
 def render_rayjob(ray: dict[str, Any], limits: Limits) -> Json:
-    """The RayJob of a pipeline, which KubeRay does not refuse."""
+    """Return the RayJob of a pipeline, after checking that KubeRay accepts the RayJob."""
     cluster = SimulatedCluster(limits=limits)
     cluster.edit(ray={**cluster.spec["ray"], **ray})
     cluster.settle()
@@ -30,7 +30,7 @@ def render_rayjob(ray: dict[str, Any], limits: Limits) -> Json:
 @pytest.mark.parametrize("ray", IMAGES)
 @pytest.mark.parametrize("kind", ["readinessProbe", "livenessProbe"])
 def test_no_probe_needs_a_program_that_an_image_may_lack(ray: dict[str, Any], kind: str) -> None:
-    """With `wget` in a probe no Ray pod of ours ever became Ready."""
+    """Check probes without `wget`, which some images lack, so that Ray pods become Ready."""
     for limits in (Limits(), Settings().limits):
         pods = make_pods(render_rayjob(ray, limits))
         for role in ("head", "worker"):

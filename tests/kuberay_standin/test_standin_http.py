@@ -1,4 +1,4 @@
-"""The API server and Ray's dashboard are asked over HTTP as they want it, and understood."""
+"""HTTP requests to the API server and Ray's dashboard, and the handling of their responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kuberay_standin.shell.dashboard import ask_dashboard, read_value, stop_job
 
 
 class Listener(BaseHTTPRequestHandler):
-    """Notes requests and answers as the test says."""
+    """A handler that records requests and returns the test's responses."""
 
     requests: list[tuple[str, str, str, Any]]
     answer: tuple[int, str]
@@ -68,7 +68,7 @@ def api(listener: Any, tmp_path: Path) -> Api:
     return Api(read_kubeconfig(path))
 
 
-def test_the_api_server_is_asked_as_kubernetes_wants_it(api: Api, listener: Any) -> None:
+def test_requests_to_the_api_server_are_valid(api: Api, listener: Any) -> None:
     body = {
         "kind": "RayJob",
         "metadata": {"name": "rj", "namespace": "here", "resourceVersion": "7"},
@@ -95,14 +95,14 @@ def test_the_api_server_is_asked_as_kubernetes_wants_it(api: Api, listener: Any)
     assert {token for _, _, token, _ in listener.requests} == {"Bearer secret"}
 
 
-def test_a_refusal_has_the_servers_words(api: Api, listener: Any) -> None:
+def test_a_refusal_has_the_servers_message(api: Api, listener: Any) -> None:
     listener.answer = (409, '{"message": "there is one"}')
     with pytest.raises(RefusalError, match="409: there is one") as caught:
         api.delete("Pod", "here", "p")
     assert caught.value.status == 409
 
 
-def test_all_namespaces_have_no_place_in_the_path() -> None:
+def test_a_cluster_wide_path_has_no_namespace() -> None:
     assert build_path("RayJob") == "apis/ray.io/v1/rayjobs"
 
 
@@ -119,7 +119,7 @@ def test_all_namespaces_have_no_place_in_the_path() -> None:
         ),
     ],
 )
-def test_a_dashboard_is_understood(
+def test_a_dashboards_answer_is_parsed(
     listener: Any, status: int, text: str, answer: JobAnswer
 ) -> None:
     listener.answer = (status, text)
@@ -132,7 +132,7 @@ def test_a_job_is_stopped_by_its_name(listener: Any) -> None:
     assert [("POST", "/api/jobs/rj-1/stop")] == [request[:2] for request in listener.requests]
 
 
-def test_a_dashboard_is_shown_the_token_of_its_cluster(listener: Any) -> None:
+def test_a_dashboard_request_has_the_clusters_token(listener: Any) -> None:
     listener.answer = (404, "")
     ask_dashboard(listener.address, "rj-1", "secret")
     stop_job(listener.address, "rj-1", "secret")
@@ -140,12 +140,12 @@ def test_a_dashboard_is_shown_the_token_of_its_cluster(listener: Any) -> None:
     assert ["Bearer secret", "Bearer secret", ""] == [each[2] for each in listener.requests]
 
 
-def test_who_is_not_there_does_not_answer() -> None:
+def test_a_missing_dashboard_is_not_reached() -> None:
     assert ask_dashboard("", "rj-1") == JobAnswer(is_reached=False)
     stop_job("127.0.0.1:1", "rj-1")
 
 
-def test_an_end_has_its_time() -> None:
+def test_an_ended_job_has_its_end_time() -> None:
     answer = read_value({"status": "FAILED", "message": None, "start_time": 1000, "end_time": 2999})
     assert answer == JobAnswer(
         status="FAILED", start="1970-01-01T00:00:01Z", end="1970-01-01T00:00:02Z"

@@ -26,7 +26,7 @@ SHORT = ("s-k-exit-64", "s-k-head-deleted-before-ready", "s-k-rayjob-deleted", "
 
 @settings(max_examples=scale_examples(15))
 @given(name=st.sampled_from(SHORT), chances=st.lists(st.booleans(), max_size=40))
-def test_what_was_not_done_is_done_at_the_next_look(name: str, chances: list[bool]) -> None:
+def test_failed_actions_are_repeated_in_the_next_turn(name: str, chances: list[bool]) -> None:
     recording = read_recording(name)
     coming = iter(chances)
     world = World(recording, lambda: next(coming, True))
@@ -36,9 +36,7 @@ def test_what_was_not_done_is_done_at_the_next_look(name: str, chances: list[boo
 
 
 @pytest.mark.parametrize("name", SHORT)
-def test_the_core_changes_nothing_that_it_is_shown(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_core_does_not_modify_its_input(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def guard(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
         before = copy.deepcopy(scene)
         actions = step(scene, now, draw)
@@ -49,17 +47,17 @@ def test_the_core_changes_nothing_that_it_is_shown(
     World(read_recording(name)).play()
 
 
-def test_ray_is_told_to_stop_before_a_deleted_rayjob_goes() -> None:
+def test_ray_is_stopped_before_a_deleted_rayjob_is_removed() -> None:
     world = replay("s-k-rayjob-deleted")
     assert len(world.stopped) == 1
     assert world.events[-1].words == "RayJob let go"
 
 
-def test_nothing_is_stopped_where_nothing_runs() -> None:
+def test_without_a_running_job_nothing_is_stopped() -> None:
     assert [] == replay("i-unschedulable").stopped
 
 
-# Watches of several kinds blur what is short; what is seen in a recording comes in this order.
+# Watches of several kinds blur short states; the observed states come in this order.
 @pytest.mark.parametrize(
     "name",
     [

@@ -1,9 +1,9 @@
-"""What the stand-in makes is what KubeRay made of the same RayJob, where the recording shows it.
+"""The stand-in makes the same objects from a RayJob as KubeRay, as far as recordings show them.
 
-`s-k-success-made.json` is taken from the recording s-k-success: the RayJob as it was submitted, and
-of each object made for it what the recorder kept. Scripts were cut there.
-`v-no-ray-version-probes.json` has the probes of v-no-ray-version, and those of the attempt after it
-that gave a version: by version, then by role.
+`s-k-success-made.json` is taken from the recording s-k-success. The file has the submitted RayJob,
+and the recorded parts of each object made for the RayJob, with cut scripts.
+`v-no-ray-version-probes.json` has the probes of v-no-ray-version, and those of the following
+attempt with a version: by version, then by role.
 """
 
 from __future__ import annotations
@@ -64,29 +64,29 @@ def test_the_raycluster_has_the_recorded_labels_and_annotations(cluster: Json) -
     assert cluster["spec"] == RECORDED["submitted"]["spec"]["rayClusterSpec"]
 
 
-def test_the_head_pod_is_the_recorded_one(cluster: Json) -> None:
+def test_the_head_pod_equals_the_recorded_pod(cluster: Json) -> None:
     check_pod(make_head(cluster), MADE["head"])
 
 
-def test_a_worker_pod_is_the_recorded_one(cluster: Json) -> None:
+def test_a_worker_pod_equals_the_recorded_pod(cluster: Json) -> None:
     (group,) = cluster["spec"]["workerGroupSpecs"]
     check_pod(make_worker(cluster, group, 0), MADE["worker"])
 
 
-def test_the_job_and_its_pod_are_the_recorded_ones(rayjob: Json, cluster: Json) -> None:
+def test_the_job_and_its_pod_equal_the_recorded_objects(rayjob: Json, cluster: Json) -> None:
     job = make_job(rayjob, cluster)
     check_metadata(job, MADE["Job"])
     assert job["spec"]["backoffLimit"] == MADE["Job"]["spec"]["backoffLimit"]
     template = job["spec"]["template"]
     recorded = copy.deepcopy(MADE["submitter"])
-    # These are of the controller of Jobs.
+    # The Job controller sets these labels.
     others = {name for name in recorded["labels"] if "controller-uid" in name or "job-name" in name}
     recorded["labels"] = {n: v for n, v in recorded["labels"].items() if n not in others}
     assert template["metadata"]["labels"] == recorded["labels"]
     check_spec(template["spec"], recorded["spec"])
 
 
-def test_without_a_template_the_submitter_asks_for_what_kuberay_asks(
+def test_without_a_template_the_submitter_has_kuberays_requests(
     rayjob: Json, cluster: Json
 ) -> None:
     del rayjob["spec"]["submitterPodTemplate"]
@@ -98,7 +98,7 @@ def test_without_a_template_the_submitter_asks_for_what_kuberay_asks(
     assert container["image"] == "localhost/ray-dev:2.60.0"
 
 
-def test_the_status_of_a_ready_raycluster_is_the_recorded_one(cluster: Json) -> None:
+def test_the_status_of_a_ready_raycluster_equals_the_recorded_status(cluster: Json) -> None:
     pods = []
     for role in ("head", "worker"):
         (group,) = cluster["spec"]["workerGroupSpecs"]
@@ -111,7 +111,7 @@ def test_the_status_of_a_ready_raycluster_is_the_recorded_one(cluster: Json) -> 
     assert status["stateTransitionTimes"] == recorded["stateTransitionTimes"]
 
 
-def test_the_service_leads_to_the_head_by_name_before_it_is_ready(cluster: Json) -> None:
+def test_the_service_resolves_to_the_head_before_it_is_ready(cluster: Json) -> None:
     service = make_service(cluster)
     assert service["metadata"]["name"] == RECORDED["clusterStatus"]["head"]["serviceName"]
     ports = {port["name"]: str(port["port"]) for port in service["spec"]["ports"]}
@@ -124,10 +124,10 @@ def test_the_service_leads_to_the_head_by_name_before_it_is_ready(cluster: Json)
 @pytest.mark.parametrize("version", ["", "2.60.0"])
 @pytest.mark.parametrize("role", ["head", "worker"])
 @pytest.mark.parametrize("kind", ["readinessProbe", "livenessProbe"])
-def test_the_probes_are_the_recorded_ones(
+def test_the_probes_equal_the_recorded_probes(
     cluster: Json, version: str, role: str, kind: str
 ) -> None:
-    """By `wget` inside the container where nobody has said which Ray it is."""
+    """Check probes, which use `wget` inside the container if Ray's version is unknown."""
     cluster["spec"].pop("rayVersion", None)
     cluster["spec"] |= {"rayVersion": version} if version else {}
     (group,) = cluster["spec"]["workerGroupSpecs"]
@@ -138,7 +138,7 @@ def test_the_probes_are_the_recorded_ones(
 
 
 def describe_probe(probe: Json) -> Json:
-    """Times and bounds, and what is asked; scripts by the addresses that they ask."""
+    """Return times, bounds, and the request of a probe; reduce scripts to their addresses."""
     usual = {"successThreshold": 1}
     found = {**usual, **{name: value for name, value in probe.items() if name != "exec"}}
     if "exec" in probe:
@@ -161,11 +161,11 @@ def describe_probe(probe: Json) -> Json:
         ("", False),
     ],
 )
-def test_a_version_that_is_not_known_to_be_new_is_old(version: str, *, expected: bool) -> None:
+def test_an_unparsable_version_counts_as_old(version: str, *, expected: bool) -> None:
     assert has_one_answer(version) == expected
 
 
-def test_probes_ask_at_the_ports_that_ray_was_told(cluster: Json) -> None:
+def test_probes_use_rays_configured_ports(cluster: Json) -> None:
     cluster["spec"].pop("rayVersion", None)
     head = cluster["spec"]["headGroupSpec"]
     head["rayStartParams"] = {"dashboard-agent-listen-port": "1234", "dashboard-port": "5678"}
@@ -181,14 +181,14 @@ def test_the_raycluster_has_the_labels_of_its_rayjob(rayjob: Json) -> None:
     assert labels["ray.io/originated-from-crd"] == "RayJob"
 
 
-def test_the_service_of_a_rayjob_leads_to_its_head_too(rayjob: Json, cluster: Json) -> None:
+def test_the_service_of_a_rayjob_selects_its_head_too(rayjob: Json, cluster: Json) -> None:
     service = make_job_service(rayjob, cluster)
     assert service["metadata"]["name"] == "rj-head-svc"
     assert service["metadata"]["ownerReferences"][0]["uid"] == "uid-of-rj"
     assert service["spec"] == make_service(cluster)["spec"]
 
 
-def test_what_the_template_says_stays(cluster: Json) -> None:
+def test_settings_of_the_template_are_kept(cluster: Json) -> None:
     container = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
     container["readinessProbe"] = {"exec": {"command": ["true"]}}
     container["env"].append({"name": "RAY_PORT", "value": "1"})
@@ -248,7 +248,7 @@ def check_spec(made: Json, recorded: Json) -> None:
 
 
 def check_container(made: Json, recorded: Json) -> None:
-    """The recorder kept of probes and hooks only that they are there, and cut scripts."""
+    """Check a container, of whose probes and hooks the recorder kept only the presence."""
     for name, value in recorded.items():
         if name in {"livenessProbe", "readinessProbe"}:
             assert (name in made) == value

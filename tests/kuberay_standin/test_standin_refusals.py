@@ -1,4 +1,4 @@
-"""What no recording shows is refused by a sentence that names it."""
+"""Unrecorded features are rejected with a sentence that names the feature."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTAINER = f"{HEAD}/template/spec/containers/0"
 GROUP = "rayClusterSpec/workerGroupSpecs/0"
 
 
-def test_the_recorded_rayjob_is_not_refused() -> None:
+def test_the_recorded_rayjob_is_accepted() -> None:
     assert "" == find_problem(SPEC)
 
 
@@ -40,7 +40,7 @@ def test_the_recorded_rayjob_is_not_refused() -> None:
         ("rayClusterSpec", None, "needs spec.rayClusterSpec"),
     ],
 )
-def test_what_is_not_recorded_is_refused(place: str, value: object, sentence: str) -> None:
+def test_unrecorded_features_are_rejected(place: str, value: object, sentence: str) -> None:
     assert sentence in find_problem(change(place, value))
 
 

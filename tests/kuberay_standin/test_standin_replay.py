@@ -1,4 +1,4 @@
-"""The stand-in does what KubeRay was recorded to do, in the same order."""
+"""The stand-in repeats KubeRay's recorded actions, in the same order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recordings import list_recordings, read_recording
 from standin_events import Event, list_recorded
 from standin_replay import make_rayjob, replay
 
-# Each recording, and what is done with it: played, or the words it is refused with.
+# Each recording, with an empty string if it is played, or the message that rejects it.
 SIDECAR = "plays K8sJobMode only, not SidecarMode"
 RECORDINGS = {
     "a-success": "",
@@ -80,11 +80,11 @@ RECORDINGS = {
     "v-raycluster-deleted": "",
     "v-slow-start": "",
 }
-# KubeRay itself was away while it happened, as a stand-in that is replayed never is.
+# KubeRay itself was away during this recording; the replayed stand-in never is.
 AWAY = {"v-node-drained"}
 PLAYED = [name for name, refusal in RECORDINGS.items() if not refusal and name not in AWAY]
-# What the recorder saw within this many seconds may have happened in another order: it held one
-# watch for each kind.
+# Events within this many seconds may have another order, because the recorder had a watch for each
+# kind.
 BLUR = 1.5
 
 
@@ -109,7 +109,7 @@ def test_objects_are_made_and_removed_as_recorded(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, refusal in RECORDINGS.items() if refusal])
-def test_what_is_not_played_is_refused_by_a_sentence(name: str) -> None:
+def test_unplayed_recordings_are_rejected_with_a_sentence(name: str) -> None:
     recording = read_recording(name)
     rayjob = make_rayjob(recording)
     rayjob["metadata"]["finalizers"] = ["ray.io/rayjob-finalizer"]
@@ -124,7 +124,7 @@ def list_words(events: Sequence[Event]) -> list[str]:
 
 
 def number(events: Sequence[Event]) -> list[tuple[tuple[str, int], float]]:
-    """Each event with how many like it came before."""
+    """Return each event with the number of equal events before it."""
     seen: Counter[str] = Counter()
     numbered = []
     for event in events:
@@ -134,7 +134,7 @@ def number(events: Sequence[Event]) -> list[tuple[tuple[str, int], float]]:
 
 
 def list_certain(events: Sequence[Event]) -> list[tuple[tuple[str, int], tuple[str, int]]]:
-    """Pairs of events of which the first surely came first."""
+    """Return pairs of events whose order is certain."""
     numbered = number(events)
     return [
         (first, second)

@@ -1,4 +1,4 @@
-"""The shell does what the core decides, and lives through what a server refuses."""
+"""The shell carries out the core's decisions, and survives rejections by the server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOW = datetime(2026, 11, 21, 10, 25, 49, tzinfo=UTC)
 
 
 class Scenery:
-    """The clocks, a dashboard and a log of a test."""
+    """The clocks, a dashboard, and a log of a test."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -75,7 +75,7 @@ def settle(loop: Loop) -> None:
     raise AssertionError("it does not come to rest")
 
 
-def test_what_is_refused_is_said_once_and_tried_again(
+def test_a_refused_action_is_logged_once_and_retried(
     server: MemoryServer, loop: Loop, scenery: Scenery
 ) -> None:
     server.refusals["create Job"] = 403
@@ -90,7 +90,7 @@ def test_what_is_refused_is_said_once_and_tried_again(
 
 
 def read_failures(server: MemoryServer) -> list[tuple[str, str]]:
-    """Reason and message of the condition that a pod could not be made."""
+    """Return reason and message of the condition that a pod could not be created."""
     (cluster,) = server.list("RayCluster")
     found = (
         condition
@@ -100,7 +100,7 @@ def read_failures(server: MemoryServer) -> list[tuple[str, str]]:
     return [(one["reason"], one["message"]) for one in found if one["status"] == "True"]
 
 
-def test_a_head_that_may_not_be_made_is_told_as_recorded(
+def test_a_rejected_head_is_reported_as_recorded(
     server: MemoryServer, loop: Loop, scenery: Scenery
 ) -> None:
     recording = read_recording("v-quota-on-pods")
@@ -119,20 +119,20 @@ def test_a_head_that_may_not_be_made_is_told_as_recorded(
         for condition in cluster["status"]["conditions"]
     }
     assert mine == {name: (one["status"], one["reason"]) for name, one in found.items()}
-    # No worker is tried for: it would have nobody to join.
+    # No worker is created, because it would have no head to join.
     assert [line for line in scenery.lines if "failed" in line] == [
         f"rj: make Pod rj-x4r7b-head- failed: 403: {sentence}"
     ]
     server.refusals.clear()
     settle(loop)
-    assert not server.list("Pod")  # its time has not come
+    assert not server.list("Pod")  # the retry is not due
     scenery.seconds += 1
     settle(loop)
     assert len(server.list("Pod")) == 2
     assert read_failures(server) == []
 
 
-def test_a_worker_that_may_not_be_made_is_told(server: MemoryServer, loop: Loop) -> None:
+def test_a_rejected_worker_is_reported(server: MemoryServer, loop: Loop) -> None:
     settle(loop)
     (worker,) = [place for place in server.objects if "worker" in place[1]]
     del server.objects[worker]
@@ -141,10 +141,10 @@ def test_a_worker_that_may_not_be_made_is_told(server: MemoryServer, loop: Loop)
     assert read_failures(server) == [("FailedCreateWorkerPod", "FailedCreateWorkerPod\nno")]
 
 
-def test_what_is_refused_is_tried_again_ever_less(
+def test_a_refused_action_is_retried_less_and_less_often(
     server: MemoryServer, loop: Loop, scenery: Scenery
 ) -> None:
-    """As recorded: many times in the first second, and then after twice the time each."""
+    """Check the recorded pauses: many tries in the first second, then doubling pauses."""
     server.refusals["create Pod"] = 403
     tried = []
     for tick in range(6000):
@@ -158,9 +158,7 @@ def test_what_is_refused_is_tried_again_ever_less(
     assert pauses[-3:] == pytest.approx([5.12, 10.24, 20.48], abs=0.1)
 
 
-def test_a_raycluster_that_somebody_deleted_is_made_again_by_its_name(
-    server: MemoryServer, loop: Loop
-) -> None:
+def test_a_deleted_raycluster_is_recreated_with_its_name(server: MemoryServer, loop: Loop) -> None:
     bring_up(server, loop)
     (before,) = server.list("RayCluster")
     server.delete("RayCluster", "default", before["metadata"]["name"])
@@ -170,7 +168,7 @@ def test_a_raycluster_that_somebody_deleted_is_made_again_by_its_name(
     assert server.find("RayJob", "rj")["status"]["jobDeploymentStatus"] == "Running"
 
 
-def test_a_running_rayjob_has_a_service_of_its_own_name(server: MemoryServer, loop: Loop) -> None:
+def test_a_running_rayjob_has_a_service_with_its_name(server: MemoryServer, loop: Loop) -> None:
     settle(loop)
     assert [one["metadata"]["name"] for one in server.list("Service")] == ["rj-x4r7b-head-svc"]
     bring_up(server, loop)
@@ -179,7 +177,7 @@ def test_a_running_rayjob_has_a_service_of_its_own_name(server: MemoryServer, lo
 
 
 @pytest.mark.parametrize("status", [404, 409])
-def test_what_has_changed_since_the_look_is_no_matter(
+def test_conflicts_with_newer_objects_are_ignored(
     server: MemoryServer, loop: Loop, scenery: Scenery, status: int
 ) -> None:
     server.refusals["put RayJob"] = status
@@ -188,15 +186,13 @@ def test_what_has_changed_since_the_look_is_no_matter(
     assert not [line for line in scenery.lines if "failed" in line]
 
 
-def test_a_server_that_lists_nothing_is_lived_through(
-    server: MemoryServer, loop: Loop, scenery: Scenery
-) -> None:
+def test_a_failing_list_is_survived(server: MemoryServer, loop: Loop, scenery: Scenery) -> None:
     server.refusals["list"] = 503
     assert not loop.turn()
     assert scenery.lines == ["the API server refuses to list: 503: no"]
 
 
-def test_a_dashboard_is_asked_every_three_seconds_at_the_heads_address(
+def test_a_dashboard_is_polled_every_three_seconds_at_the_heads_address(
     server: MemoryServer, loop: Loop, scenery: Scenery
 ) -> None:
     bring_up(server, loop)
@@ -206,13 +202,13 @@ def test_a_dashboard_is_asked_every_three_seconds_at_the_heads_address(
 
 
 def bring_up(server: MemoryServer, loop: Loop) -> None:
-    """Let all pods be ready, and the RayJob run."""
+    """Make all pods ready, and let the RayJob run."""
     make_ready(server, loop)
     assert server.find("RayJob", "rj")["status"]["jobDeploymentStatus"] == "Running"
 
 
 def make_ready(server: MemoryServer, loop: Loop) -> None:
-    """Let all pods be ready."""
+    """Make all pods ready."""
     settle(loop)
     for body in server.list("Pod"):
         body["status"] = render_running(body, format_time(NOW), "10.0.0.7")

@@ -56,7 +56,7 @@ def read_variables(container: Json) -> dict[str, Any]:
     return {name: named.get(name) for name in (MODE, TOKEN)}
 
 
-def test_the_secret_is_made_before_what_reads_it_and_once() -> None:
+def test_the_secret_is_made_once_and_before_its_readers() -> None:
     rayjob = submit(mode="token")
     secret, *others = list_made(rayjob)
     assert (secret["kind"], secret["metadata"]["name"]) == ("Secret", "rj-abcde")
@@ -67,7 +67,7 @@ def test_the_secret_is_made_before_what_reads_it_and_once() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"mode": "disabled"}])
-def test_nobody_has_a_token_where_none_is_wanted(options: dict[str, str]) -> None:
+def test_without_token_authentication_there_is_no_token(options: dict[str, str]) -> None:
     rayjob = submit(**options)
     cluster = grow(rayjob)
     assert "Secret" not in {body["kind"] for body in list_made(rayjob)}
@@ -75,7 +75,7 @@ def test_nobody_has_a_token_where_none_is_wanted(options: dict[str, str]) -> Non
     assert read_variables(head) == {MODE: None, TOKEN: None}
 
 
-def test_all_that_ask_ray_have_it() -> None:
+def test_all_clients_of_ray_have_the_token() -> None:
     rayjob = submit(mode="token")
     cluster = grow(rayjob)
     (group,) = cluster["spec"]["workerGroupSpecs"]
@@ -95,7 +95,7 @@ def test_all_that_ask_ray_have_it() -> None:
         }
 
 
-def test_what_a_template_says_stays() -> None:
+def test_variables_of_a_template_are_kept() -> None:
     cluster = grow(submit(mode="token"))
     own = {"name": MODE, "value": "disabled"}
     template = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]

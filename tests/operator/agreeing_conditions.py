@@ -1,6 +1,6 @@
-"""Which conditions of a pipeline's status contradict each other, as a reader would find.
+"""Contradictions between the conditions of a pipeline's status, as a reader would notice.
 
-It must not know how the operator decides; it compares what is written.
+The module compares the written status and must not depend on how the operator decides.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from typing import Any
 
 Body = dict[str, Any]
-# Reasons that blame nodes, and words of a pod that fits none because of its claim.
+# Reasons that blame nodes, and the words of an unschedulable pod's message that blame a claim.
 _OF_NODES = frozenset({"Unschedulable", "NoRoom", "NodeOnItsWay"})
 _OF_CLAIMS = re.compile("persistentvolume|persistent volume|storageclass", re.IGNORECASE)
-# Defects of a claim that can be used all the same.
+# Defects of a claim that do not prevent pods from using the claim.
 _USABLE = frozenset({"ClaimNotGrown", "ClaimFull", "ClaimNotShared"})
-# The run stands still, and is not over.
+# The run is paused, but not over.
 _HELD = frozenset({"Held", "ComesAfterItself", "InvalidSpec"})
 _SHOWN_ALONE = ("Stalled", "Reconciling", "Suspended")
 _PHASES = {"True": {"Succeeded"}, "False": {"Failed"}}
 
 
 def find_contradictions(status: Body) -> list[str]:
-    """Return a sentence for each contradiction in a pipeline's status; empty if there is none."""
+    """Return a sentence for each contradiction in a pipeline's status, or an empty list."""
     conditions = {each["type"]: each for each in status.get("conditions", [])}
     summary = conditions.get("Succeeded")
     if summary is None:
@@ -68,7 +68,8 @@ def _compare_words(status: Body, summary: Body) -> Iterator[str]:
         yield f"phase {phase}, and Succeeded is {summary['status']}"
     if allowed is None and phase in {"Succeeded", "Failed"} and summary["reason"] not in _HELD:
         yield f"phase {phase}, and Succeeded is Unknown"
-    # The state is the message, or its beginning, or the detail that the message explains.
+    # The state repeats the message or the message's beginning, or adds the detail that the message
+    # explains.
     words = state.partition(": ")[2] if state.startswith("attempt ") else state
     if words and words.rstrip(".") not in message and message not in state:
         yield f"state {state!r}, and Succeeded says {message!r}"

@@ -1,7 +1,8 @@
-"""Pods of attempts with the labels that they really get, and the policies made with them.
+"""Pods of attempts with their real labels, and the network policies created for those pods.
 
-Ours come from the templates that were rendered, KubeRay's from the stand-in, which is held against
-the recordings of a real one. This room must not know who may talk to whom.
+The operator's labels come from the rendered templates. KubeRay's labels come from the stand-in,
+which other tests compare with recordings of a real KubeRay. The module must not depend on which
+pods may connect to each other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ NAMESPACE = "team"
 
 
 def render_attempt(network: AttemptNetwork | None, pipeline: str = "corpus") -> SimulatedCluster:
-    """A cluster with the objects of a pipeline's first attempt."""
+    """Return a cluster with the objects of a pipeline's first attempt."""
     cluster = SimulatedCluster(limits=Limits(attempt_network=network))
     cluster.pipeline["metadata"] |= {"name": pipeline, "uid": f"uid-of-{pipeline}"}
     cluster.settle()
@@ -29,12 +30,12 @@ def render_attempt(network: AttemptNetwork | None, pipeline: str = "corpus") -> 
 
 
 def list_policies(cluster: SimulatedCluster) -> list[Json]:
-    """The policies that were made."""
+    """Return the network policies of the cluster."""
     return cluster.list_of(Resource.NETWORK_POLICY)
 
 
 def list_pods(cluster: SimulatedCluster) -> dict[str, Endpoint]:
-    """Head, worker and submitter of the attempt, with the labels of all controllers."""
+    """Return the attempt's head, worker, and submitter, with the labels of all controllers."""
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     pods = make_pods(rayjob)
     pods["submitter"]["metadata"]["labels"]["job-name"] = rayjob["metadata"]["name"]
@@ -42,7 +43,7 @@ def list_pods(cluster: SimulatedCluster) -> dict[str, Endpoint]:
 
 
 def make_pods(rayjob: Json) -> dict[str, Json]:
-    """Make the head, a worker, and the submitter's template of a RayJob, as KubeRay makes them."""
+    """Make the head, a worker, and the submitter's template of a RayJob, as KubeRay does."""
     name = f"{rayjob['metadata']['name']}-abcde"
     rayjob = {
         "apiVersion": "ray.io/v1",

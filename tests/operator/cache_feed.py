@@ -1,10 +1,10 @@
-"""Watches that show an operator what is in a store, as late and as brokenly as a test wants it.
+"""Watches that show a store to an operator, as late and as incompletely as a test requires.
 
 feed = CacheFeed(store, PodMemory())
 feed.follow()                    # all kinds, up to now
 feed.stream(Resource.POD, 3)     # three events of one kind
-feed.list(Resource.POD)          # the stream was lost, and all is listed
-feed.cache                       # what passes read
+feed.list(Resource.POD)          # relist after a lost stream
+feed.cache                       # the cache that passes read
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strandline_operator.reconcile.caches.pods import PodMemory
 
 
 class CacheFeed:
-    """What an operator's watches have seen; `shown` counts changes of the store, by kind."""
+    """State of an operator's watches; `shown` counts delivered changes of the store by kind."""
 
     def __init__(self, store: FakeStore, pods: PodMemory) -> None:
         self.cache = ClusterCache.of([None])
@@ -35,7 +35,7 @@ class CacheFeed:
         return tuple(self._kinds)
 
     def follow(self, silent: Resource | None = None) -> None:
-        """Show all that has happened, but of a silent kind; what was never listed is listed."""
+        """Deliver all changes except those of a silent kind; list kinds that were never listed."""
         for resource, kind in self._kinds.items():
             if not kind.version:
                 self.list(resource)
@@ -50,7 +50,7 @@ class CacheFeed:
         self.shown[resource] = len(self._store.history)
 
     def stream(self, resource: Resource, most: int | None = None) -> None:
-        """Show events of a kind: all, or some of them."""
+        """Deliver all remaining events of a kind, or at most `most`."""
         kind = self._kinds[resource]
         if not kind.version:
             return

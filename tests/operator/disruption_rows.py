@@ -1,6 +1,6 @@
-"""What is written where a pod is taken, a row for each way, and what it comes to.
+"""A table of disruptions: the fields written for a pod that is removed, and the expected diagnosis.
 
-This room must not know how it is told.
+The module must not depend on how the diagnosis is made.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BY_TAINT = spell_status(
 
 
 class Row(NamedTuple):
-    """What was written, and what it comes to."""
+    """The written fields of a disruption, and the expected diagnosis."""
 
     kind: Disruption
     status: Json

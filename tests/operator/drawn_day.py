@@ -1,8 +1,8 @@
-"""A drawn day of one run: losses that are absorbed, pools that flap, bugs, and operator restarts.
+"""A random day of one run: absorbed losses, flapping pools, bugs, and operator restarts.
 
-Each attempt ends in a way that is drawn, so its cause is known. The story is drawn from one seed
-and the restarts from another, so the same story can be played without any. This module must not
-know how a cause is found.
+Each attempt ends in a randomly drawn way, so the test has the true cause. The story and the
+restarts have separate seeds, so the same story can be played without restarts. The module must not
+depend on how the operator finds a cause.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class DrawnEnd:
-    """An end of an attempt.
+    """The end of an attempt.
 
     Attributes:
-        cause: what has ended it; None if it completed.
-        killed: the groups that were killed for memory by it.
+        cause: the cause of the end, or None if the attempt completed.
+        killed: the worker groups that lost a pod to a memory kill at this end.
     """
 
     cause: Cause | None
@@ -49,11 +49,11 @@ class DrawnEnd:
 
 @dataclass
 class DrawnRun:
-    """One run, and the ends that were drawn for its attempts.
+    """One run and the random ends of its attempts.
 
     Attributes:
-        story: draws what happens.
-        restarts: draws when the operator restarts; None if it never does.
+        story: random source for the events.
+        restarts: random source for operator restarts, or None for no restarts.
     """
 
     story: random.Random
@@ -67,7 +67,7 @@ class DrawnRun:
     _made: int = 0
 
     def play(self) -> None:
-        """Play the run until it has completed, or so many attempts have ended."""
+        """Play the run until it completes, or until the limit of attempts."""
         spot = {"preset": "gke"}
         groups = [{"name": name, "resources": {"memory": "8Gi"}, "spot": spot} for name in GROUPS]
         self.cluster.edit(
@@ -90,7 +90,7 @@ class DrawnRun:
         self._pass()
         self._start()
         self.finished = 0
-        self._work(60.0)  # a driver that was never heard is not taken for silent
+        self._work(60.0)  # the operator does not treat a driver without any report as silent
         for _ in range(self.story.randrange(8)):
             self._work(self.story.uniform(30.0, HOUR))
             if self.story.random() < 0.7:
@@ -101,7 +101,7 @@ class DrawnRun:
         self._finish()
 
     def _finish(self) -> None:
-        """The attempt is torn down, and nothing of it is left."""
+        """Tear the attempt down completely."""
         self._pass()
         self.cluster.finish_teardown()
         self.cluster.outcome = self.cluster.progress = None
@@ -110,11 +110,11 @@ class DrawnRun:
         self.cluster.marks = {"node-1": SPOT_NODE}
 
     def _pass(self, seconds: float = 0.0) -> None:
-        """Let time go on; the operator passes, and may restart afterwards."""
+        """Advance the time and run a pass; the operator may restart afterwards."""
         self.cluster.advance(seconds)
         if self.restarts is not None and self.restarts.random() < 0.3:
             self.outages += 1
-            # All that only the process knew is lost.
+            # A restart loses everything held only in memory.
             self.cluster.gone_pods.clear()
             self.cluster.seen.clear()
             outcome = self.cluster.outcome
@@ -123,7 +123,7 @@ class DrawnRun:
             self.cluster.settle()
 
     def _start(self) -> None:
-        """KubeRay makes the pods; a pool that flaps takes nodes away before the driver runs."""
+        """Make the pods as KubeRay does; a flapping pool first removes some nodes."""
         cluster = self.cluster
         cluster.start_rayjob()
         cluster.end_rayjob("Initializing", "")
@@ -140,7 +140,7 @@ class DrawnRun:
         self._pass(5.0)
 
     def _flap(self) -> None:
-        """A node appears for a moment, and takes the head with it when it goes."""
+        """Add a node for a moment, then remove the node with the head."""
         self.flaps += 1
         unplace(self.cluster, "", FULL)
         self._pass(self.story.uniform(60.0, HOUR))
@@ -184,7 +184,7 @@ class DrawnRun:
         return head
 
     def _date(self, status: Json) -> Json:
-        """Date a pod's end, or leave that out as older kubelets do."""
+        """Add a time to a pod's end, or omit the time as older kubelets do."""
         if self.story.random() < 0.5:
             return status
         now = format_time(self.cluster.time)
@@ -196,7 +196,7 @@ class DrawnRun:
         return status
 
     def _work(self, seconds: float) -> None:
-        """The driver reports progress, each time with more sources."""
+        """Report progress twice, each time with more finished sources."""
         for share in (0.1, 0.9):
             self.cluster.time += share * seconds
             self.finished += 10
@@ -209,12 +209,12 @@ class DrawnRun:
             )
 
     def _preempt(self, name: str, *, may_wait: bool = False) -> None:
-        """A worker's node is taken back, and KubeRay deletes the pod."""
+        """Reclaim a worker's node, and delete the pod as KubeRay does."""
         del may_wait
         self._lose(name, end_by_shutdown())
 
     def _kill(self, name: str, *, may_wait: bool = False) -> None:
-        """A worker is killed for memory; its pod may stay for a while."""
+        """Kill a worker for memory; its pod may stay for a while."""
         killed = {"phase": "Failed", "containerStatuses": [oom("ray-worker")]}
         is_kept = may_wait and self.story.random() < 0.3
         self._lose(name, killed, is_kept=is_kept)
@@ -228,7 +228,7 @@ class DrawnRun:
             self._pass()
 
     def _absorb(self) -> None:
-        """The run goes on: by more sources, or by another worker that is ready."""
+        """Continue the run: finish more sources, or start a replacement worker."""
         if self.story.random() < 0.5:
             self._work(self.story.uniform(10.0, 60.0))
             return
@@ -245,7 +245,7 @@ class DrawnRun:
         self._pass()
 
     def _fail(self, message: str, job: str = "FAILED", reason: str = "AppFailed") -> None:
-        """KubeRay reports a driver that has ended, some seconds late."""
+        """Report the end of the driver as KubeRay does, some seconds late."""
         self.cluster.progress = None
         self._pass(self.story.uniform(0.0, 10.0))
         self.cluster.end_rayjob("Failed", job, reason=reason, message=message)
@@ -298,7 +298,7 @@ class DrawnRun:
         return DrawnEnd(Cause.STALLED)
 
     def _end_by_stage_memory(self) -> DrawnEnd:
-        """Ray reports which pod lacked memory."""
+        """Fail with Ray's report of the pod that lacked memory."""
         group = self.story.choice(GROUPS)
         self.cluster.set_pod(group, podIP="10.0.0.7")
         message = "lost 4 workers: memory on the node (IP: 10.0.0.7, ID: 12ab)"

@@ -1,13 +1,13 @@
-"""An API server in memory that fails as it is told to.
+"""An API server in memory that fails on demand.
 
     api = FakeApi()
     api.store.create(Resource.PIPELINE, "team", body)     # by hand, not counted
     await api.get(Resource.PIPELINE, "team", "corpus")    # as the operator calls it, counted
     api.before.append(hook)                               # called before each call, may raise
 
-Hooks get the `Call`, and may raise an `ApiError` (the call fails), raise `KilledError` (the
-operator dies there), or return an awaitable (the call takes its time). `after` hooks see the call
-done.
+A hook gets the `Call`. The hook may raise an `ApiError` to fail the call, raise `KilledError` to
+kill the operator at this point, or return an awaitable to delay the call. `after` hooks run after
+the call.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from strandline_operator.model.plan import ObjectKind, Resource
 
 
 class KilledError(BaseException):
-    """The operator was killed: nothing may catch it."""
+    """The operator was killed. No handler may catch this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as a hook sees it; `number` counts from 1."""
+    """A call as hooks receive it; `number` counts from 1."""
 
     number: int
     verb: str
@@ -52,15 +52,15 @@ class FakeApi:
     """`Api` and `WatchApi` over a store.
 
     Attributes:
-        unserved: kinds that the server does not know.
-        logs: what a pod has printed, by namespace and name.
-        drivers: what answers at a URL, as JSON; None: it has nothing to say.
-        tokens, releases: with which a URL was asked last.
-        answers: status with which a driver answers what is sent to a URL.
-        pushed: what drivers were sent: URL, body and token.
-        is_stalled: streams are open, and nothing comes.
-        nodes: those that are not as they should be, by name; None: there is no such node.
-        unknown: fields of an object's spec that the server does not know.
+        unserved: kinds that the server does not serve.
+        logs: text printed by a pod, by namespace and name.
+        drivers: JSON that a driver returns, by URL; None for an empty answer.
+        tokens, releases: token and release of the last request to a URL.
+        answers: HTTP status that a driver returns for a push, by URL.
+        pushed: pushes that drivers received, as URL, body, and token.
+        is_stalled: streams stay open but deliver no events.
+        nodes: nodes that differ from a healthy node, by name; None for a missing node.
+        unknown: fields of an object's spec that the server does not recognize.
     """
 
     store: FakeStore = field(default_factory=FakeStore)
@@ -82,7 +82,7 @@ class FakeApi:
 
     @property
     def writes(self) -> list[Call]:
-        """The calls that change something, in order."""
+        """Return the calls that change objects, in order."""
         return [call for call in self.calls if call.is_write]
 
     async def get(self, resource: ObjectKind, namespace: str | None, name: str) -> Body | None:
@@ -176,11 +176,11 @@ class FakeApi:
             await asyncio.sleep(0.001)
 
     def put_node(self, body: Body) -> None:
-        """A node joins, or changes; watches see it."""
+        """Add or change a node, and report the change to watches."""
         self._show_node("MODIFIED" if body["metadata"]["name"] in self.nodes else "ADDED", body)
 
     def remove_node(self, name: str) -> None:
-        """A node's object is deleted; watches see it."""
+        """Delete a node's object, and report the deletion to watches."""
         body = self.nodes[name]
         assert body is not None
         self._show_node("DELETED", body)
@@ -193,17 +193,17 @@ class FakeApi:
         self.store.history.append(Change(version, Resource.NODE, kind, clone(shown)))
 
     def drop_watches(self) -> None:
-        """End every stream, as a server does when its time is up."""
+        """End every stream, as a server does at the end of a watch timeout."""
         self._epoch += 1
 
     def forget_history(self) -> None:
-        """From now on no watch can go on from an earlier version."""
+        """Forget the history, so no watch can resume from an earlier version."""
         self.forgotten = self.store.skip_version()
         self.store.history.clear()
         self.drop_watches()
 
     def fork(self) -> FakeApi:
-        """A copy of everything but the hooks and calls."""
+        """Return a copy of everything except the hooks and calls."""
         return FakeApi(
             copy.deepcopy(self.store),
             set(self.unserved),
@@ -218,7 +218,7 @@ class FakeApi:
             raise NotFound(404, "", "404 page not found")
 
     def _prune(self, body: Body, *, is_strict: bool) -> Body:
-        """Leave out what the server does not know, or refuse it, as a server does."""
+        """Drop unknown fields, or reject the body in strict mode, as a server does."""
         spec = body.get("spec", {})
         unknown = sorted(self.unknown & spec.keys())
         if unknown and is_strict:
@@ -249,7 +249,7 @@ class FakeApi:
 
 
 def spell_node(name: str, ready: str = "True", taint: str = "", since: str = "") -> Body:
-    """A node whose kubelet is heard of, or is not."""
+    """Return a node whose kubelet does or does not report."""
     condition = {"type": "Ready", "status": ready, "lastTransitionTime": since}
     taints = [{"key": taint, "effect": "NoExecute"}] if taint else []
     return {
@@ -267,7 +267,7 @@ async def _run(hooks: list[Hook], call: Call) -> None:
 
 
 def kill_before(number: int, verb: Callable[[Call], bool] = lambda _: True) -> Hook:
-    """A hook that kills the operator before the n-th call of a sort."""
+    """Return a hook that kills the operator before the n-th matching call."""
     seen = 0
 
     def hook(call: Call) -> None:
@@ -280,7 +280,7 @@ def kill_before(number: int, verb: Callable[[Call], bool] = lambda _: True) -> H
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so; nobody tells when."""
+    """Poll a condition until it holds, because no event announces the change."""
     async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110 - what is awaited is no event
             await asyncio.sleep(0.001)

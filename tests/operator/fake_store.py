@@ -1,7 +1,6 @@
-"""The objects of an API server in memory: versions, uids, finalizers, owners, a history of changes.
+"""Objects of an API server in memory: versions, uids, finalizers, owners, and a change history.
 
-What an API server's own rules are is here; how one is called, and what goes wrong on the way, is in
-`fake_api`.
+This module implements the API server's own rules. `fake_api` adds calls and their failures.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Body = dict[str, Any]
 T = TypeVar("T")
 DriverAddress = tuple[ObjectKind, str, str]
 
-# Kinds whose status is written apart from the rest.
+# Kinds with a separate status subresource.
 WITH_STATUS = frozenset(
     {Resource.PIPELINE, Resource.ATTEMPT, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD}
 )
@@ -26,7 +25,7 @@ WITH_STATUS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something that a watch tells."""
+    """A change that watches report."""
 
     version: int
     resource: ObjectKind
@@ -36,10 +35,10 @@ class Change:
 
 @dataclass
 class FakeStore:
-    """Objects by kind, namespace and name.
+    """Objects by kind, namespace, and name.
 
     Attributes:
-        time: what goes into timestamps, in seconds since the epoch.
+        time: the clock for timestamps, in seconds since the epoch.
         patient: kinds whose deleted objects stay until `remove` is called, as pods do.
         history: all changes, oldest first.
     """
@@ -83,7 +82,7 @@ class FakeStore:
         return clone(made)
 
     def put_status(self, resource: ObjectKind, namespace: str, name: str, status: Body) -> None:
-        """Write a status as another controller does, without looking at versions."""
+        """Write a status as another controller does, without checking versions."""
         place = (resource, namespace, name)
         self._store(place, {**self._find(place), "status": clone(status)}, "MODIFIED")
 
@@ -135,7 +134,7 @@ class FakeStore:
             self._store(place, marked, "MODIFIED")
 
     def remove(self, resource: ObjectKind, namespace: str, name: str) -> None:
-        """An object goes at once, and what it owns is deleted."""
+        """Remove an object immediately, and delete its dependents."""
         body = self.objects.pop((resource, namespace, name))
         self._note(body, resource, "DELETED")
         uid = body["metadata"]["uid"]
@@ -147,7 +146,7 @@ class FakeStore:
                 self.delete(kind, space, owned)
 
     def skip_version(self) -> int:
-        """Let a version pass without a change, and return it."""
+        """Use up a version without a change, and return the version."""
         self.version = next(self._versions)
         return self.version
 
@@ -172,7 +171,7 @@ class FakeStore:
 
 
 def clone(value: T) -> T:
-    """A copy of JSON, several times as fast as one of anything."""
+    """Return a copy of a JSON value, several times as fast as `copy.deepcopy`."""
     copied: Any = value
     if isinstance(value, dict):
         copied = {key: clone(one) for key, one in value.items()}
@@ -182,7 +181,7 @@ def clone(value: T) -> T:
 
 
 def matches(selector: str, labels: dict[str, str]) -> bool:
-    """Whether labels fit a selector of the forms `a`, `a=b`, `a!=b`, with commas between."""
+    """Return True if labels match a selector: comma-separated `a`, `a=b`, or `a!=b`."""
     for part in filter(None, selector.split(",")):
         name, sign, value = part.partition("=")
         if name.endswith("!"):

@@ -1,4 +1,4 @@
-"""A server on a loopback port that answers as a test tells it, and keeps what it was asked."""
+"""A server on a loopback port that returns prepared answers and records requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass
 class Asked:
-    """One request."""
+    """A recorded request."""
 
     method: str
     path: str
@@ -26,14 +26,14 @@ class Asked:
 
 @dataclass
 class Stub:
-    """The server: where it is, what it was asked, what it answers next."""
+    """The server: its address, the recorded requests, and the prepared answers."""
 
     url: str = ""
     asked: list[Asked] = field(default_factory=list)
     answers: list[web.StreamResponse | Handler] = field(default_factory=list)
 
     def answer(self, body: object, status: int = 200, **headers: str) -> None:
-        """Answer the next request with JSON."""
+        """Prepare a JSON answer for the next request."""
         text = json.dumps(body)
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         self.answers.append(

@@ -1,8 +1,8 @@
-"""What Kueue wrote on a real API server, played again to the operator's decisions.
+"""Replay of Kueue's writes on a real API server, as input for the operator's decisions.
 
-`make kueue` records it; each file has every version of RayJobs and Workloads, and Kueue's events.
-A `Replay` takes one pipeline of a story: each recorded version of its RayJobs is put in the place
-of the one that the operator has made, with cluster and pods as KubeRay has them at that status.
+`make kueue` makes the recordings. Each file has every version of RayJobs and Workloads, and Kueue's
+events. A `Replay` plays one pipeline of a story: each recorded version of a RayJob replaces the
+RayJob that the operator made, with the cluster and the pods that KubeRay has at that status.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from strandline_operator.model.view import View
 
 Json = dict[str, Any]
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "kueue"
-# By when an operator of the tests has made the next RayJob, where it is due at all.
+# Seconds within which the operator makes a due RayJob in these tests.
 LATEST = 60
 
 
 def read_lines(story: str) -> list[Json]:
-    """Return the lines of a story, without the one that says what it is."""
+    """Return the lines of a story, without the header line."""
     text = (RECORDINGS / f"{story}.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()[1:]]
 
@@ -44,7 +44,7 @@ def read_rayjobs(story: str, name: str) -> list[Json]:
 
 
 def read_conditions(story: str, rayjob: str) -> list[tuple[str, str, str]]:
-    """Return the conditions that a RayJob's Workload has had, each once."""
+    """Return the distinct conditions of a RayJob's Workload."""
     found = [
         (condition["type"], condition["status"], condition["reason"])
         for line in read_lines(story)
@@ -57,12 +57,12 @@ def read_conditions(story: str, rayjob: str) -> list[tuple[str, str, str]]:
 
 @dataclass
 class QueuedCluster(SimulatedCluster):
-    """A cluster whose RayJobs are suspended from the first, as Kueue's webhook makes them."""
+    """A cluster whose RayJobs start suspended, as after Kueue's webhook."""
 
     queue: QueueState | None = None
 
     def view(self) -> View:
-        """What a pass sees, with what a scheduler reports about a RayJob that waits."""
+        """Return the view of a pass, with the scheduler's report about a suspended RayJob."""
         view = super().view()
         is_waiting = any(rayjob.is_suspended for rayjob in view.rayjobs)
         return replace(view, queue=self.queue if is_waiting else None)
@@ -77,11 +77,11 @@ class QueuedCluster(SimulatedCluster):
 
 @dataclass
 class Replay:
-    """One pipeline of a story on its way.
+    """The replay of one pipeline of a story.
 
     Attributes:
-        phases: of each attempt, in order.
-        waits: state and summary of the pipeline, by attempt and message of one that is queued.
+        phases: phases of each attempt, in order.
+        waits: state and summary of the pipeline, by attempt and message of a queued attempt.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Replay:
 
     @classmethod
     def play(cls, story: str, name: str, **ray: Any) -> Replay:
-        """Play all that was recorded of a pipeline's RayJobs."""
+        """Play all recordings of a pipeline's RayJobs."""
         replay = cls(name)
         replay.cluster.pipeline["metadata"]["name"] = name
         replay.cluster.edit(ray={"queueName": "team-a", "workerGroups": [{"name": "cpu"}], **ray})
@@ -112,7 +112,8 @@ class Replay:
             self._look()
         elif kind == "RayJob" and recorded and self._is_mine(recorded["metadata"]["name"]):
             body = self._wait_for_rayjob(recorded["metadata"]["name"])
-            # One that is let in at once was recorded only then, and made as all are.
+            # The recording of an immediately admitted RayJob starts at its admission. Run a pass
+            # while the RayJob is still suspended, as all RayJobs are at first.
             if body is not None and "status" not in body:
                 self._look()
             self._put_rayjob(body, recorded)
@@ -132,7 +133,7 @@ class Replay:
                 phases.append(str(status.phase))
 
     def _wait_for_rayjob(self, name: str) -> Json | None:
-        """Return a RayJob, once it is made; None where it is gone already."""
+        """Wait for a RayJob and return its body, or None if the RayJob is already gone."""
         number = int(name.rpartition("-")[2])
         for _ in range(LATEST):
             body = self.cluster.objects.get((Resource.RAYJOB, name))
@@ -153,7 +154,8 @@ class Replay:
         body["status"] = dict(recorded["status"])
         name, cluster = body["metadata"]["name"], body["status"].get("rayClusterName")
         for resource, key in list(self.cluster.objects):
-            # A RayCluster that KubeRay has forgotten was deleted, and its pods with it.
+            # If KubeRay's status no longer names a RayCluster, the cluster was deleted with its
+            # pods.
             if resource == Resource.RAYCLUSTER and key.startswith(f"{name}-") and key != cluster:
                 self._remove_cluster(name)
         if cluster and (Resource.RAYCLUSTER, cluster) not in self.cluster.objects:
@@ -177,6 +179,6 @@ class Replay:
             self.cluster.notices.append({**event, "involvedObject": mine})
 
     def end(self, attempt: str) -> tuple[str | None, str]:
-        """Return cause and message of an attempt."""
+        """Return the cause and the message of an attempt."""
         status = self.cluster.attempts[attempt][1]
         return (None if status.cause is None else str(status.cause)), status.message or ""

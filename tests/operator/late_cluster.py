@@ -1,9 +1,9 @@
-"""An operator whose watches show it everything late, and a KubeRay that takes its time.
+"""An operator whose watches deliver everything late, and a slow KubeRay.
 
-Whatever happens next is drawn: a pass, some events of one kind, a step of KubeRay's or of garbage
-collection, an end, an edit, a restart. Every step holds that pods of two attempts are never there
-at once, that an attempt whose end is final has none, and that nothing is made of a pipeline that is
-suspended.
+Each step is drawn at random: a pass, some events of one kind, a step of KubeRay or of garbage
+collection, an end, an edit, or a restart. After every step the test checks that two attempts never
+have pods at the same time, that an attempt with a final end has no pods, and that the operator
+creates nothing for a suspended pipeline.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 
 RETRY = {"jitter": "none", "backoff": "fixed", "delay": "1s", "maxRetries": 5}
-# Share of the looks of garbage collection at which it takes a pod: long enough for another attempt.
+# Probability that a garbage collection step removes a pod, small enough for another attempt to
+# start first.
 SLOW = 0.03
 
 
@@ -32,7 +33,7 @@ class LateCluster:
     """A pipeline, its operator, and KubeRay.
 
     Args:
-        lateness: share of steps in which a watch shows next to nothing of what it could.
+        lateness: share of steps in which a watch delivers almost none of the pending events.
     """
 
     def __init__(self, seed: int, lateness: float) -> None:
@@ -52,19 +53,19 @@ class LateCluster:
 
     @property
     def numbers(self) -> set[str]:
-        """Attempts that have pods."""
+        """Return the numbers of attempts with pods."""
         pods = self.store.list(Resource.POD)
         return {pod["metadata"]["labels"][ATTEMPT_LABEL] for pod in pods}
 
     @property
     def final(self) -> set[str]:
-        """Attempts of which nothing is left, by their statuses."""
+        """Return the numbers of attempts whose statuses are frozen."""
         attempts = self.store.list(Resource.ATTEMPT)
         frozen = [each for each in attempts if each.get("status", {}).get("isFrozen")]
         return {str(attempt["spec"]["number"]) for attempt in frozen}
 
     def count_made(self, resource: Resource) -> dict[str, int]:
-        """How many objects there have been of each name."""
+        """Count the objects that were created under each name."""
         uids: dict[str, set[str]] = {}
         for change in self.store.history:
             if change.resource is resource:
@@ -80,7 +81,7 @@ class LateCluster:
             assert not self.numbers & self.final, self.numbers
 
     def _check(self, call: Call) -> None:
-        """Nothing is made against the word of the pipeline as the server has it."""
+        """Check that the operator creates no object while the server's pipeline is suspended."""
         if call.verb == "create" and call.resource in {Resource.ATTEMPT, Resource.RAYJOB}:
             (pipeline,) = self.store.list(Resource.PIPELINE)
             assert not pipeline["spec"].get("suspend"), call
@@ -104,7 +105,7 @@ class LateCluster:
             feed.follow(self.silent)
 
     def silence(self) -> None:
-        """The stream of one kind, or of none, shows nothing from now on."""
+        """Silence the stream of one kind, or end the silence."""
         self.silent = self.drawn.choice(
             (*self.operator.feed.kinds, Resource.POD, Resource.POD, None)
         )
@@ -118,7 +119,7 @@ class LateCluster:
             self.operator = Operator(self.api, Limits())
 
     def suspend(self) -> None:
-        """Somebody holds the pipeline back, or lets it go on."""
+        """Suspend the pipeline, or resume it."""
         (pipeline,) = self.store.list(Resource.PIPELINE)
         is_held = bool(pipeline["spec"].get("suspend"))
         if is_held or self.drawn.random() < 0.3:
@@ -126,7 +127,7 @@ class LateCluster:
             self.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", patch)
 
     def end_job(self) -> None:
-        """The driver ends, mostly badly."""
+        """End the driver, usually with a failure."""
         for job in self._list_jobs("RUNNING"):
             is_bad = self.drawn.random() < 0.9
             self._put(job, *(("FAILED", "Failed") if is_bad else ("SUCCEEDED", "Complete")))
@@ -137,12 +138,12 @@ class LateCluster:
             self.store.remove(Resource.POD, NAMESPACE, self.drawn.choice(pods)["metadata"]["name"])
 
     def work(self) -> None:
-        """KubeRay goes one step further with each RayJob."""
+        """Advance KubeRay by one step for each RayJob."""
         for job in self.store.list(Resource.RAYJOB):
             next(self._advance(job), None)
 
     def collect(self) -> None:
-        """Garbage collection takes one thing whose owner is gone."""
+        """Garbage-collect one object whose owner is gone."""
         jobs = {job["metadata"]["name"] for job in self.store.list(Resource.RAYJOB)}
         clusters = [each["metadata"]["name"] for each in self.store.list(Resource.RAYCLUSTER)]
         for name in [name for name in clusters if name not in jobs][:1]:
@@ -154,10 +155,10 @@ class LateCluster:
         return None
 
     def _advance(self, job: Body) -> Iterator[object]:
-        """Yield what is done first, and would be done next."""
+        """Yield after each of the RayJob's remaining steps."""
         metadata, name = job["metadata"], job["metadata"]["name"]
         if "deletionTimestamp" in metadata:
-            # What it owns is left to garbage collection, which takes its time.
+            # Garbage collection removes the dependents later.
             patch: Body = {"metadata": {"finalizers": []}}
             yield self.store.patch(Resource.RAYJOB, NAMESPACE, name, patch)
             return

@@ -1,4 +1,4 @@
-"""A listener for events of OpenLineage on this machine, which answers as a test wants."""
+"""A local listener for OpenLineage events that answers as a test requires."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Event = dict[str, Any]
 
 
 class Listener:
-    """What has come in, and how it is answered.
+    """The received events, and how the listener answers.
 
     Attributes:
-        status: of every answer.
-        answers: is waited for before each of them.
-        received: is set with each event.
+        status: HTTP status of every answer.
+        answers: event that the listener awaits before each answer.
+        received: event that is set when an OpenLineage event arrives.
     """
 
     def __init__(self, port: int) -> None:
@@ -32,7 +32,7 @@ class Listener:
 
 @contextmanager
 def listening() -> Iterator[Listener]:
-    """Listen at a free port as long as the block lasts."""
+    """Listen on a free port until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -44,7 +44,7 @@ def listening() -> Iterator[Listener]:
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Suppress the request log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     listener = Listener(server.server_port)

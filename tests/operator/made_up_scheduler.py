@@ -1,4 +1,4 @@
-"""A scheduler that no cluster has: all that a new product needs, in one module."""
+"""A made-up scheduler: everything a new product needs, in one module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ URN_LABEL = "lots.example/urn"
 
 
 class LotsKind(ObjectKind):
-    """Its kinds."""
+    """Kinds of the made-up scheduler."""
 
     TICKET = "tickets.lots.example"
 
@@ -23,7 +23,7 @@ class LotsKind(ObjectKind):
 
 
 class Lots(Scheduler):
-    """Draws RayJobs by lot from an urn, and may draw again."""
+    """Draw RayJobs by lot from an urn, possibly more than once."""
 
     name = "Lots"
     records = "tickets of Lots"
@@ -31,11 +31,11 @@ class Lots(Scheduler):
     stop_reasons = frozenset({"Redrawn"})
 
     def label_rayjob(self, rayjob: str, ray: RayCluster, pipeline: Labels) -> dict[str, str]:
-        """Return the urn of a pipeline."""
+        """Return the urn label of a pipeline."""
         return {name: value for name, value in pipeline.items() if name == URN_LABEL}
 
     def holds(self, rayjob: Meta) -> bool:
-        """Return whether the RayJob is in an urn."""
+        """Return True if the RayJob is in an urn."""
         return URN_LABEL in rayjob.labels
 
     def name_holder(self, rayjob: Meta) -> str:
@@ -43,7 +43,7 @@ class Lots(Scheduler):
         return f"urn {rayjob.labels[URN_LABEL]}"
 
     def explain_misfit(self, rayjob: RayJob, *, is_queued: bool) -> str:
-        """Explain that lots are drawn for one kind of workers only."""
+        """Explain that the scheduler supports a single worker group."""
         return "Lots draws for one worker group only" if len(rayjob.groups) > 1 else ""
 
     async def read_wait(self, reader: ClusterReader, rayjob: RayJob) -> QueueState | None:

@@ -1,7 +1,8 @@
-"""Kubernetes' rules for NetworkPolicies, evaluated: may this pod talk to that one?
+"""Evaluate Kubernetes NetworkPolicies: may one pod connect to another?
 
-Pure. It follows the API's own description: a pod that no policy selects is open, one that some do
-is open for what any of them lets through. This room must not know whose policies these are.
+The functions are pure and follow the API description: a pod that no policy selects is open. A
+selected pod accepts only connections that at least one policy allows. The module must not depend on
+the owner of the policies.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 
 Json = dict[str, Any]
 Labels = Mapping[str, str]
-# The API server gives it to each namespace, and lets nobody give it to another.
+# The API server sets this label on each namespace and rejects other values.
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One end of a connection: a pod, or an address outside where the namespace is empty."""
+    """An end of a connection: a pod, or an outside address if the namespace is empty."""
 
     namespace: str = ""
     labels: Labels = field(default_factory=dict)
@@ -29,7 +30,7 @@ class Endpoint:
 def is_allowed(
     policies: Iterable[Json], source: Endpoint, target: Endpoint, port: int, protocol: str = "TCP"
 ) -> bool:
-    """Return whether the policies let a connection through, at both of its ends."""
+    """Return True if the policies allow a connection at both ends."""
     known = tuple(policies)
     return all(
         _passes(known, own, other, direction, port, protocol)
@@ -67,7 +68,7 @@ def _opens(
     rule: Json, peers: str, namespace: str, other: Endpoint, port: int, protocol: str
 ) -> bool:
     named, ports = rule.get(peers) or (), rule.get("ports") or ()
-    # A rule that names nobody is for everybody, and so it is with ports.
+    # A rule without peers matches every peer, and a rule without ports matches every port.
     return (not named or any(_is_peer(peer, namespace, other) for peer in named)) and (
         not ports or any(_has_port(each, port, protocol) for each in ports)
     )

@@ -1,7 +1,7 @@
-"""Pods and nodes as those write them who take nodes away: kubelets, clouds, Karpenter and others.
+"""Pods and nodes during disruptions, as kubelets, clouds, Karpenter, and others write them.
 
-Each function gives the object as the API server has it, or the part of it that is written. This
-room must not know what is made of them.
+Each function returns an object as stored in the API server, or the written part. The module must
+not depend on how the operator interprets the objects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOT_FOUND = "The container could not be located when the pod was terminated"
 
 
 def spell_node(name: str = "node-1", labels: Body | None = None, **more: Any) -> Body:
-    """A node that is well, but for what is given: taints, conditions, and fields of its spec."""
+    """Return a healthy node, changed by the given taints, conditions, and spec fields."""
     taints, conditions = more.pop("taints", []), more.pop("conditions", [])
     ready = [] if any(each["type"] == "Ready" for each in conditions) else [spell_ready()]
     metadata = {"name": name, "uid": f"uid-of-{name}", "labels": labels or {}}
@@ -56,7 +56,7 @@ UNSCHEDULABLE = spell_taint("node.kubernetes.io/unschedulable")
 
 
 def spell_target(reason: str, message: str = "") -> Body:
-    """A pod's condition DisruptionTarget."""
+    """Return a pod's condition DisruptionTarget."""
     return {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
 
 
@@ -72,7 +72,7 @@ def spell_status(
     target: Body | None = None,
     state: Body | None = None,
 ) -> Body:
-    """A pod's status; its container has ended with the pod where it is not said otherwise."""
+    """Return a pod's status; by default its container runs."""
     container = {"name": "ray-worker", "state": state or {"running": {}}}
     status: Body = {"phase": phase, "containerStatuses": [container]}
     status |= {"conditions": [target]} if target else {}
@@ -80,20 +80,20 @@ def spell_status(
 
 
 def end_by_shutdown(code: int = 137) -> Body:
-    """What a kubelet writes that shuts down, since Kubernetes 1.26."""
+    """Return the status that a kubelet writes at node shutdown, since Kubernetes 1.26."""
     target = spell_target("TerminationByKubelet", SHUTDOWN)
     return spell_status("Failed", "Terminated", SHUTDOWN, target=target, state=spell_end(code))
 
 
 def end_by_eviction() -> Body:
-    """What is written of a pod that was evicted through the API, before it is deleted."""
+    """Return the status of a pod after an eviction through the API, before the deletion."""
     return spell_status(
         "Running", target=spell_target("EvictionByEvictionAPI", "Eviction API: evicting")
     )
 
 
 def spell_pod(status: Body, role: str = "head", **spec: Any) -> Body:
-    """A pod of an attempt on `node-1`."""
+    """Return a pod of an attempt on `node-1`."""
     labels = {"strandline.dev/role": role, "strandline.dev/attempt": "1"}
     labels |= {"strandline.dev/group": "cpu"} if role == "worker" else {}
     metadata = {"name": f"corpus-1-{role}", "namespace": "team", "uid": f"uid-of-{role}"}

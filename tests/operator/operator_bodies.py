@@ -1,4 +1,4 @@
-"""Objects of a pipeline `corpus` in a namespace `team`, as tests of the operator use them."""
+"""Objects of a pipeline `corpus` in a namespace `team`, for tests of the operator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RAY = "ray.io/v1"
 
 
 def make_pipeline(store: FakeStore, name: str = "corpus", **spec: Any) -> Body:
-    """A pipeline in the store, as a user applied it."""
+    """Create a pipeline in the store, as a user applies it."""
     body = {
         "apiVersion": "strandline.dev/v1alpha1",
         "kind": "CurationPipeline",
@@ -36,7 +36,7 @@ def make_pipeline(store: FakeStore, name: str = "corpus", **spec: Any) -> Body:
 
 
 def spell_labels(pipeline: Body, number: int | None = None, role: str = "") -> dict[str, str]:
-    """The labels of something that belongs to a pipeline."""
+    """Return the labels of an object that belongs to a pipeline."""
     labels = {
         PIPELINE_UID_LABEL: pipeline["metadata"]["uid"],
         PIPELINE_LABEL: pipeline["metadata"]["name"],
@@ -47,7 +47,7 @@ def spell_labels(pipeline: Body, number: int | None = None, role: str = "") -> d
 
 
 def spell_attempt(pipeline: Body, number: int = 1) -> Body:
-    """The manifest of an attempt."""
+    """Return the manifest of an attempt."""
     metadata = pipeline["metadata"]
     spec = AttemptSpec(
         pipeline=metadata["name"], pipeline_uid=metadata["uid"], run="first", number=number
@@ -65,14 +65,14 @@ def spell_attempt(pipeline: Body, number: int = 1) -> Body:
 
 
 def make_attempt(store: FakeStore, pipeline: Body, number: int = 1) -> Body:
-    """An attempt in the store."""
+    """Create an attempt in the store."""
     return store.create(Resource.ATTEMPT, NAMESPACE, spell_attempt(pipeline, number))
 
 
 def make_rayjob(
     store: FakeStore, pipeline: Body, attempt: Body, status: Body | None = None
 ) -> Body:
-    """The RayJob of an attempt in the store."""
+    """Create the RayJob of an attempt in the store."""
     number = attempt["spec"]["number"]
     metadata = {
         "name": attempt["metadata"]["name"],
@@ -89,7 +89,7 @@ def make_rayjob(
 def make_pod(
     store: FakeStore, pipeline: Body, name: str, role: str, *, number: int = 1, ip: str = ""
 ) -> Body:
-    """A pod of an attempt in the store, running."""
+    """Create a running pod of an attempt in the store."""
     containers = {"head": "ray-head", "worker": "ray-worker", "submitter": "ray-job-submitter"}
     body = {
         "apiVersion": "v1",
@@ -106,7 +106,7 @@ def make_pod(
 
 
 def oom(container: str, code: int = 137) -> dict[str, Any]:
-    """The status of a container that was killed for memory."""
+    """Return the status of a container that was killed for memory."""
     return {
         "name": container,
         "state": {"terminated": {"reason": "OOMKilled", "exitCode": code}},

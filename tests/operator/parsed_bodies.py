@@ -1,4 +1,4 @@
-"""What was parsed of bodies, so that each is parsed once, as the operator's caches have it."""
+"""A cache of parsed bodies: each body is parsed once, as in the operator's caches."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ T = TypeVar("T")
 
 
 class ParsedBodies:
-    """Results of parsers by what bodies hold; a body may be edited in place between two calls."""
+    """Results of parsers by body content, because a test may edit a body in place."""
 
     def __init__(self) -> None:
         self._results: dict[tuple[Callable[..., Any], str], Any] = {}
 
     def parse(self, body: Any, parse: Callable[[Any], T]) -> T:
-        """Return what a parser makes of a body; it is called where that body is a new one."""
+        """Return the parsed body; the parser runs only for a new body."""
         try:
-            key = (parse, repr(body))  # by which 1, 1.0 and True differ
-        except RecursionError:  # nested deeper than anyone should
+            key = (parse, repr(body))  # `repr` distinguishes 1, 1.0, and True
+        except RecursionError:  # nested too deeply for `repr`
             return parse(body)
         if key not in self._results:
             self._results[key] = parse(body)
@@ -30,5 +30,5 @@ class ParsedBodies:
         return result
 
     def read_attempt(self, body: dict[str, Any], status: AttemptStatus) -> AttemptObject:
-        """Return an attempt as a pass sees it."""
+        """Return an attempt as a pass reads it."""
         return AttemptObject(Meta.read(body), self.parse(body["spec"], AttemptSpec.parse), status)

@@ -1,12 +1,12 @@
-"""The operator in memory and one recording of KubeRay, on one clock: that of the recording.
+"""The operator in memory and a recording of KubeRay, both on the recording's clock.
 
     scenario = Scenario("s-k-exit-64")
-    scenario.run()                    # until the attempt is final and what follows is decided
+    scenario.run()                    # until the attempt is final and the next step is decided
     scenario.attempt["status"]["cause"]
 
-Between two recorded steps the operator makes every pass that it has asked for, and after each step
-as many as it takes to come to rest. Where it deletes the RayJob itself the recording is left, and
-the teardown takes as long as the recorded one did.
+Between two recorded steps the operator runs every scheduled pass. After each step, passes repeat
+until nothing changes. If the operator deletes the RayJob itself, the scenario leaves the recording,
+and the teardown takes as long as the recorded teardown.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from strandline_operator.reconcile.scheduling.gate import DispatchGate
 from strandline_operator.reconcile.scheduling.schedule import SeenPipelines
 
 Body = dict[str, Any]
-# At midnight, so that every time in a status reads as time since the beginning.
+# The recording starts at midnight, so each time in a status reads as the time since the start.
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 MOST_PASSES = 20
-# Longer than any recorded teardown, shorter than the operator's patience with one.
+# Seconds: longer than any recorded teardown, shorter than the operator's teardown limit.
 PATIENCE = 300.0
 SPEC: Body = {
     "retry": {"jitter": "none"},
@@ -55,9 +55,9 @@ SPEC: Body = {
 
 
 class Operator:
-    """One operator's process: what it remembers goes with it; `feed` is what its watches see.
+    """One process of the operator, with its memory; `feed` delivers the events of its watches.
 
-    Without a word from there, its passes read all from the server.
+    Before the first event, passes read everything from the server.
     """
 
     def __init__(self, api: FakeApi, limits: Limits) -> None:
@@ -84,7 +84,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A status that was written: seconds since the beginning, after what, whose, and the object."""
+    """A written status: seconds since the start, the preceding step, the kind, and the object."""
 
     at: float
     after: str
@@ -117,7 +117,7 @@ class Scenario:
 
     @property
     def attempt(self) -> Body:
-        """The one that is played."""
+        """Return the played attempt."""
         return self.store.list(Resource.ATTEMPT)[0]
 
     def is_final(self) -> bool:
@@ -125,7 +125,7 @@ class Scenario:
         return bool(attempts and attempts[0].get("status", {}).get("isFrozen"))
 
     def run(self) -> None:
-        """Play until the attempt is final, or nothing more comes."""
+        """Play until the attempt is final, or until the recording ends."""
         asyncio.run(self._run())
 
     async def _run(self) -> None:
@@ -155,7 +155,7 @@ class Scenario:
             await self.settle()
 
     async def wait_until(self, due: float) -> None:
-        """Let time go on, with every pass that the operator has asked for."""
+        """Advance the time, and run every pass that is due on the way."""
         while self._wake_at is not None and self._wake_at <= due and not self.is_final():
             self.store.time = max(self.store.time, self._wake_at)
             self._after = "time"
@@ -163,7 +163,7 @@ class Scenario:
         self.store.time = max(self.store.time, due)
 
     async def settle(self) -> None:
-        """Pass until nothing changes any more, without time going on."""
+        """Run passes until nothing changes, without advancing the time."""
         for _ in range(MOST_PASSES):
             self.tell()
             before = self.store.version
@@ -174,7 +174,7 @@ class Scenario:
         raise AssertionError("the operator does not come to rest")
 
     async def pass_once(self) -> None:
-        """One pass of the operator."""
+        """Run one pass of the operator."""
         self._serve()
         try:
             passed = await self.operator.passes.run(KEY)
@@ -184,11 +184,11 @@ class Scenario:
             self._wake_at = self.store.time + 1.0 if passed.again else passed.wake_at
 
     def tell(self) -> None:
-        """What the watches tell."""
+        """Deliver the events of all watches."""
         self.operator.feed.follow()
 
     def _serve(self) -> None:
-        """Drivers answer, and have nothing to say, as long as their heads run."""
+        """Serve an empty answer for each driver whose head is running."""
         heads = (Pod.read(one) for one in self.store.list(Resource.POD))
         places = [head.ip for head in heads if is_head(head) and head.phase == "Running"]
         pages = ("progress", "outcome")
@@ -201,7 +201,7 @@ class Scenario:
         )
 
     def _hear(self, player: Player) -> None:
-        """What the pods have printed up to now, where they are there to be asked."""
+        """Set the logs that running pods have printed so far."""
         self.api.logs.clear()
         for pod in self.store.list(Resource.POD):
             name = pod["metadata"]["name"]
@@ -210,7 +210,7 @@ class Scenario:
                 self.api.logs[NAMESPACE, name] = text
 
     def _warn(self, notice: Body) -> None:
-        """An Event about an object, as it was recorded."""
+        """Add a recorded Event about an object."""
         kind, _, name = notice["object"].partition("/")
         kinds = {"Pod": Resource.POD, "Job": Resource.JOB}
         listed = self.store.list(kinds.get(kind, Resource.POD))
@@ -248,7 +248,7 @@ class Scenario:
 
 
 class AwayScenario(Scenario):
-    """One in which the operator is away for a while, and remembers nothing of before."""
+    """A scenario in which the operator is away for a while and returns without its memory."""
 
     def __init__(self, recording: str, away: tuple[float, float]) -> None:
         super().__init__(recording)
@@ -256,7 +256,7 @@ class AwayScenario(Scenario):
         self._is_back = False
 
     async def settle(self) -> None:
-        """Pass until nothing changes any more, unless it is away."""
+        """Run passes until nothing changes, unless the operator is away."""
         begin, end = (MIDNIGHT + seconds for seconds in self._away)
         if begin <= self.store.time < end:
             self._wake_at = end
@@ -269,7 +269,7 @@ class AwayScenario(Scenario):
 
 @dataclass(slots=True)
 class _Clock:
-    """When a step is due: as recorded, or as long after the operator's own deletion."""
+    """Due times of steps: as recorded, or relative to the operator's own deletion."""
 
     start: float
     latest: float = 0.0
@@ -286,7 +286,7 @@ class _Clock:
 
 
 def describe_step(step: Step) -> str:
-    """What happened, in the words of marks."""
+    """Describe a step in the words of its marks."""
     if step.marks:
         return ", ".join(sorted(step.marks))
     return f"{step.subject or step.kind} changed" if step.kind else "log"

@@ -1,4 +1,4 @@
-"""Each recording of a real KubeRay, played to the operator once in a process, and what it wrote."""
+"""Recordings of a real KubeRay, each played to the operator once per process, and the results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from played_operator import Body, Scenario
 from strandline_operator.model.limits import Limits
 
-# The driver never gets to run, and the recorder went away before the operator's own patience ends.
+# The driver never runs, and the recorder stopped before the operator's default deadline.
 SPECS: dict[str, dict[str, Any]] = {
     "i-unschedulable": {"deadlines": {"preRunning": "60s"}},
     "v-no-ray-version": {"deadlines": {"preRunning": "90s"}},
@@ -24,14 +24,14 @@ def play(name: str) -> Scenario:
 
 
 def list_statuses(name: str) -> list[Body]:
-    """Return the statuses that were written, in their order: when, after what, of what kind."""
+    """Return the written statuses in order, each with its time, preceding step, and kind."""
     return [
         {
             "at": sighting.at,
             "after": sighting.after,
             "kind": sighting.kind,
             "generation": sighting.body["metadata"]["generation"],
-            # Without what changes with each field of a pod that is rendered.
+            # Omit the config digest, which changes with each rendered pod field.
             "status": {
                 key: value for key, value in sighting.body["status"].items() if key != "config"
             },

@@ -1,7 +1,7 @@
-"""A cluster as plain data: it carries out plans, and KubeRay and pods do what a test tells them.
+"""A cluster as plain data that carries out plans; tests drive KubeRay and the pods.
 
-Everything that real controllers do at some later time happens when a method is called, so a test
-decides the order; `pass_once` is one pass of the operator over it.
+Actions of real controllers happen only when a test calls a method, so the test decides the order.
+`pass_once` runs one pass of the operator over the cluster.
 """
 
 from __future__ import annotations
@@ -109,14 +109,14 @@ class SimulatedCluster:
 
     @classmethod
     def running(cls) -> Self:
-        """A pipeline whose first attempt runs."""
+        """Return a pipeline whose first attempt is running."""
         cluster = cls()
         cluster.launch()
         cluster.settle()
         return cluster
 
     def launch(self, deployment: str = "") -> None:
-        """Bring the first attempt's pods about; KubeRay tells that state, where one is named."""
+        """Start the first attempt's pods; KubeRay reports the deployment state, if given."""
         self.settle()
         self.bind_claim()
         self.start_rayjob()
@@ -129,7 +129,7 @@ class SimulatedCluster:
         return spec
 
     def edit(self, **fields: Any) -> None:
-        """Edit the spec as a person does."""
+        """Edit the spec as a user does."""
         self.spec.update(fields)
         self.pipeline["metadata"]["generation"] += 1
 
@@ -137,7 +137,7 @@ class SimulatedCluster:
         self.pipeline["metadata"].setdefault("annotations", {})[f"strandline.dev/{name}"] = value
 
     def view(self) -> View:
-        """What a pass sees."""
+        """Return the view of a pass."""
         return View(
             pipeline=self._view_pipeline(),
             attempts=tuple(self._view_attempts()),
@@ -174,18 +174,18 @@ class SimulatedCluster:
         )
 
     def _follow(self, body: Body) -> Pod:
-        """Read a pod as a watch does, which knows what it said before."""
+        """Read a pod as a watch does, with the pod's previous state."""
         pod = Pod.read(body)
         pod = self.seen[pod.meta.uid] = pod.follow(self.seen.get(pod.meta.uid))
         return pod
 
     def _mark_pods(self) -> dict[str, NodeMarks]:
-        """What is known of the nodes of pods, by uid of the pod."""
+        """Return the node marks of pods, by uid of the pod."""
         pods = map(Pod.read, (*self.list_of(Resource.POD), *self.gone_pods))
         return {pod.meta.uid: self.marks[pod.node] for pod in pods if pod.node in self.marks}
 
     def _read_preflight(self) -> PreflightJob | None:
-        """What a pass reads of the Job of a check, where it looks for one."""
+        """Return the preflight Job that a pass reads, or None if the pass needs no Job."""
         views, name = self._view_attempts(), name_preflight(self.pipeline["metadata"]["name"])
         job = self.objects.get((Resource.JOB, name))
         newest, by_default = views[-1] if views else None, self.limits.preflight
@@ -196,7 +196,7 @@ class SimulatedCluster:
         return None if job is None else PreflightJob.read(job, self.job_pods)
 
     def _read_others(self) -> dict[str, PipelineView | None] | None:
-        """What a pass reads of other pipelines; a test puts those before them in as well."""
+        """Return the other pipelines that a pass reads, including those that the test added."""
         pipeline, views = self._view_pipeline(), self._view_attempts()
         if pipeline.spec is None or not needs_others(pipeline, views[-1] if views else None):
             return None
@@ -205,7 +205,7 @@ class SimulatedCluster:
         return {name: known.get(name) for name in names}
 
     def _read_code(self) -> CodeFiles | None:
-        """What a pass reads of the ConfigMap, which it does where it may make an attempt."""
+        """Return the code's ConfigMap if the pass may make an attempt, or None."""
         views = self._view_attempts()
         is_read = may_launch(self._view_pipeline(), views[-1] if views else None)
         return self.code if is_read else None
@@ -216,7 +216,7 @@ class SimulatedCluster:
 
     def _storage(self, part: str) -> str | None:
         spec = self.pipeline["spec"]
-        if not isinstance(spec, dict):  # a test may break all of it
+        if not isinstance(spec, dict):  # a test may break the whole spec
             return None
         return cast("str | None", spec.get("storage", {}).get(part, {}).get("claimName"))
 
@@ -225,7 +225,7 @@ class SimulatedCluster:
         return None if body is None else VolumeClaim.read(body)
 
     def pass_once(self) -> PassPlan:
-        """One pass; the operator is killed before the call whose number is `cut_at`."""
+        """Run one pass; the operator is killed before the call number `cut_at`."""
         plan = self._decide()
         self.plans.append(plan)
         self.refusals = ()
@@ -240,14 +240,14 @@ class SimulatedCluster:
         return plan
 
     def _decide(self) -> PassPlan:
-        """What follows; up to the cut that is what followed when the same story was uncut."""
+        """Return the next plan; up to the cut, reuse the plans of the uncut story."""
         number = len(self.plans)
         if not self.cuts and number < len(self.known):
             return self.known[number]
         return decide(self.view(), self.time, self.limits, 0.0)
 
     def settle(self, passes: int = 30) -> None:
-        """Pass until nothing changes any more, without time going on."""
+        """Run passes until nothing changes, without advancing the time."""
         for _ in range(passes):
             cuts = self.cuts
             plan = self.pass_once()
@@ -257,7 +257,7 @@ class SimulatedCluster:
         raise AssertionError("the operator does not come to rest")
 
     def advance(self, seconds: float) -> None:
-        """Let time go on, then come to rest."""
+        """Advance the time, then run passes until nothing changes."""
         self.time += seconds
         self.settle()
 
@@ -265,7 +265,7 @@ class SimulatedCluster:
         return [body for (kind, _), body in sorted(self.objects.items()) if kind == resource]
 
     def ask_in_vain(self, seconds: float) -> None:
-        """Let time go on while the driver does not answer, as often as it is asked."""
+        """Advance the time while the driver answers no request."""
         self.progress = None
         end = self.time + seconds
         while self.time < end:
@@ -274,15 +274,15 @@ class SimulatedCluster:
             self.advance(pause)
 
     def restart(self, outage: float) -> None:
-        """The operator is gone for some time, and begins anew with what the server has."""
+        """Restart the operator after an outage; only the server's state remains."""
         self.time += outage
         self.progress, self.outcome, self.silence = None, None, Silence()
         self.lineage.states = {}
 
-    # What other controllers do.
+    # Actions of other controllers.
 
     def share_claim(self, name: str) -> None:
-        """Somebody makes a claim that every pod can mount."""
+        """Create a claim that every pod can mount."""
         self.objects[Resource.CLAIM, name] = {
             "metadata": {"name": name},
             "spec": {"accessModes": ["ReadWriteMany"]},
@@ -294,7 +294,7 @@ class SimulatedCluster:
             claim["status"] = {"phase": "Bound"}
 
     def start_rayjob(self) -> str:
-        """KubeRay makes cluster and pods, the driver runs; the number of the attempt."""
+        """Make the cluster and the pods as KubeRay does, and return the attempt's number."""
         (rayjob,) = [one for one in self.list_of(Resource.RAYJOB) if "status" not in one]
         name = rayjob["metadata"]["name"]
         self.add_cluster(rayjob, f"{name}-abcde", name)
@@ -307,7 +307,7 @@ class SimulatedCluster:
         return str(rayjob["metadata"]["labels"]["strandline.dev/attempt"])
 
     def add_cluster(self, rayjob: Body, name: str, prefix: str) -> None:
-        """KubeRay makes a RayCluster, and pods whose names begin with the prefix."""
+        """Make a RayCluster, and pods whose names begin with the prefix, as KubeRay does."""
         self._put(Resource.RAYCLUSTER, name, rayjob["metadata"]["labels"], {})
         for ending, template in list_templates(rayjob):
             self.add_pod(f"{prefix}-{ending}", template["metadata"]["labels"])
@@ -321,13 +321,13 @@ class SimulatedCluster:
             rayjob["status"] = {**rayjob.get("status", {}), **status}
 
     def set_pod(self, ending: str, **status: Any) -> None:
-        """Change the status of the pods whose name ends so."""
+        """Change the status of the pods whose names have this ending."""
         for pod in self.list_of(Resource.POD):
             if pod["metadata"]["name"].endswith(ending):
                 pod["status"] = {**pod["status"], **status}
 
     def fail_replicas(self, message: str, reason: str = "FailedCreateHeadPod") -> None:
-        """KubeRay may not make a pod, and says so in the RayCluster's status."""
+        """Report in the RayCluster's status that KubeRay may not make a pod."""
         since = format_time(self.time)
         told = {"type": "ReplicaFailure", "status": "True", "reason": reason}
         for cluster in self.list_of(Resource.RAYCLUSTER):
@@ -335,20 +335,20 @@ class SimulatedCluster:
             cluster["status"] = {"conditions": [failure]}
 
     def warn(self, kind: str, name: str, reason: str, message: str) -> None:
-        """A controller warns of an object in an event."""
+        """Record a controller's warning event about an object."""
         uid = self.objects.get((Resource.POD, name), {}).get("metadata", {}).get("uid", "")
         about = {"kind": kind, "name": name, "uid": uid}
         told = {"reason": reason, "message": message, "lastTimestamp": format_time(self.time)}
         self.notices.append({"type": "Warning", "involvedObject": about, **told})
 
     def lose_pod(self, ending: str) -> None:
-        """A pod is deleted by somebody."""
+        """Delete a pod from outside the operator."""
         for pod in self.list_of(Resource.POD):
             if pod["metadata"]["name"].endswith(ending):
                 self.gone_pods.append(self.objects.pop((Resource.POD, pod["metadata"]["name"])))
 
     def sweep(self) -> None:
-        """KubeRay and the kubelet finish what is being deleted."""
+        """Finish pending deletions, as KubeRay and the kubelet do."""
         deleting = {
             rayjob["metadata"]["labels"]["strandline.dev/attempt"]
             for rayjob in self.list_of(Resource.RAYJOB)
@@ -363,12 +363,12 @@ class SimulatedCluster:
                 del self.objects[key]
 
     def fail_attempt(self, message: str = "Job entrypoint command failed with exit code 1") -> None:
-        """The running attempt's driver fails, and all of it goes."""
+        """Fail the running attempt's driver, and tear the attempt down."""
         self.end_rayjob("Failed", "FAILED", reason="AppFailed", message=message)
         self.finish_teardown()
 
     def finish(self, code: int = 0, **more: Any) -> None:
-        """The driver says how it ended, KubeRay sees it, and all of it goes."""
+        """End the driver with an outcome, as KubeRay reports it, and tear the attempt down."""
         self.outcome = DriverOutcome(exit_code=code, **more)
         self.end_rayjob(*(("Failed", "FAILED") if code else ("Complete", "SUCCEEDED")))
         self.settle()
@@ -376,14 +376,14 @@ class SimulatedCluster:
         self.outcome = None
 
     def run_next(self) -> None:
-        """The next attempt's time comes, and it runs."""
+        """Advance to the next attempt's time, and run the attempt."""
         self.time = max(self.time, self.status.next_attempt_time or self.time)
         self.settle()
         self.start_rayjob()
         self.settle()
 
     def finish_teardown(self) -> None:
-        """Time goes on until the newest attempt is frozen, and no further."""
+        """Advance the time until the newest attempt is frozen."""
         name = max(self.attempts, key=lambda each: self.attempts[each][0]["spec"]["number"])
         for seconds in (0.0, self.limits.settle + 0.5, self.limits.outcome, 1.0):
             self.advance(seconds)
@@ -457,7 +457,7 @@ class SimulatedCluster:
         manifest = copy.deepcopy(action.manifest)
         name = manifest["metadata"]["name"]
         if self.refusals:
-            return  # as when it is enacted: what would be made after it needs it
+            return  # as in the real enactment, because later objects depend on this one
         if action.resource in self.refused:
             self.refusals = (*self.refusals, self.refused[action.resource])
             return

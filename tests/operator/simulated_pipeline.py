@@ -25,11 +25,11 @@ PIPELINE: Body = {
 
 @dataclass
 class LineageListener:
-    """What a lineage system has received, and what the operator's process remembers of that.
+    """Ends that a lineage system received, and the operator process's memory of reports.
 
     Attributes:
         answers: without answers, ends stay pending.
-        states: of reports, by number of the attempt; forgotten with the process.
+        states: states of reports by attempt number; a restart clears them.
     """
 
     answers: bool = True
@@ -37,7 +37,7 @@ class LineageListener:
     states: dict[int, LineageState] = field(default_factory=dict)
 
     def take(self, ends: Iterable[AttemptEnd]) -> None:
-        """Take each end that this process has not sent yet."""
+        """Take each end that this process has not sent."""
         for end in ends:
             if end.number not in self.states:
                 self.ends.append(end)
@@ -50,7 +50,7 @@ class KilledError(Exception):
 
 
 def list_templates(rayjob: Body) -> Iterator[tuple[str, Body]]:
-    """Yield the pods of a RayJob's cluster by the end of their name, with their templates."""
+    """Yield the name ending and the template of each pod in a RayJob's cluster."""
     cluster = rayjob["spec"]["rayClusterSpec"]
     yield "head", cluster["headGroupSpec"]["template"]
     for group in cluster["workerGroupSpecs"]:

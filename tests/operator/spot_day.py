@@ -1,9 +1,9 @@
-"""A day on spot nodes, on a clock that only the story moves: runs, their nodes, and droughts.
+"""A simulated day on spot nodes: runs, their nodes, and droughts.
 
-Each run has a head and a group of workers on nodes of one pool. Nodes live as long as is drawn,
-by an hour's half-life, and go in the ways in which clouds take them; in a drought no new one is to
-be had. The operator decides; what pods and KubeRay do is said here. It must not know the law that
-is held against it.
+Each run has a head and a worker group on nodes of one pool. Node lifetimes are drawn with a
+half-life of an hour, and nodes end in the ways clouds use. In a drought the pool has no new nodes.
+The operator decides; this module simulates the pods and KubeRay, on its own clock. It must not
+depend on the law that the tests check.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from test_droughts import FULL, STOCK_OUT, place, unplace
 HOUR, DAY = 3600.0, 86_400.0
 HALF_LIFE = HOUR
 RUNS, NODES = 20, 50  # a thousand nodes
-SOURCE_SECONDS = 240.0  # of one worker
-SOURCES = 11_000  # about as many as a run's workers can do in the day
+SOURCE_SECONDS = 240.0  # seconds per source and worker
+SOURCES = 11_000  # about the number of sources that a run's workers finish in a day
 DROUGHTS, LONGEST_DROUGHT = 5, 3 * HOUR
-SPEAKS_EVERY = 300.0  # the autoscaler, of a pod without a node
+SPEAKS_EVERY = 300.0  # seconds between the autoscaler's events about a pod without a node
 REPLACED_AFTER = 120.0
 MOST_GONE = 10
 WAYS = ("shutdown", "vanished", "evicted", "crashed")
@@ -43,7 +43,7 @@ WAYS = ("shutdown", "vanished", "evicted", "crashed")
 
 @dataclass(frozen=True)
 class Weather:
-    """When the pool is dry, from and to, in order."""
+    """Intervals in which the pool has no nodes, in order."""
 
     droughts: tuple[tuple[float, float], ...]
 
@@ -55,24 +55,24 @@ class Weather:
         )
 
     def find_end(self, time: float) -> float:
-        """Return when nodes are to be had again; the same time where they are."""
+        """Return the end of the drought at a time, or the time itself without a drought."""
         for start, end in self.droughts:
             if start <= time < end:
                 time = end
         return time
 
     def measure_dry(self, start: float, end: float) -> float:
-        """Return the seconds of an interval in which the pool is dry, at most once each."""
+        """Return the seconds of an interval that overlap with droughts."""
         return sum(max(0.0, min(end, last) - max(start, first)) for first, last in self.droughts)
 
 
 @dataclass
 class SpotRun:
-    """One run: its cluster, and what its sources have come to.
+    """One run: its cluster and its progress.
 
     Attributes:
         finished: sources whose work is durable.
-        heads, workers: nodes that were taken, by what was on them.
+        heads, workers: reclaimed nodes, by role of their pod.
         waited: seconds in which a start found no node.
     """
 
@@ -85,7 +85,7 @@ class SpotRun:
     waited: float = 0.0
 
     def play(self, until: float) -> None:
-        """Let the run go on until it has ended, or until that time at the latest."""
+        """Play the run until it ends, or until the given time."""
         wanted = {"preset": "gke"}
         ray = {"head": {"spot": wanted}, "workerGroups": [{"name": "cpu", "spot": wanted}]}
         self.cluster.edit(ray=ray)
@@ -135,7 +135,7 @@ class SpotRun:
         cluster.advance(20.0)
 
     def _measure_pace(self, begun: float, life: float) -> float:
-        """Return sources a second: workers are lost and made good for, but not in a drought."""
+        """Return sources per second: lost workers are replaced, except in a drought."""
         lost = (NODES - 1) * math.log(2) / HALF_LIFE * life
         self.workers += round(lost)
         share_dry = self.weather.measure_dry(begun, begun + life) / life if life else 0.0
@@ -144,7 +144,7 @@ class SpotRun:
         return (NODES - 1) * (1 - away) / SOURCE_SECONDS
 
     def _lose_workers(self, number: int) -> None:
-        """Show the operator the last of the workers that went, as it remembers them."""
+        """Show the operator the last lost workers, as many as its memory keeps."""
         (rayjob,) = self.cluster.list_of(Resource.RAYJOB)
         (group,) = rayjob["spec"]["rayClusterSpec"]["workerGroupSpecs"]
         labels = group["template"]["metadata"]["labels"]
@@ -164,7 +164,7 @@ class SpotRun:
         self.cluster.advance(seconds)
 
     def _take_head(self, way: str) -> None:
-        """The cloud takes the head's node; KubeRay only sees that the driver is gone."""
+        """Reclaim the head's node; KubeRay only reports the lost driver."""
         self.heads += 1
         cluster = self.cluster
         cluster.progress = None
@@ -194,7 +194,7 @@ class SpotRun:
 
 
 def play_day(seed: int, count: int = RUNS) -> list[SpotRun]:
-    """Play so many runs for a day, and then until they end."""
+    """Play a number of runs for a day, and then until they end."""
     drawn = random.Random(seed)
     runs = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Statuses as a transcript: of each that was written, the fields that changed. Pure."""
+"""Transcripts of statuses: the changed fields of each written status. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ EMPTY = {"0", "0.0", "[]", "{}", "false"}
 
 
 def render_transcript(statuses: Sequence[Body]) -> str:
-    """Render statuses in the order they were written.
+    """Render statuses in the order of their writes.
 
-    Each begins with a line that names time, cause, and kind. A field that is new or has another
-    value follows with that value, and one that is gone with a minus. Numbers begin at 0, and lists
-    with nothing in them.
+    Each entry begins with a line of time, cause, and kind. New and changed fields follow with their
+    values; removed fields follow with a minus. Numbers start at 0, and lists start empty.
     """
     lines: list[str] = []
     last: dict[str, dict[str, str]] = {}
@@ -33,7 +32,7 @@ def render_transcript(statuses: Sequence[Body]) -> str:
 
 
 def list_fields(path: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a value with their paths; a condition is one field."""
+    """Yield the leaf fields of a value with their paths; a condition counts as one field."""
     if isinstance(value, Mapping) and "lastTransitionTime" in value:
         yield path, f"{value['status']}, {value['reason']}: {value.get('message', '')}"
     elif isinstance(value, Mapping) and value:

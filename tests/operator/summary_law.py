@@ -1,4 +1,4 @@
-"""The law of the column STATE, for drawn statuses and for recorded ones."""
+"""Checks of the STATE column, for random and recorded statuses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LONGEST = 60
 
 
 def check_summary(status: PipelineStatus) -> None:
-    """Check that the summary fits on one line and does not end in the middle of a word."""
+    """Check that the summary fits on one line and does not end within a word."""
     summary, state = status.summary, status.state
     assert len(summary) <= LONGEST
     assert "\n" not in summary

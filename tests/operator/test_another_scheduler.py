@@ -1,4 +1,4 @@
-"""A new scheduler is one module and one line in a list."""
+"""Adding a scheduler takes one module and one line in a list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROWS = {"name": "cpu", "maxReplicas": 4}
 
 @pytest.fixture(autouse=True)
 def lots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add a line to the list."""
+    """Add the scheduler to the list."""
     monkeypatch.setattr(schedulers, "SCHEDULERS", (Lots(), *schedulers.SCHEDULERS))
 
 
@@ -53,13 +53,13 @@ def test_a_rayjob_gets_its_label_and_no_autoscaler() -> None:
     assert "enableInTreeAutoscaling" not in rayjob["spec"]["rayClusterSpec"]
 
 
-def test_a_default_queue_is_not_laid_below_the_label_of_a_pipeline() -> None:
+def test_a_pipeline_label_replaces_the_default_queue() -> None:
     defaults = SpecDefaults(ray=RayDefaults(queue_name="nightly"))
     rayjob = read_rayjob(wait_in_urn(defaults=defaults))
     assert QUEUE not in rayjob["metadata"]["labels"]
 
 
-def test_a_wait_is_explained_in_its_words() -> None:
+def test_a_wait_is_explained_with_the_schedulers_message() -> None:
     status = wait_in_urn().status
     wait = "attempt 1: queued in urn red since 1970-01-01T00:00:05Z: the next draw is on Monday"
     assert status.state == wait
@@ -73,7 +73,7 @@ def test_a_rayjob_that_never_fits_is_reported() -> None:
     assert "Lots draws for one worker group only" in condition.message
 
 
-def test_a_run_that_is_taken_back_has_its_reason_and_waits_again_at_once() -> None:
+def test_an_evicted_run_reports_the_reason_and_waits_again_at_once() -> None:
     cluster = wait_in_urn()
     rayjob = read_rayjob(cluster)
     rayjob["spec"]["suspend"] = False
@@ -94,7 +94,7 @@ def test_a_run_that_is_taken_back_has_its_reason_and_waits_again_at_once() -> No
 
 
 @pytest.mark.parametrize("is_served", [True, False])
-def test_its_records_are_read_where_the_cluster_serves_them(*, is_served: bool) -> None:
+def test_scheduler_objects_are_read_if_the_cluster_serves_the_kind(*, is_served: bool) -> None:
     api = FakeApi(unserved=set() if is_served else {LotsKind.TICKET})
     ticket = {"metadata": {"name": "corpus-1"}, "text": "the next draw is on Monday"}
     api.store.create(LotsKind.TICKET, NAMESPACE, ticket)
@@ -106,13 +106,13 @@ def test_its_records_are_read_where_the_cluster_serves_them(*, is_served: bool) 
     assert build_path(LotsKind.TICKET, "team") == "/apis/lots.example/v1/namespaces/team/tickets"
 
 
-def test_a_scheduler_that_overrides_nothing_takes_part_in_nothing() -> None:
+def test_a_scheduler_without_overrides_changes_nothing() -> None:
     meta = Meta("corpus-1", NAMESPACE, "uid")
     assert not Scheduler().holds(meta)
     assert schedulers.find_holder(meta).name == "Kueue"
 
 
-def test_labels_of_kueue_are_in_its_package_alone() -> None:
+def test_only_the_kueue_package_contains_kueue_labels() -> None:
     modules = list_modules("operator")
     found = {module.path for module in modules if "kueue.x-k8s" in module.text}
     assert found

@@ -1,4 +1,4 @@
-"""What an API server refuses arrives as an exception that tells what kind of refusal it is."""
+"""Errors from the API server become exceptions whose class names the kind of error."""
 
 from __future__ import annotations
 
@@ -50,14 +50,12 @@ def test_each_status_has_its_kind(status: int, kind: type[ApiError]) -> None:
 @pytest.mark.parametrize(
     ("status", "kind"), [(500, Unadmitted), (504, Unadmitted), (403, Forbidden), (400, Invalid)]
 )
-def test_a_webhook_that_does_not_answer_is_no_failure_of_the_server(
-    status: int, kind: type[ApiError]
-) -> None:
+def test_an_unanswered_webhook_is_not_a_server_failure(status: int, kind: type[ApiError]) -> None:
     words = 'failed calling webhook "mrayjob.kb.io": context deadline exceeded'
     assert type(make_error(status, "InternalError", words)) is kind
 
 
-def test_no_answer_is_said_without_a_status() -> None:
+def test_a_missing_response_is_reported_without_a_status() -> None:
     assert str(Unavailable(0, "", "no answer")) == "no answer"
 
 

@@ -1,4 +1,7 @@
-"""A volume that a lost node still has: the attempt waits, free, and says what frees it."""
+"""An attempt waits for a volume that is still attached to a lost node.
+
+The wait is free, and its message names the condition that ends it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ CREATING = [{"name": "ray-head", "state": {"waiting": {"reason": "ContainerCreat
 
 
 def start(**deadlines: str) -> SimulatedCluster:
-    """An attempt whose head has its node, and no container yet."""
+    """Start an attempt whose head has a node but no running container."""
     cluster = SimulatedCluster()
     if deadlines:
         cluster.edit(deadlines=deadlines)
@@ -59,7 +62,7 @@ def start(**deadlines: str) -> SimulatedCluster:
 
 
 def remember_former_head(cluster: SimulatedCluster) -> None:
-    """The head of an attempt before went with its node."""
+    """Record that the head of the previous attempt was lost with its node."""
     labels = {"strandline.dev/role": "head", "strandline.dev/attempt": "0"}
     cluster.gone_pods.append(
         {
@@ -79,7 +82,7 @@ def read_condition(cluster: SimulatedCluster) -> tuple[str, str]:
 
 
 def wait(cluster: SimulatedCluster, seconds: float, warning: tuple[str, str]) -> None:
-    """Time goes on, and the controller warns each two minutes."""
+    """Advance the time; the controller warns every two minutes."""
     end = cluster.time + seconds
     while cluster.time < end:
         cluster.notices.clear()
@@ -88,7 +91,9 @@ def wait(cluster: SimulatedCluster, seconds: float, warning: tuple[str, str]) ->
 
 
 @pytest.mark.parametrize("warning", HELD)
-def test_an_attempt_waits_free_for_a_volume_that_another_node_has(warning: tuple[str, str]) -> None:
+def test_an_attempt_waits_for_free_while_another_node_has_its_volume(
+    warning: tuple[str, str],
+) -> None:
     cluster = start()
     remember_former_head(cluster)
     wait(cluster, 4 * 3600, warning)
@@ -102,13 +107,13 @@ def test_an_attempt_waits_free_for_a_volume_that_another_node_has(warning: tuple
     assert summary.reason == "VolumeStillAttached"
 
 
-def test_where_no_former_node_is_known_none_is_named() -> None:
+def test_an_unknown_former_node_is_not_named() -> None:
     cluster = start()
     wait(cluster, 60, HELD[0])
     assert "which is attached to another node" in read_condition(cluster)[1]
 
 
-def test_a_volume_that_comes_free_gives_the_start_all_its_time() -> None:
+def test_a_freed_volume_restarts_the_start_deadline() -> None:
     cluster = start()
     wait(cluster, 3 * 3600, HELD[0])
     cluster.notices.clear()
@@ -123,7 +128,7 @@ def test_a_volume_that_comes_free_gives_the_start_all_its_time() -> None:
     assert status_of(cluster).cause is Cause.SCHEDULING_TIMEOUT
 
 
-def test_a_limit_that_somebody_set_holds() -> None:
+def test_a_user_defined_deadline_applies_to_the_wait() -> None:
     cluster = start(preRunning="10m")
     wait(cluster, 590, HELD[0])
     assert status_of(cluster).end_time is None
@@ -133,7 +138,7 @@ def test_a_limit_that_somebody_set_holds() -> None:
 
 
 @pytest.mark.parametrize("warning", BROKEN)
-def test_a_volume_that_can_not_be_had_is_not_waited_for_without_end(
+def test_the_wait_for_an_unavailable_volume_is_limited(
     warning: tuple[str, str],
 ) -> None:
     cluster = start()
@@ -144,7 +149,7 @@ def test_a_volume_that_can_not_be_had_is_not_waited_for_without_end(
 
 
 @pytest.mark.parametrize("warning", [each for each in HELD if "Multi-Attach" not in each[1]])
-def test_warnings_that_have_stopped_hold_nothing(warning: tuple[str, str]) -> None:
+def test_warnings_that_stopped_no_longer_extend_the_wait(warning: tuple[str, str]) -> None:
     cluster = start()
     wait(cluster, 60, warning)
     cluster.advance(200)
@@ -156,14 +161,14 @@ ONCE = [each for each in HELD if "Multi-Attach" in each[1]]
 
 @pytest.mark.parametrize("is_forgotten", [False, True])
 @pytest.mark.parametrize("warning", ONCE)
-def test_a_warning_that_is_given_once_holds_until_the_pod_starts(
+def test_a_warning_reported_once_counts_until_the_pod_starts(
     warning: tuple[str, str], *, is_forgotten: bool
 ) -> None:
     """Kubernetes sets a flag after the first event, and deletes the event after an hour."""
     cluster = start()
     remember_former_head(cluster)
     cluster.warn("Pod", HEAD, *warning)
-    # The kubelet goes on to report a mount that does not come about, and gives no reason.
+    # Later events of the kubelet report a mount timeout without a reason.
     late = "Unable to attach or mount volumes: unmounted volumes=[ledger]: timed out waiting"
     for _ in range(40):
         cluster.warn("Pod", HEAD, "FailedMount", late)

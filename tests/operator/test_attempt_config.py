@@ -1,4 +1,4 @@
-"""The ConfigMap of an attempt: what its driver reads, and what commands take their pod from."""
+"""The ConfigMap of an attempt, read by the attempt's driver and by commands that copy its pod."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal
 
 
-def test_after_an_edit_the_driver_reads_what_the_spec_is_by_then() -> None:
-    """What was made for a RayJob that was refused can't be changed, and is not what is meant."""
+def test_after_an_edit_the_driver_reads_the_current_spec() -> None:
+    """A ConfigMap made for a rejected RayJob is immutable and outdated, so it needs a successor."""
     cluster = SimulatedCluster()
     words = "spec.rayClusterSpec: Invalid value"
     cluster.refused[Resource.RAYJOB] = Refusal(Resource.RAYJOB, "corpus-1", 422, words)
@@ -28,7 +28,7 @@ def test_after_an_edit_the_driver_reads_what_the_spec_is_by_then() -> None:
     assert (status.config.name, status.config.digest) == (name, digest_config(made[name]))
 
 
-def test_the_attempt_says_which_config_map_was_made_for_it() -> None:
+def test_the_attempt_names_its_config_map() -> None:
     cluster = SimulatedCluster()
     cluster.settle()
     ((_, status),) = cluster.attempts.values()

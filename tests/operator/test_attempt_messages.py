@@ -1,4 +1,4 @@
-"""The message of an attempt names its obstacle while it starts, and its cause when it has ended."""
+"""An attempt's message names its obstacle during the start, and its cause after the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def status_of(cluster: SimulatedCluster, number: int = 1) -> AttemptStatus:
 
 
 def refuse_rayjob(message: str = WEBHOOK) -> SimulatedCluster:
-    """A cluster in which a webhook rejects each RayJob."""
+    """Return a cluster in which a webhook rejects each RayJob."""
     cluster = SimulatedCluster()
     refusal = Refusal(Resource.RAYJOB, "corpus-1", 403, message)
     cluster.refused[Resource.RAYJOB] = refusal
@@ -29,7 +29,7 @@ def refuse_rayjob(message: str = WEBHOOK) -> SimulatedCluster:
 
 
 def refuse_pods(message: str) -> SimulatedCluster:
-    """A cluster in which KubeRay may not create the pods of the first attempt."""
+    """Return a cluster in which KubeRay may not create the pods of the first attempt."""
     cluster = SimulatedCluster()
     cluster.launch("Initializing")
     for pod in ("head", "cpu"):
@@ -63,7 +63,7 @@ def test_an_attempt_that_starts_names_its_obstacle(message: str, reason: str) ->
     assert "\n" not in status.message
 
 
-def test_the_message_goes_with_the_obstacle() -> None:
+def test_the_message_is_removed_with_the_obstacle() -> None:
     cluster = refuse_rayjob()
     del cluster.refused[Resource.RAYJOB]
     cluster.launch()
@@ -132,7 +132,7 @@ def test_a_run_that_ends_before_its_next_attempt_keeps_the_obstacle() -> None:
     assert cluster.status.summary == "the run took longer than deadlines.run allows: 60 s"
 
 
-def test_an_attempt_that_ran_keeps_no_former_obstacle() -> None:
+def test_an_attempt_that_ran_no_longer_reports_its_obstacle() -> None:
     cluster = refuse_rayjob()
     del cluster.refused[Resource.RAYJOB]
     cluster.launch()
@@ -144,7 +144,7 @@ def test_an_attempt_that_ran_keeps_no_former_obstacle() -> None:
 
 
 @pytest.mark.parametrize("token", ["enough", "enough; of it", "1"])
-def test_a_cancellation_of_an_attempt_with_an_obstacle_is_answered_once(token: str) -> None:
+def test_canceling_an_attempt_with_an_obstacle_is_handled_once(token: str) -> None:
     cluster = refuse_rayjob()
     cluster.annotate("cancel", token)
     cluster.settle()

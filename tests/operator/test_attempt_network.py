@@ -1,4 +1,4 @@
-"""Who reaches the pods of an attempt: each pair of pods, by the policy that is made with it."""
+"""The NetworkPolicies of an attempt, checked for each pair of pods."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_drivers_port_alone_may_be_closed(target: str) -> None:
     assert list_open(OPERATOR, own[target], policies) == list(PORTS)
 
 
-def test_without_a_policy_every_pod_of_the_cluster_reaches_them() -> None:
+def test_without_a_policy_every_pod_reaches_the_attempt() -> None:
     cluster = render_attempt(None)
     assert list_policies(cluster) == []
     notebook = STRANGERS["pod of the same namespace"]
@@ -140,14 +140,14 @@ def test_a_users_template_can_not_put_a_pod_into_another_attempt() -> None:
         assert list_open(pod, OWN["head"]) == []
 
 
-def test_peers_that_name_nobody_open_nothing() -> None:
+def test_empty_peers_open_nothing() -> None:
     policies = list_policies(render_attempt(AttemptNetwork()))
     for stranger in (*STRANGERS.values(), OPERATOR, KUBERAY):
         assert list_open(stranger, OWN["head"], policies) == []
     assert list_open(OWN["submitter"], OWN["head"], policies) == [DASHBOARD]
 
 
-def test_what_the_installation_adds_is_let_in_too() -> None:
+def test_peers_added_by_the_installation_are_admitted() -> None:
     rule = {"from": [select(PROMETHEUS)], "ports": [{"port": DRIVER}]}
     network = NETWORK.model_copy(update={"ingress": (rule,)})
     policies = list_policies(render_attempt(network))
@@ -155,7 +155,7 @@ def test_what_the_installation_adds_is_let_in_too() -> None:
     assert list_open(STRANGERS["pod of the same namespace"], OWN["head"], policies) == []
 
 
-def test_pods_reach_out_wherever_they_want_unless_that_is_restricted() -> None:
+def test_egress_is_open_unless_restricted() -> None:
     for pod in OWN.values():
         assert is_allowed(POLICIES, pod, OUTSIDE, 443)
         assert is_allowed(POLICIES, pod, STRANGERS["pod of the same namespace"], 9000)
@@ -219,7 +219,7 @@ def test_everything_is_made_in_the_pipelines_namespace() -> None:
     assert {manifest["metadata"]["namespace"] for manifest in manifests} == {NAMESPACE}
 
 
-def test_the_next_attempt_has_a_policy_of_its_own() -> None:
+def test_the_next_attempt_has_a_separate_policy() -> None:
     cluster = render_attempt(NETWORK)
     cluster.bind_claim()
     cluster.start_rayjob()
@@ -231,6 +231,6 @@ def test_the_next_attempt_has_a_policy_of_its_own() -> None:
     assert list_open(OWN["head"], list_pods(cluster)["head"], [first, second]) == []
 
 
-def test_the_whole_of_both_policies(golden: Callable[[str, str], None]) -> None:
+def test_both_policies_match_their_golden_files(golden: Callable[[str, str], None]) -> None:
     policies = list_policies(render_attempt(NETWORK.model_copy(update={"egress": ()})))
     golden("operator/network-policy.yaml", yaml.safe_dump_all(policies, sort_keys=False))

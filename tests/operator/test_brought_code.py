@@ -1,4 +1,4 @@
-"""Code that a pipeline brings: how pods get it, and what is said where it is not to be had."""
+"""Code that a pipeline provides: how pods get the code, and the reports if the code is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDER = "/var/lib/strandline-code"
 
 
 def begin(code: Json, files: CodeFiles | None = None, **spec: Any) -> SimulatedCluster:
-    """A pipeline that brings code, as far as the operator takes it by itself."""
+    """Return a pipeline with its own code, after the operator's first passes."""
     cluster = SimulatedCluster(code=files)
     cluster.edit(code=code, **spec)
     cluster.settle()
@@ -28,7 +28,7 @@ def begin(code: Json, files: CodeFiles | None = None, **spec: Any) -> SimulatedC
 
 
 def pods_of(cluster: SimulatedCluster) -> dict[str, Json]:
-    """The pod specs of the newest RayJob, by what they are for."""
+    """Return the pod specs of the newest RayJob by role."""
     spec = cluster.list_of(Resource.RAYJOB)[-1]["spec"]
     templates = {
         "head": spec["rayClusterSpec"]["headGroupSpec"]["template"],
@@ -55,7 +55,7 @@ def said(cluster: SimulatedCluster) -> tuple[str, str]:
     return found.reason, found.message
 
 
-def test_an_attempt_has_a_copy_of_the_files_that_nobody_can_change() -> None:
+def test_an_attempt_has_an_immutable_copy_of_the_files() -> None:
     copy = maps_of(begin({"configMap": "mystages"}, FILES))["corpus-1-code"]
     assert copy["data"] == FILES.texts
     assert copy["binaryData"] == FILES.binaries
@@ -76,7 +76,7 @@ def test_head_and_workers_import_from_the_copy_and_fetch_nothing() -> None:
     assert "code" not in json.dumps(pods["submitter"])
 
 
-def test_the_next_attempt_takes_the_files_as_they_are_then() -> None:
+def test_the_next_attempt_copies_the_current_files() -> None:
     cluster = begin({"configMap": "mystages"}, FILES)
     cluster.start_rayjob()
     cluster.code = CodeFiles({"mystages.py": "MIN = 8\n"}, {})
@@ -88,7 +88,7 @@ def test_the_next_attempt_takes_the_files_as_they_are_then() -> None:
     assert maps_of(cluster)["corpus-1-code"]["data"] == FILES.texts
 
 
-def test_what_is_fetched_is_fetched_as_the_user_set_up_rays_own_container() -> None:
+def test_the_fetch_container_has_the_settings_of_rays_container() -> None:
     template = {
         "spec": {
             "initContainers": [{"name": "login", "image": "login:1"}],
@@ -119,12 +119,12 @@ def test_what_is_fetched_is_fetched_as_the_user_set_up_rays_own_container() -> N
     (ray,) = pod["containers"]
     assert fetch["securityContext"] == ray["securityContext"]
     assert {"name": "code-fetched", "mountPath": place, "readOnly": True} in ray["volumeMounts"]
-    # The pod's size stays that of Ray's container, and a GPU is not asked for twice.
+    # The pod keeps the size of Ray's container, and the GPU is requested only once.
     assert fetch["resources"]["limits"] == {"cpu": "2", "memory": str(8 << 30)}
     assert ray["resources"]["limits"]["nvidia.com/gpu"] == "1"
 
 
-def test_modules_are_looked_for_in_files_archive_packages_and_then_where_the_user_says() -> None:
+def test_the_python_path_is_files_archive_packages_and_the_users_path() -> None:
     code = {"configMap": "mystages", "archive": ARCHIVE, "packages": ["a==1"]}
     brought = f"{FOLDER}/files:{FOLDER}/fetched/archive/code-1/src:{FOLDER}/fetched/packages"
 
@@ -145,13 +145,13 @@ def test_modules_are_looked_for_in_files_archive_packages_and_then_where_the_use
     assert find_path(from_elsewhere) == (f"{brought}:$(STRANDLINE_OWN_PYTHONPATH)", secret)
 
 
-def test_kubernetes_puts_no_variable_into_what_is_to_be_fetched() -> None:
+def test_kubernetes_expands_no_variable_in_fetch_arguments() -> None:
     archive = ARCHIVE | {"url": "s3://bucket/$(HOME)/code.zip"}
     (fetch,) = pods_of(begin({"archive": archive}))["head"]["initContainers"]
     assert "s3://bucket/$$(HOME)/code.zip" in fetch["command"][2]
 
 
-def test_nothing_brought_changes_nothing() -> None:
+def test_without_code_the_rayjob_is_unchanged() -> None:
     plain = SimulatedCluster()
     plain.settle()
     assert pods_of(begin({})) == pods_of(plain)
@@ -166,7 +166,7 @@ def test_nothing_brought_changes_nothing() -> None:
         (CodeFiles({"README": ""}, {"x.so": ""}), "has no key that ends in .py"),
     ],
 )
-def test_no_attempt_is_made_without_the_files(files: CodeFiles | None, words: str) -> None:
+def test_missing_files_prevent_the_attempt(files: CodeFiles | None, words: str) -> None:
     cluster = begin({"configMap": "mystages"}, files)
     reason, message = said(cluster)
     assert (reason, cluster.attempts) == ("CodeMissing", {})
@@ -178,7 +178,7 @@ def test_no_attempt_is_made_without_the_files(files: CodeFiles | None, words: st
     assert said(cluster)[0] != "CodeMissing"
 
 
-def test_files_that_go_before_the_rayjob_is_made_hold_it_back() -> None:
+def test_files_deleted_before_the_rayjob_is_made_delay_the_rayjob() -> None:
     cluster = SimulatedCluster(code=FILES)
     cluster.edit(code={"configMap": "mystages"})
     while not cluster.attempts:
@@ -192,7 +192,7 @@ def test_files_that_go_before_the_rayjob_is_made_hold_it_back() -> None:
     assert len(cluster.list_of(Resource.RAYJOB)) == 1
 
 
-def test_a_run_that_is_over_does_not_miss_its_files() -> None:
+def test_a_finished_run_does_not_report_missing_files() -> None:
     cluster = begin({"configMap": "mystages"}, FILES)
     cluster.start_rayjob()
     cluster.settle()
@@ -203,8 +203,8 @@ def test_a_run_that_is_over_does_not_miss_its_files() -> None:
 
 
 @pytest.mark.parametrize("code", [1, 64, 75])
-def test_the_end_of_an_attempt_misses_no_files(code: int) -> None:
-    """Nobody looks for them while an attempt has its copy, nor in the pass that ends it."""
+def test_the_end_of_an_attempt_does_not_report_missing_files(code: int) -> None:
+    """Check that no pass reads the files while the attempt has a copy, or when the attempt ends."""
     cluster = begin({"configMap": "mystages"}, FILES)
     cluster.start_rayjob()
     cluster.settle()
@@ -216,7 +216,7 @@ def test_the_end_of_an_attempt_misses_no_files(code: int) -> None:
 
 
 def end_fetch(code: int, message: str = "", reason: str = "Error") -> Json:
-    """The status of a pod whose code could not be fetched."""
+    """Return the status of a pod whose code could not be fetched."""
     end = {"exitCode": code, "message": message, "reason": reason}
     status = {"name": "strandline-code", "state": {"terminated": end}}
     return {"phase": "Failed", "initContainerStatuses": [status]}
@@ -230,7 +230,7 @@ WRONG = "spec.code.archive.sha256: the archive has another digest"
 
 
 @pytest.mark.parametrize("pod", ["head", "cpu"])
-def test_a_digest_that_is_wrong_ends_the_attempt_for_good(pod: str) -> None:
+def test_a_wrong_digest_ends_the_run_without_retry(pod: str) -> None:
     cluster = begin({"archive": ARCHIVE})
     cluster.start_rayjob()
     cluster.set_pod(f"-{pod}", **end_fetch(64, say(64, WRONG)))
@@ -242,7 +242,7 @@ def test_a_digest_that_is_wrong_ends_the_attempt_for_good(pod: str) -> None:
     assert list(cluster.attempts) == ["corpus-1"]
 
 
-def test_a_head_that_can_not_reach_the_archive_is_tried_again() -> None:
+def test_a_head_that_can_not_reach_the_archive_is_retried() -> None:
     cluster = begin({"archive": ARCHIVE})
     cluster.start_rayjob()
     cluster.set_pod("-head", **end_fetch(1, say(1, "https://example.com/code.zip: timed out")))
@@ -264,7 +264,7 @@ def test_a_head_that_can_not_reach_the_archive_is_tried_again() -> None:
         end_fetch(0, reason="Completed"),
     ],
 )
-def test_a_worker_whose_code_may_come_the_next_time_ends_nothing(status: Json) -> None:
+def test_a_worker_with_a_retryable_fetch_error_does_not_end_the_attempt(status: Json) -> None:
     cluster = begin({"archive": ARCHIVE}, onWorkerLoss={"oom": "Absorb"})
     cluster.start_rayjob()
     cluster.set_pod("-cpu", **status)
@@ -272,7 +272,7 @@ def test_a_worker_whose_code_may_come_the_next_time_ends_nothing(status: Json) -
     assert cluster.attempts["corpus-1"][1].end_time is None
 
 
-def test_an_image_that_can_not_fetch_says_so_itself() -> None:
+def test_an_image_that_can_not_fetch_reports_this_itself() -> None:
     cluster = begin({"archive": ARCHIVE})
     cluster.start_rayjob()
     said_by_it = "Usage: strandline\nstrandline: error: No such command 'fetch-code'\n"

@@ -1,4 +1,4 @@
-"""Passes that read what watches have shown: few requests, and nothing for good from a late view."""
+"""Passes that read a cache: few requests, and no permanent decision from a stale view."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from strandline_operator.reconcile.passes import Recheck, choose_recheck, is_unc
 
 @settings(max_examples=scale_examples(60))
 @given(st.integers(min_value=0), st.sampled_from([0.0, 0.5]))
-# With these a pass that only believes its watches has been seen to go wrong.
+# With these examples, a pass that trusted only its watches failed.
 @example(7, 0.0)
 @example(31, 0.0)
 def test_law_a_stale_cache_never_makes_a_second_attempt(seed: int, lateness: float) -> None:
@@ -58,7 +58,7 @@ def test_law_a_stale_cache_never_makes_a_second_attempt(seed: int, lateness: flo
     assert len(cluster.count_made(Resource.ATTEMPT)) <= len(numbers) + 1
 
 
-def test_the_law_speaks_of_runs_with_several_attempts_and_of_restarts() -> None:
+def test_the_law_covers_runs_with_several_attempts_and_restarts() -> None:
     clusters = [LateCluster(seed, 0.5) for seed in range(8)]
     for cluster in clusters:
         cluster.play(300)
@@ -66,7 +66,7 @@ def test_the_law_speaks_of_runs_with_several_attempts_and_of_restarts() -> None:
     assert sum(cluster.restarts for cluster in clusters) >= 3
 
 
-# --- What is looked at once more
+# --- Second reads from the server
 
 
 STATUS = AttemptStatus(ray_job=PipelineReference(name="corpus-1", uid="job"))
@@ -107,7 +107,7 @@ def write(status: AttemptStatus) -> PassPlan:
         (SetFinalizer(is_set=True), True, Recheck.NOTHING),
     ],
 )
-def test_what_starts_pods_or_lets_go_of_them_is_decided_from_the_servers_pods(
+def test_starting_and_releasing_pods_needs_a_read_from_the_server(
     action: Action, is_deleted: bool, expected: Recheck
 ) -> None:
     view = make_view(deleted=is_deleted)
@@ -129,20 +129,20 @@ def test_what_starts_pods_or_lets_go_of_them_is_decided_from_the_servers_pods(
         (OVER.model_copy(update={"is_frozen": True}), "Complete", Recheck.SIBLINGS),
     ],
 )
-def test_an_end_is_believed_where_somebody_has_seen_it(
+def test_an_observed_end_needs_no_recheck(
     status: AttemptStatus, job: str, expected: Recheck
 ) -> None:
     assert choose_recheck(make_view(job=job), write(status)) is expected
 
 
-def test_an_end_that_stands_already_needs_no_look() -> None:
+def test_a_recorded_end_needs_no_recheck() -> None:
     view = make_view()
     ended = (replace(view.attempts[0], status=OVER),)
     later = OVER.model_copy(update={"message": "it ended"})
     assert choose_recheck(replace(view, attempts=ended), write(later)) is Recheck.NOTHING
 
 
-def test_an_attempt_counts_unseen_only_after_a_look() -> None:
+def test_an_unobserved_attempt_counts_only_after_a_recheck() -> None:
     view = make_view()
     counted = PipelineStatus(retries=RetryCounts(through=1))
     assert choose_recheck(view, PassPlan(pipeline=counted)) is Recheck.ALL
@@ -155,18 +155,18 @@ def test_an_attempt_counts_unseen_only_after_a_look() -> None:
     assert choose_recheck(view, PassPlan(pipeline=begun)) is Recheck.NOTHING
 
 
-def test_what_is_made_is_made_over_a_version_that_the_server_still_has() -> None:
+def test_a_creation_without_a_status_write_is_unchecked() -> None:
     create = make(Resource.ATTEMPT)
     assert is_unchecked(PassPlan(actions=(create,)))
     assert not is_unchecked(PassPlan(actions=(create,), pipeline=PipelineStatus()))
     assert not is_unchecked(PassPlan(actions=(SetFinalizer(is_set=True),)))
 
 
-# --- What it costs, and what a late view comes to
+# --- The cost of a pass, and the effects of a stale view
 
 
 class Scene:
-    """One operator that has seen all there is."""
+    """An operator whose watches are current at the start."""
 
     def __init__(self) -> None:
         self.api = FakeApi()
@@ -179,7 +179,7 @@ class Scene:
         return asyncio.run(self.operator.passes.run(KEY))
 
     def settle(self) -> None:
-        """Pass until nothing is written any more, though no watch shows anything."""
+        """Run passes until no writes follow, although no watch delivers events."""
         for _ in range(20):
             before = len(self.api.writes)
             self.pass_once()
@@ -191,19 +191,19 @@ class Scene:
         return sum((call.verb, call.resource) == (verb, resource) for call in self.api.calls)
 
 
-def test_an_attempt_is_launched_though_no_watch_shows_what_was_made() -> None:
+def test_an_attempt_is_launched_without_watch_events_for_its_objects() -> None:
     scene = Scene()
     scene.settle()
     assert len(scene.api.store.list(Resource.RAYJOB)) == 1
     assert scene.count("create", Resource.ATTEMPT) == 1
     assert scene.count("create", Resource.RAYJOB) == 1
     lists = [call.resource for call in scene.api.calls if call.verb == "list"]
-    rules = [Resource.QUOTA, Resource.LIMIT_RANGE]  # once in a while for all of a namespace
+    rules = [Resource.QUOTA, Resource.LIMIT_RANGE]  # read occasionally for the whole namespace
     assert lists == [*rules, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD]
     assert scene.count("get", Resource.PIPELINE) <= 1
 
 
-def test_a_pass_over_a_running_attempt_asks_nothing_of_its_objects() -> None:
+def test_a_pass_over_a_running_attempt_reads_no_objects_from_the_server() -> None:
     scene = Scene()
     scene.settle()
     scene.api.calls.clear()
@@ -213,7 +213,7 @@ def test_a_pass_over_a_running_attempt_asks_nothing_of_its_objects() -> None:
     assert not [call for call in scene.api.calls if call.resource in kinds]
 
 
-def test_a_pod_that_no_watch_has_shown_holds_the_next_attempt_back() -> None:
+def test_a_pod_missing_from_the_cache_delays_the_next_attempt() -> None:
     scene = Scene()
     scene.settle()
     store, feed = scene.api.store, scene.operator.feed
@@ -233,7 +233,7 @@ def test_a_pod_that_no_watch_has_shown_holds_the_next_attempt_back() -> None:
     assert store.list(Resource.ATTEMPT)[0]["status"]["isFrozen"]
 
 
-def test_a_pipeline_that_has_changed_since_it_was_shown_makes_no_attempt() -> None:
+def test_an_outdated_pipeline_makes_no_attempt() -> None:
     scene = Scene()
     while not scene.api.store.list(Resource.PIPELINE)[0]["metadata"].get("finalizers"):
         scene.pass_once()
@@ -247,7 +247,7 @@ def test_a_pipeline_that_has_changed_since_it_was_shown_makes_no_attempt() -> No
     assert scene.api.store.list(Resource.ATTEMPT) == []
 
 
-def test_a_retry_that_is_due_is_not_made_of_a_pipeline_that_was_held_back_since() -> None:
+def test_a_due_retry_is_not_made_if_the_pipeline_was_suspended_meanwhile() -> None:
     scene = Scene()
     store = scene.api.store
     make_attempt(store, scene.pipeline)
@@ -270,7 +270,7 @@ def test_a_retry_that_is_due_is_not_made_of_a_pipeline_that_was_held_back_since(
     assert scene.count("create", Resource.ATTEMPT) == 1
 
 
-def test_a_pipeline_that_is_gone_since_it_was_shown_makes_no_attempt() -> None:
+def test_a_pipeline_deleted_meanwhile_makes_no_attempt() -> None:
     scene = Scene()
     store = scene.api.store
     while not store.list(Resource.PIPELINE)[0]["metadata"].get("finalizers"):
@@ -283,8 +283,8 @@ def test_a_pipeline_that_is_gone_since_it_was_shown_makes_no_attempt() -> None:
     assert not scene.pass_once().again
 
 
-def test_an_attempt_that_no_watch_has_shown_is_not_missing() -> None:
-    """As where an operator starts while another one has just made the attempt."""
+def test_an_attempt_not_yet_in_the_cache_is_not_missing() -> None:
+    """Another operator has just made the attempt, and this operator starts."""
     scene = Scene()
     store = scene.api.store
     store.create(Resource.ATTEMPT, NAMESPACE, spell_attempt(scene.pipeline))
@@ -297,7 +297,7 @@ def test_an_attempt_that_no_watch_has_shown_is_not_missing() -> None:
     assert after.get("nextAttemptTime") is None
 
 
-def test_a_deleted_pipeline_is_held_for_a_pod_that_no_watch_has_shown() -> None:
+def test_a_deleted_pipeline_waits_for_a_pod_missing_from_the_cache() -> None:
     scene = Scene()
     store = scene.api.store
     scene.settle()
@@ -313,7 +313,7 @@ def test_a_deleted_pipeline_is_held_for_a_pod_that_no_watch_has_shown() -> None:
     assert store.list(Resource.PIPELINE) == []
 
 
-def test_what_runs_of_a_former_pipeline_of_the_name_is_seen_in_what_was_shown() -> None:
+def test_pods_of_a_namesake_are_found_in_the_cache() -> None:
     scene = Scene()
     former = {**scene.pipeline, "metadata": {**scene.pipeline["metadata"], "uid": "former"}}
     make_pod(scene.api.store, former, "theirs", "head")
@@ -334,7 +334,7 @@ def test_what_runs_of_a_former_pipeline_of_the_name_is_seen_in_what_was_shown() 
 KIND = {"apiVersion": "strandline.dev/v1alpha1", "kind": "CurationAttempt"}
 
 
-def test_a_watch_that_is_lost_leaves_all_to_the_server() -> None:
+def test_a_lost_watch_makes_passes_read_from_the_server() -> None:
     scene = Scene()
     scene.operator.feed.disconnect()
     scene.pass_once()

@@ -1,4 +1,4 @@
-"""How large a pod a cluster could hold: which nodes count, and how seldom they are read."""
+"""The largest pod that a cluster can hold: the nodes that count, and how rarely they are read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def spec_of(**group: Any) -> PipelineSpec:
 # --- Which nodes count
 
 
-def test_the_largest_node_counts_less_what_every_node_keeps_for_others() -> None:
+def test_the_largest_node_counts_without_the_system_reserve() -> None:
     nodes = [NodeSize("a", 10 * GI, 4), NodeSize("b", 20 * GI, 4), NodeSize("c", 90 * GI, 1.5)]
     rooms = find_rooms(nodes, spec_of())
     assert rooms["cpu"] == (18 * GI, "b")
@@ -71,7 +71,7 @@ def test_the_largest_node_counts_less_what_every_node_keeps_for_others() -> None
         ({"tolerations": [{"operator": "Exists"}]}, 180),
     ],
 )
-def test_a_node_counts_where_the_pod_may_go(pod: Body, room: int | None) -> None:
+def test_a_node_counts_if_the_pod_may_run_there(pod: Body, room: int | None) -> None:
     nodes = [
         NodeSize("plain", 10 * GI, 4),
         NodeSize("big", 100 * GI, 1, labels={"pool": "big"}),
@@ -90,7 +90,7 @@ def test_a_pod_with_gpus_counts_on_nodes_with_as_many() -> None:
 
 
 def clouds_nodes(preset: str) -> tuple[NodeSize, ...]:
-    """A large spot node and a small one on demand, as a cloud makes them."""
+    """Return a large spot node and a small on-demand node, as a cloud makes them."""
     spot, taint, regular = NODES[preset]
     taints = (Taint(taint, spot[taint], "NoSchedule"),) if taint else ()
     return (
@@ -104,7 +104,7 @@ def clouds_nodes(preset: str) -> tuple[NodeSize, ...]:
     ("on_demand", "head", "group"),
     [((), "regular", "spot"), (("cpu",), "regular", "regular")],
 )
-def test_a_group_counts_the_nodes_that_its_spot_choice_lets_it_use(
+def test_a_group_counts_the_nodes_that_its_spot_settings_allow(
     preset: str, on_demand: tuple[str, ...], head: str, group: str
 ) -> None:
     spec = spec_of(spot={"preset": preset, "fallback": {"afterNoRoom": "20m"}})
@@ -125,9 +125,7 @@ def test_a_group_counts_the_nodes_that_its_spot_choice_lets_it_use(
         ({"operator": "NewerThanThis", "key": "zone"}, "none"),
     ],
 )
-def test_a_node_counts_where_an_affinity_lets_the_pod_run(
-    expression: Body, node: str | None
-) -> None:
+def test_a_node_counts_if_the_affinity_allows_the_pod(expression: Body, node: str | None) -> None:
     nodes = [
         NodeSize("a", 10 * GI, 4, labels={"zone": "a", "generation": "3"}),
         NodeSize("new", 11 * GI, 4, labels={"zone": "a", "generation": "7"}),
@@ -160,14 +158,14 @@ def test_an_affinity_may_name_the_node_itself() -> None:
         "cloud.google.com/impending-node-termination",
     ],
 )
-def test_a_taint_that_comes_and_goes_makes_no_node_smaller(key: str) -> None:
+def test_temporary_taints_are_ignored(key: str) -> None:
     taint = {"key": key, "value": "1", "effect": "NoSchedule"}
     sizes = [read_size(spell_node("large", "90Gi", taints=[taint])), read_size(spell_node("a"))]
     assert find_rooms(filter(None, sizes), spec_of())["cpu"].node == "large"
 
 
 def test_pods_with_gpus_tolerate_the_taint_of_nodes_with_gpus() -> None:
-    """An admission controller adds the toleration, so no template has it."""
+    """Check GPU taints: an admission controller adds the toleration, so no template has it."""
     taints = (Taint("nvidia.com/gpu", "present", "NoSchedule"),)
     nodes = [NodeSize("gpu", 30 * GI, 8, gpu=2, taints=taints)]
     resources = {"cpu": 1, "memory": "1Gi"}
@@ -178,7 +176,7 @@ def test_pods_with_gpus_tolerate_the_taint_of_nodes_with_gpus() -> None:
 # --- Reading
 
 
-def test_a_node_is_read_as_kubernetes_spells_it() -> None:
+def test_a_node_is_read_in_kubernetes_notation() -> None:
     sick = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
     mild = {"key": "noise", "effect": "PreferNoSchedule"}
     strict = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -196,7 +194,7 @@ def test_a_node_is_read_as_kubernetes_spells_it() -> None:
         {"status": {"allocatable": {"memory": [], "cpu": "1"}}, "spec": {"taints": 7}},
     ],
 )
-def test_a_node_that_says_nothing_of_its_size_is_passed_over(odd: Body) -> None:
+def test_a_node_without_a_size_is_skipped(odd: Body) -> None:
     assert read_size(odd) is None
 
 
@@ -204,7 +202,7 @@ def count_lists(api: FakeApi) -> int:
     return sum((call.verb, call.resource) == ("list", Resource.NODE) for call in api.calls)
 
 
-def test_nodes_are_read_once_in_ten_minutes_for_all() -> None:
+def test_nodes_are_read_every_ten_minutes_for_all_pipelines() -> None:
     api, memory = FakeApi(), CapacityMemory()
     api.nodes = {"a": spell_node("a"), "b": None, "c": {"metadata": {"name": "c"}}}
 
@@ -216,7 +214,7 @@ def test_nodes_are_read_once_in_ten_minutes_for_all() -> None:
         assert count_lists(api) == 1
         await memory.read(api, NOW + 600)
         assert count_lists(api) == 2
-        await memory.read(api, NOW - 1)  # a clock that was put back
+        await memory.read(api, NOW - 1)  # a clock that was set back
         assert count_lists(api) == 3
 
     asyncio.run(read())
@@ -226,7 +224,7 @@ def test_nodes_are_read_once_in_ten_minutes_for_all() -> None:
     ("error", "again"),
     [(Forbidden(403, "Forbidden", "no"), 86_400.0), (Unavailable(503, "", "later"), 600.0)],
 )
-def test_nodes_that_can_not_be_listed_are_left_alone_for_a_while(
+def test_after_a_refused_list_nodes_are_not_read_for_a_while(
     error: Exception, again: float
 ) -> None:
     api, memory = FakeApi(), CapacityMemory()
@@ -270,7 +268,7 @@ def look(api: FakeApi) -> tuple[NodeSize, ...] | None:
         ({}, True, {}, False),
     ],
 )
-def test_nodes_are_read_where_memory_may_have_to_grow(
+def test_nodes_are_read_if_memory_may_have_to_grow(
     status: Body, is_killed: bool, oom: Body, expected: bool
 ) -> None:
     api = FakeApi()

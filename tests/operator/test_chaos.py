@@ -1,7 +1,8 @@
-"""Requests fail, watches break off, and the operator dies at random; runs end as undisturbed runs.
+"""Runs under random failures end like undisturbed runs.
 
-Lost evidence may change the cause of an end, never the run: the operator skips no attempt, makes
-none twice, and takes the same next step.
+Requests fail, watches break off, and the operator dies at random. Lost evidence may change the
+cause of an end, but not the run: the operator skips no attempt, makes no attempt twice, and takes
+the same next step.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from strandline_operator.cluster.errors import ApiError, Conflict, TooMany, Unav
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 
-# Seeds, and the number of kinds of trouble that each story meets with them.
+# Seeds, and the minimum number of kinds of trouble that each story meets with these seeds.
 SEEDS = [
     pytest.param(range(2), 4, id="two"),
     pytest.param(range(4), 5, id="four", marks=pytest.mark.full),
 ]
 KINDS = {"killed", "timeout", "429", "500", "409"}
-SOONER = 0.5  # share of the trouble that comes after a write was done, whose answer is lost
-LATE = 0.5  # share of looks at which watches have not shown all
-# One for each way to an end: a driver's word, a pod's, KubeRay's, a deletion, a kill, a success.
+SOONER = 0.5  # share of the trouble that comes after a completed write, whose response is lost
+LATE = 0.5  # share of reads during which watches are behind
+# Stories that cover every way to an end: driver report, pod, KubeRay, deletion, kill, and success.
 STORIES: dict[str, set[str | None]] = {
     "s-k-success": {None},
     "s-k-exit-64": {"InvalidSpec"},
@@ -41,7 +42,7 @@ STORIES: dict[str, set[str | None]] = {
 
 
 class Trouble:
-    """What goes wrong, drawn anew for each request."""
+    """Failures, drawn at random for each request."""
 
     def __init__(self, seed: str, rate: float) -> None:
         self.drawn = random.Random(seed)
@@ -92,12 +93,12 @@ class Chaos(Scenario):
     def tell(self) -> None:
         feed, drawn = self.operator.feed, self.trouble.drawn
         if drawn.random() < self.trouble.rate:
-            # The watch broke off, and its next list shows only what is there then.
+            # The watch broke off, and the next list shows only the remaining objects.
             feed.list(Resource.POD)
         if drawn.random() < self.trouble.rate:
             feed.disconnect()
         elif drawn.random() < LATE and all(feed.shown.values()):
-            # Each kind has a stream of its own, and each is late by as much as it likes.
+            # Kinds have separate streams with separate delays.
             for resource in feed.kinds:
                 feed.stream(resource, drawn.randrange(4))
             return
@@ -149,14 +150,14 @@ def test_a_run_ends_as_it_would_have_undisturbed(name: str, seeds: range, fewest
 
 
 async def calm_down(scenario: Chaos) -> None:
-    """The trouble is over; what was begun is brought to its end."""
+    """End the trouble, and finish all pending work."""
     scenario.api.before.clear()
     scenario.api.after.clear()
     scenario.trouble.rate = 0.0
     await scenario.settle()
 
 
-def test_errors_of_every_kind_are_errors_of_the_server() -> None:
+def test_every_error_class_is_a_server_error() -> None:
     trouble = Trouble("seed", rate=1.0)
     for _ in range(50):
         try:

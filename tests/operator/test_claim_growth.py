@@ -1,4 +1,4 @@
-"""A ledger's claim grows with the spec where it may; where it may not that is told, once."""
+"""A ledger's claim grows with the spec if the cluster allows it; a refusal is reported once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORDS = "only dynamically provisioned pvc can be resized"
 
 
 def make(size: str | None = "10Gi") -> SimulatedCluster:
-    """A pipeline whose first attempt runs on a claim of that size."""
+    """Return a pipeline whose first attempt runs on a claim of this size."""
     cluster = SimulatedCluster()
     if size is not None:
         edit(cluster, size)
@@ -30,7 +30,7 @@ def make(size: str | None = "10Gi") -> SimulatedCluster:
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """The same, with 10Gi."""
+    """Return a pipeline whose first attempt runs on a claim of 10Gi."""
     return make()
 
 
@@ -62,7 +62,7 @@ def refuse(cluster: SimulatedCluster) -> None:
     cluster.refused["growth"] = Refusal(Resource.CLAIM, CLAIM, 403, WORDS)
 
 
-def test_a_larger_size_is_asked_for_while_an_attempt_runs(cluster: SimulatedCluster) -> None:
+def test_a_larger_size_is_requested_while_an_attempt_is_running(cluster: SimulatedCluster) -> None:
     edit(cluster, "20Gi")
     cluster.settle()
     assert (read_size(cluster), list_asked(cluster)) == ("20Gi", ["20Gi"])
@@ -70,7 +70,7 @@ def test_a_larger_size_is_asked_for_while_an_attempt_runs(cluster: SimulatedClus
 
 
 @pytest.mark.parametrize("size", ["10Gi", "10240Mi", 10 * 2**30])
-def test_the_same_size_in_other_words_asks_for_nothing(
+def test_the_same_size_in_another_unit_requests_nothing(
     cluster: SimulatedCluster, size: str | int
 ) -> None:
     edit(cluster, size)
@@ -78,7 +78,7 @@ def test_the_same_size_in_other_words_asks_for_nothing(
     assert (read_size(cluster), list_asked(cluster)) == ("10Gi", [])
 
 
-def test_a_smaller_one_is_told_and_asks_for_nothing(cluster: SimulatedCluster) -> None:
+def test_a_smaller_size_is_reported_and_not_requested(cluster: SimulatedCluster) -> None:
     edit(cluster, "5Gi")
     cluster.settle()
     assert list_asked(cluster) == []
@@ -88,7 +88,7 @@ def test_a_smaller_one_is_told_and_asks_for_nothing(cluster: SimulatedCluster) -
     )
 
 
-def test_without_a_size_a_claim_that_somebody_made_larger_stays_so() -> None:
+def test_a_claim_enlarged_by_a_user_keeps_its_size() -> None:
     cluster = make(None)
     find_claim(cluster)["spec"]["resources"]["requests"]["storage"] = "50Gi"
     cluster.settle()
@@ -96,7 +96,7 @@ def test_without_a_size_a_claim_that_somebody_made_larger_stays_so() -> None:
     assert read(cluster).message == f"claim {CLAIM} has a volume"
 
 
-def test_a_claim_that_somebody_else_made_under_its_name_is_not_touched(
+def test_a_foreign_claim_of_the_same_name_is_not_changed(
     cluster: SimulatedCluster,
 ) -> None:
     find_claim(cluster)["metadata"]["labels"] = {}
@@ -105,7 +105,7 @@ def test_a_claim_that_somebody_else_made_under_its_name_is_not_touched(
     assert list_asked(cluster) == []
 
 
-def test_a_growth_that_goes_on_is_told(cluster: SimulatedCluster) -> None:
+def test_a_growth_in_progress_is_reported(cluster: SimulatedCluster) -> None:
     edit(cluster, "20Gi")
     cluster.settle()
     waits = {"type": "FileSystemResizePending", "status": "True", "message": "Waiting for a pod"}
@@ -119,7 +119,7 @@ def test_a_growth_that_goes_on_is_told(cluster: SimulatedCluster) -> None:
     assert read(cluster).message == f"claim {CLAIM} has a volume"
 
 
-def test_a_refusal_is_told_once_and_holds_nobody(cluster: SimulatedCluster) -> None:
+def test_a_refused_growth_is_reported_once_and_delays_no_run(cluster: SimulatedCluster) -> None:
     refuse(cluster)
     edit(cluster, "20Gi")
     for _ in range(4):
@@ -136,7 +136,7 @@ def test_a_refusal_is_told_once_and_holds_nobody(cluster: SimulatedCluster) -> N
     assert list_asked(cluster) == ["20Gi"]
 
 
-def test_the_next_edit_asks_again(cluster: SimulatedCluster) -> None:
+def test_the_next_edit_requests_growth_again(cluster: SimulatedCluster) -> None:
     refuse(cluster)
     edit(cluster, "20Gi")
     cluster.advance(60)
@@ -149,7 +149,7 @@ def test_the_next_edit_asks_again(cluster: SimulatedCluster) -> None:
     assert read(cluster).reason == Reason.CLAIM_BOUND
 
 
-def test_a_volume_that_is_full_grows_before_somebody_retries(cluster: SimulatedCluster) -> None:
+def test_a_full_volume_grows_before_a_manual_retry(cluster: SimulatedCluster) -> None:
     cluster.finish(73, message="no space is left on the volume")
     assert read(cluster).reason == Reason.CLAIM_FULL
     edit(cluster, "20Gi")
@@ -157,7 +157,7 @@ def test_a_volume_that_is_full_grows_before_somebody_retries(cluster: SimulatedC
     assert read_size(cluster) == "20Gi"
 
 
-def test_a_claim_without_its_volume_is_left_alone() -> None:
+def test_an_unbound_claim_is_not_changed() -> None:
     cluster = SimulatedCluster()
     edit(cluster, "10Gi")
     cluster.settle()
@@ -170,7 +170,9 @@ def test_a_claim_without_its_volume_is_left_alone() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.booleans()), max_size=8))
-def test_law_a_claim_never_shrinks_and_is_asked_once_an_edit(edits: list[tuple[int, bool]]) -> None:
+def test_law_a_claim_never_shrinks_and_each_edit_requests_growth_once(
+    edits: list[tuple[int, bool]],
+) -> None:
     cluster = make()
     largest = 10
     for size, is_refused in edits:

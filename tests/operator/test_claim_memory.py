@@ -1,4 +1,4 @@
-"""Claims as they were read last, of as many pipelines as there are."""
+"""The memory of the last read claims, across many pipelines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strandline_operator.reconcile.caches.claims import ClaimMemory
 
 
 class CountedUid(str):
-    """A uid that counts how often it is compared."""
+    """A uid that counts comparisons."""
 
     __slots__ = ()
     compared = 0
@@ -32,12 +32,12 @@ def render_claim(name: str) -> dict[str, Any]:
 
 
 def read(memory: ClaimMemory, pipeline: str, name: str) -> VolumeClaim | None:
-    """What is known without a server that has it."""
+    """Return the remembered claim; the server has no claim."""
     access = Access(FakeApi(), NAMESPACE)
     return asyncio.run(memory.read(access, pipeline, name, 1.0, may_be_old=True))
 
 
-def test_all_claims_of_a_pipeline_that_is_gone_are_forgotten_and_no_others() -> None:
+def test_only_claims_of_deleted_pipelines_are_forgotten() -> None:
     memory = ClaimMemory()
     for pipeline, name in (("a", "ledger"), ("a", "output"), ("b", "ledger")):
         memory.put(pipeline, render_claim(name), 0.0)
@@ -47,7 +47,7 @@ def test_all_claims_of_a_pipeline_that_is_gone_are_forgotten_and_no_others() -> 
     assert read(memory, "b", "ledger") is not None
 
 
-def test_a_pipeline_is_forgotten_without_a_look_at_all_others() -> None:
+def test_forgetting_a_pipeline_does_not_scan_all_others() -> None:
     memory, uids = ClaimMemory(), [CountedUid(number) for number in range(500)]
     for uid in uids:
         memory.put(uid, render_claim("ledger"), 0.0)

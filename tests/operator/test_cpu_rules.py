@@ -1,4 +1,4 @@
-"""Limits of CPU stand where a quota or a range of limits asks for them, and nowhere else."""
+"""CPU limits are set only if a quota or a limit range requires them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def demand(*names: str) -> Body:
         ([demand("limits.memory", "requests.cpu", "pods")], [], None),
         ([demand("limits.cpu")], [], "1000m"),
         ([demand("limits.cpu")], [bound("Container", max="500m")], "500m"),
-        # The server fills in what is asked for.
+        # The server fills in the required limit.
         ([demand("limits.cpu")], [bound("Container", default="500m")], None),
         ([], [bound("Container", max="2", default="2")], None),
         ([], [bound("Container", max="2")], "1000m"),
@@ -48,14 +48,14 @@ def demand(*names: str) -> Body:
         ([], [bound("Container", maxLimitRequestRatio="4")], "200m"),
         ([], [bound("Container", maxLimitRequestRatio="4", default="2")], "200m"),
         ([], [bound("Pod", maxLimitRequestRatio="2")], "100m"),
-        # A default below what is asked for would make a pod that nobody lets in.
+        # A default below the request would make a pod that the server rejects.
         ([], [bound("Container", default="20m")], "1000m"),
         ([], [bound("PersistentVolumeClaim", max="2")], None),
         ([{}, {"spec": 7}, {"spec": {"hard": []}}], [{}, {"spec": {"limits": [7]}}], None),
         ([], [bound("Container", max="lots")], None),
     ],
 )
-def test_a_limit_is_named_where_it_is_asked_for(
+def test_a_limit_is_set_only_if_required(
     quotas: list[Body], ranges: list[Body], limit: str | None
 ) -> None:
     fitting = read_rules(quotas, ranges).fit(RESOURCES)
@@ -64,7 +64,7 @@ def test_a_limit_is_named_where_it_is_asked_for(
     assert "cpu" not in RESOURCES["limits"]
 
 
-def test_a_request_is_raised_to_the_least_that_is_let_in() -> None:
+def test_a_request_is_raised_to_the_minimum() -> None:
     fitting = read_rules([], [bound("Container", min="100m")]).fit(RESOURCES)
     assert fitting["requests"] == {"cpu": "100m", "memory": "128Mi"}
 
@@ -73,7 +73,7 @@ CORES = st.floats(0.001, 64) | st.just(math.inf)
 
 
 @given(st.booleans(), CORES, st.floats(0, 4), st.floats(0.1, 64), st.floats(1, 100))
-def test_law_what_fits_is_within_all_bounds(
+def test_law_fitted_values_are_within_all_bounds(
     is_asked: bool, default: float, least: float, most: float, ratio: float
 ) -> None:
     rules = CpuRules(is_asked, default, min(least, most), most, ratio)
@@ -88,7 +88,7 @@ def test_law_what_fits_is_within_all_bounds(
 
 
 def list_resources(cluster: SimulatedCluster) -> dict[str, Body]:
-    """Resources of all containers of ours in the attempt, by name."""
+    """Return the resources of the operator's containers in the attempt, by name."""
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     spec = rayjob["spec"]
     (submitter,) = spec["submitterPodTemplate"]["spec"]["containers"]
@@ -99,7 +99,7 @@ def list_resources(cluster: SimulatedCluster) -> dict[str, Body]:
 
 
 @pytest.mark.parametrize("is_asked", [False, True])
-def test_every_container_of_ours_has_one_where_it_is_asked_for(*, is_asked: bool) -> None:
+def test_every_container_has_a_limit_if_required(*, is_asked: bool) -> None:
     cluster = SimulatedCluster(
         cpu_rules=CpuRules(is_limit_asked=is_asked), limits=Limits(preflight=True)
     )
@@ -118,7 +118,7 @@ def read(api: FakeApi, memory: CpuRulesMemory, now: float) -> bool:
     return asyncio.run(memory.read(api, NAMESPACE, now)).is_limit_asked
 
 
-def test_rules_are_read_once_in_a_while_and_outlive_a_server_that_is_away() -> None:
+def test_rules_are_cached_and_survive_a_server_outage() -> None:
     api, memory = FakeApi(), CpuRulesMemory()
     assert not read(api, memory, 0.0)
     api.store.create(Resource.QUOTA, NAMESPACE, demand("limits.cpu"))
@@ -132,7 +132,7 @@ def test_rules_are_read_once_in_a_while_and_outlive_a_server_that_is_away() -> N
     assert read(api, memory, 3 * KEEP_SECONDS)
 
 
-def test_without_the_right_nothing_is_known_and_nothing_asked_again() -> None:
+def test_without_permission_the_rules_are_unknown_and_not_requested_again() -> None:
     api, memory = FakeApi(), CpuRulesMemory()
     api.store.create(Resource.QUOTA, NAMESPACE, demand("limits.cpu"))
 
@@ -145,7 +145,7 @@ def test_without_the_right_nothing_is_known_and_nothing_asked_again() -> None:
     assert not read(api, memory, 10 * KEEP_SECONDS)
 
 
-def test_pipelines_of_a_namespace_that_ask_at_once_read_its_rules_once() -> None:
+def test_concurrent_pipelines_of_a_namespace_read_its_rules_once() -> None:
     api, memory = FakeApi(), CpuRulesMemory()
 
     async def answer_later(_: Call) -> None:

@@ -1,6 +1,6 @@
 """A kill of the operator before any of its calls does not change how a run ends.
 
-The first tier tries some calls of each story, the third tier tries every call.
+The first test tier tries some calls of each story. The third tier tries every call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Story = Callable[[SimulatedCluster], None]
 
 
 def run(cluster: SimulatedCluster, code: int = 0, **more: Any) -> None:
-    """The attempt that is due runs, and ends so."""
+    """Run the due attempt to the given end."""
     due = cluster.status.next_attempt_time
     cluster.time = max(cluster.time, due or 0.0)
     cluster.settle()
@@ -164,7 +164,7 @@ SOME = scale_examples(50)  # a story with a kill takes 50 ms
 
 
 def summarise(cluster: SimulatedCluster) -> dict[str, Any]:
-    """What must not depend on where the operator was killed."""
+    """Return the facts that must not depend on the moment of the kill."""
     status = cluster.status
     return {
         "attempts": {

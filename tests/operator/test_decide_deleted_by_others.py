@@ -1,4 +1,4 @@
-"""Somebody else deletes what the operator has made: the run goes on, and nothing is made twice."""
+"""After others delete the operator's objects, the run continues and makes nothing twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strandline_operator.model.plan import Resource
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return SimulatedCluster.running()
 
 
@@ -42,7 +42,7 @@ def finish(cluster: SimulatedCluster) -> None:
     ],
 )
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_rayjob_that_somebody_deleted_interrupts_a_driver_that_says_nothing_else(
+def test_a_rayjob_deleted_by_others_interrupts_a_silent_driver(
     cluster: SimulatedCluster, code: int | None, cause: Cause | None, *, is_late: bool
 ) -> None:
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
@@ -61,12 +61,12 @@ def test_a_rayjob_that_somebody_deleted_interrupts_a_driver_that_says_nothing_el
 
 
 def lose_submission(cluster: SimulatedCluster) -> None:
-    """The submitter has lost the driver, and KubeRay gives the RayJob up."""
+    """Lose the driver in the submitter; KubeRay fails the RayJob."""
     cluster.end_rayjob("Failed", "", reason="SubmissionFailed", message="the submitter failed")
     cluster.settle()
 
 
-def test_a_head_that_was_deleted_by_force_interrupts_its_driver(cluster: SimulatedCluster) -> None:
+def test_a_force_deleted_head_interrupts_its_driver(cluster: SimulatedCluster) -> None:
     cluster.lose_pod("head")
     lose_submission(cluster)
     cluster.finish_teardown()
@@ -76,7 +76,7 @@ def test_a_head_that_was_deleted_by_force_interrupts_its_driver(cluster: Simulat
     assert cluster.status.state.startswith("disruption 1 of 100, retry at ")
 
 
-def test_a_head_whose_containers_had_ended_was_not_deleted_by_force(
+def test_a_head_with_ended_containers_was_not_force_deleted(
     cluster: SimulatedCluster,
 ) -> None:
     ended = {"terminated": {"exitCode": 1, "reason": "Error"}}
@@ -87,13 +87,13 @@ def test_a_head_whose_containers_had_ended_was_not_deleted_by_force(
     assert cluster.attempts["corpus-1"][1].cause is Cause.SUBMISSION_FAILED
 
 
-def test_what_a_teardown_takes_explains_no_end(cluster: SimulatedCluster) -> None:
+def test_deletions_of_the_teardown_do_not_explain_the_end(cluster: SimulatedCluster) -> None:
     lose_submission(cluster)
     cluster.finish_teardown()
     assert cluster.attempts["corpus-1"][1].cause is Cause.SUBMISSION_FAILED
 
 
-def test_a_head_that_went_explains_no_end_that_its_driver_told(cluster: SimulatedCluster) -> None:
+def test_a_lost_head_does_not_override_the_drivers_own_report(cluster: SimulatedCluster) -> None:
     cluster.outcome = DriverOutcome(exit_code=1)
     cluster.lose_pod("head")
     lose_submission(cluster)
@@ -101,7 +101,7 @@ def test_a_head_that_went_explains_no_end_that_its_driver_told(cluster: Simulate
     assert cluster.attempts["corpus-1"][1].cause is not Cause.INTERRUPTED
 
 
-def test_an_attempt_that_somebody_deleted_is_followed_by_another(
+def test_an_attempt_deleted_by_others_is_followed_by_another(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.attempts.clear()
@@ -112,7 +112,7 @@ def test_an_attempt_that_somebody_deleted_is_followed_by_another(
     ]
     cluster.advance(61)
     assert list(cluster.attempts) == ["corpus-2"]
-    # What the first has left behind goes before the second one's RayJob is made.
+    # The objects of the first attempt go before the second attempt's RayJob is made.
     assert [rayjob["metadata"]["name"] for rayjob in cluster.list_of(Resource.RAYJOB)] == [
         "corpus-1"
     ]
@@ -124,7 +124,7 @@ def test_an_attempt_that_somebody_deleted_is_followed_by_another(
     assert truth(cluster) == ("True", "Completed")
 
 
-def test_a_finished_run_does_not_miss_its_attempts(cluster: SimulatedCluster) -> None:
+def test_a_finished_run_does_not_replace_deleted_attempts(cluster: SimulatedCluster) -> None:
     finish(cluster)
     cluster.attempts.clear()
     cluster.advance(1000)

@@ -1,4 +1,4 @@
-"""Kills for memory: whom they are laid to, whose memory grows, and when they say nothing."""
+"""Memory kills: the blamed group, the memory increase, and kills without consequences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline_operator.model.plan import Resource
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return SimulatedCluster.running()
 
 
@@ -59,7 +59,7 @@ def test_a_worker_killed_for_memory_ends_the_attempt_and_its_group_gets_more(
         ("lost 4 workers: memory on the node (IP: 10.9.9.9, ID: 56ef)", {"cpu": "12288Mi"}),
     ],
 )
-def test_the_group_of_which_ray_says_that_it_lacks_memory_gets_more(
+def test_a_group_that_ray_reports_as_out_of_memory_gets_more(
     cluster: SimulatedCluster, message: str, raised: dict[str, str]
 ) -> None:
     cluster.set_pod("cpu", podIP="10.0.0.7")
@@ -77,7 +77,7 @@ def test_the_group_of_which_ray_says_that_it_lacks_memory_gets_more(
     assert len([record for record in status.evidence if record.source == "ray"]) == 1
 
 
-def test_what_a_driver_adds_to_its_word_is_taken_down_and_all_of_it_once(
+def test_later_driver_evidence_is_recorded_without_duplicates(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.set_pod("cpu", podIP="10.0.0.7")
@@ -90,7 +90,7 @@ def test_what_a_driver_adds_to_its_word_is_taken_down_and_all_of_it_once(
         cluster.outcome = DriverOutcome(exit_code=1, evidence=tuple(said))
         cluster.settle()
     cluster.advance(30)
-    cluster.sweep()  # what is said is not placed anew once the pods are gone
+    cluster.sweep()  # the message does not change after the pods are gone
     cluster.gone_pods.clear()
     cluster.settle()
     (status,) = [status for _, status in cluster.attempts.values()]
@@ -114,7 +114,7 @@ def test_a_worker_killed_for_memory_may_be_absorbed() -> None:
     assert cluster.status.incidents == 1
 
 
-def test_an_oom_that_shows_at_the_teardown_still_names_the_cause(
+def test_an_oom_observed_at_the_teardown_still_determines_the_cause(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.end_rayjob("Failed", "FAILED", message="WorkerCrashedError", reason="AppFailed")
@@ -126,7 +126,9 @@ def test_an_oom_that_shows_at_the_teardown_still_names_the_cause(
     assert causes(cluster)[0] is Cause.OOM_KILLED
 
 
-def test_an_oom_at_the_teardown_of_a_good_end_is_no_cause(cluster: SimulatedCluster) -> None:
+def test_an_oom_at_the_teardown_of_a_completed_attempt_is_ignored(
+    cluster: SimulatedCluster,
+) -> None:
     cluster.outcome = DriverOutcome(exit_code=0)
     cluster.settle()
     cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
@@ -140,7 +142,7 @@ FOREIGN = ("wait-gcs-ready", "fetch-models", "istio-proxy", "autoscaler")
 @pytest.mark.parametrize("kind", ["containerStatuses", "initContainerStatuses"])
 @pytest.mark.parametrize("name", FOREIGN)
 @pytest.mark.parametrize("pod", ["head", "cpu"])
-def test_a_kill_of_what_is_not_rays_ends_nothing_and_raises_nothing(
+def test_a_kill_of_a_foreign_container_ends_nothing_and_raises_no_memory(
     cluster: SimulatedCluster, pod: str, name: str, kind: str
 ) -> None:
     cluster.set_pod(pod, **{kind: [oom(name)]})
@@ -151,13 +153,13 @@ def test_a_kill_of_what_is_not_rays_ends_nothing_and_raises_nothing(
     cluster.finish_teardown()
     assert causes(cluster)[0] is Cause.APPLICATION_ERROR
     assert cluster.status.memory == {}
-    # It is told beside the cause, since it may have to do with it.
+    # The evidence reports the kill beside the cause, because both may be related.
     (status,) = [status for _, status in cluster.attempts.values()]
     told = [record.message for record in status.evidence if record.cause is Cause.UNKNOWN]
     assert told == [f"container {name} of pod corpus-1-{pod} was killed for memory"]
 
 
-def test_a_sidecar_that_is_killed_by_a_signal_is_no_kill_of_the_driver(
+def test_a_killed_sidecar_does_not_count_as_a_killed_driver(
     cluster: SimulatedCluster,
 ) -> None:
     killed = {"terminated": {"exitCode": 137, "reason": "Error"}}
@@ -167,7 +169,7 @@ def test_a_sidecar_that_is_killed_by_a_signal_is_no_kill_of_the_driver(
     assert causes(cluster)[0] is Cause.APPLICATION_ERROR
 
 
-def test_a_kill_beside_rays_own_leaves_that_one_to_decide(cluster: SimulatedCluster) -> None:
+def test_a_kill_of_rays_container_takes_precedence_over_others(cluster: SimulatedCluster) -> None:
     cluster.set_pod("cpu", containerStatuses=[oom("ray-worker"), oom("istio-proxy")])
     cluster.settle()
     cluster.finish_teardown()
@@ -176,7 +178,7 @@ def test_a_kill_beside_rays_own_leaves_that_one_to_decide(cluster: SimulatedClus
     assert cluster.status.memory == {"cpu": "12288Mi"}
 
 
-def test_a_submitter_in_the_head_pod_that_is_killed_gets_nobody_more_memory() -> None:
+def test_a_killed_submitter_in_the_head_pod_raises_no_memory() -> None:
     cluster = SimulatedCluster()
     cluster.spec["ray"]["submissionMode"] = "SidecarMode"
     cluster.settle()
@@ -190,7 +192,7 @@ def test_a_submitter_in_the_head_pod_that_is_killed_gets_nobody_more_memory() ->
     assert cluster.status.memory == {}
 
 
-def test_a_group_that_was_edited_away_raises_no_other(cluster: SimulatedCluster) -> None:
+def test_a_removed_group_raises_no_other_groups_memory(cluster: SimulatedCluster) -> None:
     cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
     cluster.settle()
     cluster.edit(ray={"workerGroups": [{"name": "other", "resources": {"memory": "8Gi"}}]})
@@ -199,7 +201,7 @@ def test_a_group_that_was_edited_away_raises_no_other(cluster: SimulatedCluster)
     assert cluster.status.memory == {}
 
 
-def test_what_starts_before_ray_and_is_killed_is_told_with_its_name() -> None:
+def test_a_killed_init_container_is_reported_by_name() -> None:
     cluster = SimulatedCluster()
     cluster.settle()
     cluster.start_rayjob()

@@ -1,4 +1,4 @@
-"""Whatever stands in the way ends in a condition that says what to do, and goes on by itself."""
+"""Each obstacle sets a condition with advice; the run resumes when the obstacle is gone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def message(cluster: SimulatedCluster, type_: ConditionType) -> str:
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline that nobody has looked at yet."""
+    """Return a new pipeline, before the first pass."""
     return SimulatedCluster()
 
 
@@ -41,7 +41,7 @@ def cluster() -> SimulatedCluster:
     ("wrong", "fixed", "words"),
     [
         ({"sink": {"use": "NO"}}, {"sink": {"use": "jsonl"}}, "spec.sink.use"),
-        # Stored by an earlier release, as the definition still allows.
+        # An earlier release may have stored this value, and the definition still allows it.
         ({"engine": "ray-data"}, {"engine": "ray"}, f"spec.engine: {ENGINE_REMOVED}"),
     ],
 )
@@ -59,7 +59,7 @@ def test_an_invalid_spec_is_stalled_and_mended_by_an_edit(
     assert len(cluster.attempts) == 1
 
 
-def test_an_attempt_goes_on_while_the_spec_is_invalid(cluster: SimulatedCluster) -> None:
+def test_an_attempt_continues_while_the_spec_is_invalid(cluster: SimulatedCluster) -> None:
     cluster.settle()
     cluster.start_rayjob()
     cluster.edit(sink={"use": "NO"})
@@ -84,7 +84,7 @@ def test_an_attempt_goes_on_while_the_spec_is_invalid(cluster: SimulatedCluster)
         ),
     ],
 )
-def test_a_claim_that_can_not_be_used_says_what_to_do(
+def test_an_unusable_claim_is_reported_with_advice(
     cluster: SimulatedCluster, claim: dict[str, Any], reason: str, words: str
 ) -> None:
     cluster.pass_once()
@@ -95,7 +95,7 @@ def test_a_claim_that_can_not_be_used_says_what_to_do(
     assert found is not None
     assert found.reason == reason
     assert words in found.message
-    # A claim may wait for its first pod; one that is lost or can't be written to gets none.
+    # A claim may wait for its first pod. A lost or read-only claim gets no pod.
     assert bool(cluster.attempts) == (reason == "ClaimPending")
 
 
@@ -114,7 +114,7 @@ def test_a_claim_that_is_refused_is_asked_for_again(cluster: SimulatedCluster) -
     cluster.settle()
     assert truth(cluster, ConditionType.STORAGE_READY) == ("False", "ClaimRefused")
     assert "exceeded quota" in message(cluster, ConditionType.STORAGE_READY)
-    # The run says the same of itself, and says it once.
+    # The run reports the same message, once.
     said = message(cluster, ConditionType.STORAGE_READY)
     assert message(cluster, ConditionType.SUCCEEDED) == said
     cluster.refused.clear()
@@ -122,7 +122,7 @@ def test_a_claim_that_is_refused_is_asked_for_again(cluster: SimulatedCluster) -
     assert len(cluster.attempts) == 1
 
 
-def test_without_kuberay_it_waits(cluster: SimulatedCluster) -> None:
+def test_a_pipeline_waits_for_missing_kuberay(cluster: SimulatedCluster) -> None:
     cluster.has_kuberay = False
     cluster.settle()
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "KubeRayMissing")
@@ -166,7 +166,7 @@ QUOTA = 'rayjobs.ray.io "corpus-1" is forbidden: exceeded quota: none'
 
 
 @pytest.mark.parametrize("refused", [Resource.ATTEMPT, Resource.RAYJOB])
-def test_a_quota_that_is_used_up_is_waited_for(
+def test_an_attempt_waits_for_an_exhausted_quota(
     cluster: SimulatedCluster, refused: Resource
 ) -> None:
     cluster.refused[refused] = Refusal(refused, "corpus-1", 403, QUOTA)
@@ -256,7 +256,7 @@ def test_a_pod_that_finds_no_node_ends_the_attempt(cluster: SimulatedCluster) ->
         ),
     ],
 )
-def test_what_delays_a_start_is_told_at_once(
+def test_a_delayed_start_is_reported_at_once(
     cluster: SimulatedCluster, status: dict[str, Any], reason: str
 ) -> None:
     cluster.settle()
@@ -270,7 +270,7 @@ def test_what_delays_a_start_is_told_at_once(
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "Starting")
 
 
-def test_a_silent_kuberay_is_told(cluster: SimulatedCluster) -> None:
+def test_a_silent_kuberay_is_reported(cluster: SimulatedCluster) -> None:
     cluster.settle()
     cluster.advance(59)
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "Starting")
@@ -278,7 +278,7 @@ def test_a_silent_kuberay_is_told(cluster: SimulatedCluster) -> None:
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "KubeRaySilent")
 
 
-def test_a_full_volume_is_told_with_the_claim(cluster: SimulatedCluster) -> None:
+def test_a_full_volume_is_reported_with_its_claim(cluster: SimulatedCluster) -> None:
     cluster.launch()
     cluster.settle()
     cluster.outcome = DriverOutcome(exit_code=73, message="no space is left on the volume")
@@ -300,7 +300,7 @@ def test_time_in_a_queue_is_free(cluster: SimulatedCluster) -> None:
     (status,) = [status for _, status in cluster.attempts.values()]
     assert status.phase is AttemptPhase.QUEUED
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "Queued")
-    # It begins when the queue lets it go, also where KubeRay takes a while to see that.
+    # The attempt begins when the queue admits the RayJob, even if KubeRay reacts late.
     rayjob["spec"]["suspend"] = False
     cluster.advance(100_000)
     rayjob["status"] = {"jobDeploymentStatus": "Initializing"}
@@ -312,7 +312,7 @@ def test_time_in_a_queue_is_free(cluster: SimulatedCluster) -> None:
 
 
 def graces(cluster: SimulatedCluster) -> set[int | None]:
-    """What the operator's deletions allow; 0 is by force."""
+    """Return the grace periods of the operator's deletions; 0 means by force."""
     actions = (action for plan in cluster.plans for action in plan.actions)
     return {action.grace for action in actions if isinstance(action, Delete)}
 
@@ -354,7 +354,7 @@ def test_the_limit_on_attempts_holds_them_back(cluster: SimulatedCluster) -> Non
     assert len(cluster.attempts) == 1
 
 
-def test_a_thousand_that_wait_do_not_ask_at_the_same_moment(cluster: SimulatedCluster) -> None:
+def test_a_thousand_waiting_pipelines_spread_their_passes(cluster: SimulatedCluster) -> None:
     cluster.turn = Turn(is_open=False, opens_at=cluster.time + 0.5, spread=40.0)
     cluster.settle()
     view, wakes = cluster.view(), []
@@ -370,7 +370,7 @@ def test_a_thousand_that_wait_do_not_ask_at_the_same_moment(cluster: SimulatedCl
     assert busiest < 60
 
 
-def test_a_limit_of_none_is_said_and_asked_again_at_the_next_look(
+def test_a_limit_of_zero_is_reported_and_rechecked_at_the_resync(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.turn = Turn(is_open=False)
@@ -397,7 +397,7 @@ def test_a_head_that_came_back_ends_the_attempt(cluster: SimulatedCluster) -> No
     assert next(iter(cluster.attempts.values()))[1].cause == "NodeLost"
 
 
-def test_a_deletion_waits_for_the_pods_and_no_longer(cluster: SimulatedCluster) -> None:
+def test_a_deletion_waits_only_for_the_pods(cluster: SimulatedCluster) -> None:
     cluster.settle()
     cluster.start_rayjob()
     cluster.settle()
@@ -405,14 +405,14 @@ def test_a_deletion_waits_for_the_pods_and_no_longer(cluster: SimulatedCluster) 
     cluster.settle(3)
     assert cluster.status.phase is PipelinePhase.DELETING
     assert cluster.pipeline["metadata"]["finalizers"]
-    # KubeRay is gone too: RayJob and cluster keep its finalizers, pods end all the same.
+    # KubeRay is gone too: RayJob and RayCluster keep their finalizers, but the pods still end.
     for key in [key for key in cluster.objects if key[0] == Resource.POD]:
         del cluster.objects[key]
     cluster.pass_once()
     assert not cluster.pipeline["metadata"]["finalizers"]
 
 
-def test_a_missing_kuberay_is_no_proof_that_a_rayjob_is_gone(cluster: SimulatedCluster) -> None:
+def test_a_missing_kuberay_does_not_prove_a_deleted_rayjob(cluster: SimulatedCluster) -> None:
     cluster.settle()
     cluster.start_rayjob()
     cluster.settle()
@@ -422,7 +422,7 @@ def test_a_missing_kuberay_is_no_proof_that_a_rayjob_is_gone(cluster: SimulatedC
     cluster.has_kuberay = False
     cluster.advance(100)
     assert cluster.attempts["corpus-1"][1].end_time is None
-    cluster.outcome = DriverOutcome(exit_code=0)  # nobody is left to take its pods away
+    cluster.outcome = DriverOutcome(exit_code=0)  # no controller is left to delete the pods
     cluster.settle()
     for _ in range(3):
         cluster.advance(61)
@@ -432,10 +432,10 @@ def test_a_missing_kuberay_is_no_proof_that_a_rayjob_is_gone(cluster: SimulatedC
 
 
 @pytest.mark.parametrize("ending", ["head", "submitter"])
-def test_a_submitter_that_ended_unheard_ends_the_attempt_in_time(
+def test_a_submitter_that_ends_unobserved_ends_the_attempt_in_time(
     cluster: SimulatedCluster, ending: str
 ) -> None:
-    """Beside Ray in the head pod, or in a pod of its own; KubeRay still says Initializing."""
+    """Check a submitter in the head pod or a separate pod, while KubeRay reports Initializing."""
     cluster.settle()
     number = cluster.start_rayjob()
     cluster.end_rayjob("Initializing", "")
@@ -453,7 +453,7 @@ def test_a_submitter_that_ended_unheard_ends_the_attempt_in_time(
     assert cluster.attempts["corpus-1"][1].cause == "SubmissionFailed"
 
 
-def test_a_kuberay_that_went_away_leaves_no_pods_behind(cluster: SimulatedCluster) -> None:
+def test_removing_kuberay_leaves_no_pods_behind(cluster: SimulatedCluster) -> None:
     cluster.settle()
     cluster.start_rayjob()
     cluster.outcome = DriverOutcome(exit_code=1)

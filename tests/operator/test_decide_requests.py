@@ -1,4 +1,4 @@
-"""A request by annotation stands until it was acted upon, whatever goes on when it comes."""
+"""A request by annotation stays pending until the operator acts on it, in any state of the run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from strandline_operator.model.plan import Resource
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return SimulatedCluster.running()
 
 
 def break_down(cluster: SimulatedCluster, code: int = 1) -> None:
-    """The attempt ends, and its pods are still there."""
+    """End the attempt while its pods still exist."""
     cluster.outcome = DriverOutcome(exit_code=code)
     cluster.settle()
     assert not cluster.attempts["corpus-1"][1].is_frozen
@@ -59,7 +59,9 @@ def test_a_cancel_during_the_teardown_ends_the_run(cluster: SimulatedCluster, co
     assert cluster.attempts["corpus-1"][1].cause is not Cause.USER_CANCELLED
 
 
-def test_a_cancel_while_a_suspended_attempt_goes_ends_the_run(cluster: SimulatedCluster) -> None:
+def test_a_cancel_during_the_teardown_of_a_suspension_ends_the_run(
+    cluster: SimulatedCluster,
+) -> None:
     cluster.edit(suspend=True)
     cluster.settle()
     cluster.annotate("cancel", "enough")
@@ -71,7 +73,7 @@ def test_a_cancel_while_a_suspended_attempt_goes_ends_the_run(cluster: Simulated
     assert len(cluster.attempts) == 1
 
 
-def test_a_cancel_that_comes_after_a_good_end_changes_nothing(cluster: SimulatedCluster) -> None:
+def test_a_cancel_after_completion_changes_nothing(cluster: SimulatedCluster) -> None:
     break_down(cluster, 0)
     cluster.annotate("cancel", "too late")
     cluster.settle()
@@ -80,7 +82,7 @@ def test_a_cancel_that_comes_after_a_good_end_changes_nothing(cluster: Simulated
     assert handled(cluster) == ("", "too late")
     cluster.edit(runId="second")
     cluster.settle()
-    assert len(cluster.attempts) == 2  # it was for the run that it came to
+    assert len(cluster.attempts) == 2  # the request applied to the current run only
 
 
 def test_a_retry_during_the_teardown_starts_an_attempt_at_once(cluster: SimulatedCluster) -> None:
@@ -97,7 +99,7 @@ def test_a_retry_during_the_teardown_starts_an_attempt_at_once(cluster: Simulate
     assert len(cluster.attempts) == 2
 
 
-def test_who_cancels_and_asks_for_a_retry_has_cancelled(cluster: SimulatedCluster) -> None:
+def test_a_cancel_takes_precedence_over_a_simultaneous_retry(cluster: SimulatedCluster) -> None:
     break_down(cluster)
     cluster.annotate("retry", "one")
     cluster.annotate("cancel", "enough")
@@ -108,7 +110,7 @@ def test_who_cancels_and_asks_for_a_retry_has_cancelled(cluster: SimulatedCluste
     assert len(cluster.attempts) == 1
 
 
-def test_who_asks_for_a_retry_after_a_cancel_gets_it(cluster: SimulatedCluster) -> None:
+def test_a_retry_requested_after_a_cancel_is_carried_out(cluster: SimulatedCluster) -> None:
     cluster.annotate("cancel", "enough")
     cluster.settle()
     assert handled(cluster) == ("", "enough")
@@ -149,7 +151,7 @@ def test_the_name_in_a_request_is_in_events_statuses_and_evidence(
 def test_a_cancel_whose_handling_was_lost_does_not_reach_the_next_run(
     cluster: SimulatedCluster,
 ) -> None:
-    """The operator was killed between the two statuses, and meanwhile another run was asked for."""
+    """Kill the operator between the two statuses; meanwhile the user requests another run."""
     cluster.annotate("cancel", "enough")
     cluster.settle()
     cluster.status = cluster.status.model_copy(update={"handled": HandledTokens()})
@@ -160,7 +162,7 @@ def test_a_cancel_whose_handling_was_lost_does_not_reach_the_next_run(
     assert cluster.attempts["corpus-2"][0]["spec"]["run"] == "second"
 
 
-def test_what_was_taken_back_may_be_asked_for_again(cluster: SimulatedCluster) -> None:
+def test_a_withdrawn_request_may_be_repeated_with_the_same_token(cluster: SimulatedCluster) -> None:
     break_down(cluster, 64)
     cluster.annotate("retry", "one")
     cluster.settle()
@@ -207,7 +209,7 @@ def test_a_running_attempt_is_suspended_though_its_spec_is_invalid(
 
 
 @pytest.mark.parametrize("odd", [None, [], "true", {"suspend": "yes"}])
-def test_what_does_not_say_suspend_suspends_nothing(cluster: SimulatedCluster, odd: object) -> None:
+def test_an_invalid_suspend_value_does_not_suspend(cluster: SimulatedCluster, odd: object) -> None:
     cluster.policy = RetryPolicy()
     cluster.pipeline["spec"] = odd
     cluster.settle()
@@ -225,7 +227,9 @@ def test_an_attempt_that_waits_for_its_rayjob_is_cancelled_though_its_spec_is_in
 
 
 @pytest.mark.parametrize("when", ["waiting", "tearing down"])
-def test_requests_during_an_invalid_spec_are_not_lost(cluster: SimulatedCluster, when: str) -> None:
+def test_requests_made_during_an_invalid_spec_are_not_lost(
+    cluster: SimulatedCluster, when: str
+) -> None:
     break_down(cluster)
     if when == "waiting":
         cluster.finish_teardown()
@@ -240,7 +244,7 @@ def test_requests_during_an_invalid_spec_are_not_lost(cluster: SimulatedCluster,
     assert len(cluster.attempts) == 1
 
 
-def test_a_retry_during_an_invalid_spec_waits_until_it_is_mended(cluster: SimulatedCluster) -> None:
+def test_a_retry_during_an_invalid_spec_waits_for_the_fix(cluster: SimulatedCluster) -> None:
     cluster.finish(64)
     cluster.edit(sink={"use": "NO"})
     cluster.annotate("retry", "one")
@@ -269,7 +273,7 @@ def read_entrypoint(cluster: SimulatedCluster) -> str:
     return str(rayjob["spec"]["entrypoint"])
 
 
-def test_a_repair_is_an_attempt_that_looks_for_damage(cluster: SimulatedCluster) -> None:
+def test_a_repair_is_an_attempt_that_checks_for_damage(cluster: SimulatedCluster) -> None:
     assert "--missing" not in read_entrypoint(cluster)
     cluster.outcome = DriverOutcome(exit_code=0)
     cluster.settle()
@@ -283,7 +287,7 @@ def test_a_repair_is_an_attempt_that_looks_for_damage(cluster: SimulatedCluster)
     assert len(cluster.attempts) == 2
 
 
-def test_a_repair_that_is_asked_for_while_an_attempt_runs_waits_for_its_end(
+def test_a_repair_requested_during_an_attempt_waits_for_the_end(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.annotate("repair", "one")
@@ -296,7 +300,7 @@ def test_a_repair_that_is_asked_for_while_an_attempt_runs_waits_for_its_end(
     assert cluster.attempts["corpus-2"][0]["spec"]["trigger"] == Trigger.REPAIR
 
 
-def test_of_a_repair_that_fails_the_next_attempt_is_a_retry(cluster: SimulatedCluster) -> None:
+def test_the_attempt_after_a_failed_repair_is_a_retry(cluster: SimulatedCluster) -> None:
     cluster.annotate("repair", "one")
     break_down(cluster)
     cluster.finish_teardown()

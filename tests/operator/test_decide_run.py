@@ -1,4 +1,4 @@
-"""A run as a sequence of attempts: each ends with its cause, and what follows is the policy's."""
+"""A run is a sequence of attempts: each end has a cause, and the policy decides the next step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline_operator.model.plan import Count, Resource
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return SimulatedCluster.running()
 
 
@@ -86,13 +86,13 @@ def test_when_the_retries_are_used_up_the_run_has_failed(cluster: SimulatedClust
     assert len(cluster.attempts) == 4
 
 
-def test_what_no_retry_can_mend_is_not_retried(cluster: SimulatedCluster) -> None:
+def test_final_causes_are_not_retried(cluster: SimulatedCluster) -> None:
     cluster.finish(64, message="spec.stages[0].use: no stage is called 'x'")
     assert truth(cluster, ConditionType.STALLED) == ("True", "InvalidSpec")
     assert EventReason.RETRY_EXHAUSTED not in reasons(cluster)
 
 
-def test_a_budget_that_is_spent_is_told_and_goes_on_when_it_is_raised(
+def test_a_spent_budget_is_reported_and_resumes_when_raised(
     cluster: SimulatedCluster,
 ) -> None:
     def ask(budget: int) -> list[dict[str, object]]:
@@ -116,13 +116,13 @@ def test_a_budget_that_is_spent_is_told_and_goes_on_when_it_is_raised(
     assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
 
 
-def test_a_ledger_that_another_driver_has_is_asked_for_again(cluster: SimulatedCluster) -> None:
+def test_a_ledger_in_use_by_another_driver_is_retried(cluster: SimulatedCluster) -> None:
     cluster.finish(69, message="attempt 7 is still running on another host; stop it first")
     assert causes(cluster) == [Cause.LEDGER_IN_USE]
     assert cluster.status.state.startswith("disruption 1 of 100, retry at ")
     cluster.run_next()
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
-    assert "--after" not in rayjob["spec"]["entrypoint"]  # its end says nothing of the other one's
+    assert "--after" not in rayjob["spec"]["entrypoint"]  # the other driver may still run
     cluster.finish(1)
     assert cluster.status.retries is not None
     assert (cluster.status.retries.retries, cluster.status.retries.disruptions) == (0, 1)
@@ -141,7 +141,9 @@ def test_progress_renews_the_budget(cluster: SimulatedCluster) -> None:
     assert cluster.status.phase is not PipelinePhase.FAILED
 
 
-def test_a_driver_that_nobody_told_to_end_is_not_waited_for(cluster: SimulatedCluster) -> None:
+def test_a_driver_after_a_worker_oom_is_deleted_after_the_settle_time(
+    cluster: SimulatedCluster,
+) -> None:
     cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
     cluster.settle()
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
@@ -151,7 +153,7 @@ def test_a_driver_that_nobody_told_to_end_is_not_waited_for(cluster: SimulatedCl
     assert "deletionTimestamp" in rayjob["metadata"]
 
 
-def test_what_the_teardown_makes_a_driver_say_is_not_why_the_attempt_ended(
+def test_a_driver_report_caused_by_the_teardown_is_not_the_cause(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
@@ -217,7 +219,7 @@ def test_a_disrupted_head_costs_no_retry(
     assert cluster.status.retries.disruptions == 1
 
 
-def test_an_ordinary_teardown_says_nothing(cluster: SimulatedCluster) -> None:
+def test_an_ordinary_teardown_adds_no_evidence(cluster: SimulatedCluster) -> None:
     cluster.end_rayjob("Failed", "FAILED", message="exit code 3", reason="AppFailed")
     cluster.settle()
     killed = {"name": "ray-head", "state": {"terminated": {"reason": "Error", "exitCode": 137}}}
@@ -228,8 +230,8 @@ def test_an_ordinary_teardown_says_nothing(cluster: SimulatedCluster) -> None:
     assert causes(cluster)[0] is Cause.SOURCES_FAILED
 
 
-def test_a_driver_that_has_ended_is_not_waited_for(cluster: SimulatedCluster) -> None:
-    """The RayJob says Running, for ever perhaps; the driver knows better."""
+def test_an_ended_driver_is_not_awaited(cluster: SimulatedCluster) -> None:
+    """Check a RayJob that may stay Running forever; the driver's report counts."""
     cluster.outcome = DriverOutcome(exit_code=0)
     cluster.settle()
     cluster.advance(4)
@@ -240,7 +242,7 @@ def test_a_driver_that_has_ended_is_not_waited_for(cluster: SimulatedCluster) ->
     assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
 
 
-def test_a_deleted_rayjob_is_not_made_again(cluster: SimulatedCluster) -> None:
+def test_a_deleted_rayjob_is_not_recreated(cluster: SimulatedCluster) -> None:
     for key in [key for key in cluster.objects if key[0] != Resource.CLAIM]:
         del cluster.objects[key]
     cluster.settle()
@@ -264,7 +266,7 @@ def test_the_time_to_the_next_driver_is_measured(cluster: SimulatedCluster) -> N
     ]
 
 
-def test_a_run_that_waits_or_is_over_is_left_alone(cluster: SimulatedCluster) -> None:
+def test_a_waiting_or_finished_run_is_not_changed(cluster: SimulatedCluster) -> None:
     assert not cluster.pass_once().is_at_rest
     cluster.finish(1)
     plan = cluster.pass_once()
@@ -326,7 +328,7 @@ def test_a_cancel_during_the_wait_ends_the_run(cluster: SimulatedCluster) -> Non
     assert len(cluster.attempts) == 1
 
 
-def test_annotations_that_came_along_ask_for_nothing() -> None:
+def test_annotations_of_a_new_pipeline_are_ignored() -> None:
     cluster = SimulatedCluster()
     cluster.annotate("cancel", "from another life")
     cluster.annotate("retry", "from another life")
@@ -365,7 +367,7 @@ def test_the_same_yaml_again_starts_nothing(cluster: SimulatedCluster) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 64])
-def test_an_edit_that_the_last_attempt_did_not_have_waits_for_the_next_run(
+def test_an_edit_after_the_last_attempt_waits_for_the_next_run(
     cluster: SimulatedCluster, code: int
 ) -> None:
     cluster.edit(onChange="Restart")
@@ -378,7 +380,7 @@ def test_an_edit_that_the_last_attempt_did_not_have_waits_for_the_next_run(
     assert truth(cluster, ConditionType.SPEC_APPLIED) == ("True", "Applied")
 
 
-def test_a_new_run_id_runs_it_again(cluster: SimulatedCluster) -> None:
+def test_a_new_run_id_starts_another_run(cluster: SimulatedCluster) -> None:
     cluster.finish()
     cluster.edit(runId="second")
     cluster.settle()
@@ -387,7 +389,7 @@ def test_a_new_run_id_runs_it_again(cluster: SimulatedCluster) -> None:
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "Starting")
 
 
-def test_a_new_run_id_waits_for_the_attempt_under_way(cluster: SimulatedCluster) -> None:
+def test_a_new_run_id_waits_for_the_current_attempt(cluster: SimulatedCluster) -> None:
     cluster.edit(runId="second")
     cluster.settle()
     assert len(cluster.attempts) == 1

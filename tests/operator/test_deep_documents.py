@@ -1,4 +1,4 @@
-"""JSON from a server is read however deep somebody has nested a value in one of its objects."""
+"""JSON from a server is read at any nesting depth of the values in its objects."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def unwrap(value: Any, levels: int) -> Any:
 
 
 @given(values)
-def test_law_what_is_not_deep_is_as_it_was(value: object) -> None:
+def test_law_shallow_documents_are_unchanged(value: object) -> None:
     assert json.loads(cut_depth(json.dumps(value).encode())) == value
     assert json.loads(cut_line(json.dumps(value, ensure_ascii=False).encode())) == value
 
@@ -62,20 +62,20 @@ def test_law_what_is_deep_is_cut_and_all_beside_it_stays(
 
 
 @pytest.mark.parametrize("levels", [1500, 10_000, 200_000])
-def test_a_list_is_read_though_one_of_its_items_is_deep(levels: int) -> None:
+def test_a_list_with_a_deep_item_is_read(levels: int) -> None:
     items = [b'{"name":"a"}', nest(1, levels, in_lists=False), b'{"name":"b"}']
     read = parse_document(b'{"items":[' + b",".join(items) + b"]}")
     assert [item.get("name") for item in read["items"]] == ["a", None, "b"]
 
 
-def test_what_is_no_json_is_still_none() -> None:
+def test_invalid_json_is_still_rejected() -> None:
     for text in (b"{", b"[" * 5000, b'{"a":"' + b"{" * 2000):
         with pytest.raises(ValueError, match=r"Expecting|Unterminated"):
             parse_document(text)
 
 
-def test_kopf_reads_answers_and_streams_that_are_deep() -> None:
-    """Lines come in pieces of any length."""
+def test_kopf_reads_deep_responses_and_streams() -> None:
+    """Read lines from chunks of any length."""
     deep = nest(1, 5000, in_lists=False)
     lines = b'{"n":1}\n' + deep + b'\n{"n":2}\n{"n":3}'
 
@@ -124,7 +124,7 @@ async def _iterate(response: Any) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("levels", [MOST_OF_A_SPEC + 1, 900, 50_000])
-def test_a_spec_that_is_deep_is_named_with_its_place(levels: int) -> None:
+def test_a_deep_spec_is_rejected_with_its_path(levels: int) -> None:
     value: Any = 1
     for _ in range(levels):
         value = {"a": value}
@@ -134,14 +134,14 @@ def test_a_spec_that_is_deep_is_named_with_its_place(levels: int) -> None:
     assert str(raised.value).startswith(told)
 
 
-def test_a_spec_of_as_many_levels_as_may_be_is_let_through() -> None:
+def test_a_spec_with_the_maximum_depth_is_accepted() -> None:
     value: Any = 1
     for _ in range(MOST_OF_A_SPEC):
         value = [value]
     check_depth(value)
 
 
-def test_what_aliases_repeat_is_looked_at_once() -> None:
+def test_values_repeated_by_aliases_are_checked_once() -> None:
     value: Any = [1]
     for _ in range(40):
         value = [value] * 9

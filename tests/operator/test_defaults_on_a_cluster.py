@@ -1,4 +1,4 @@
-"""What a namespace gives is in what is made, where the pipeline says nothing of it."""
+"""Namespace defaults fill the fields that a pipeline leaves unset."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GIVEN: Body = {
 
 
 def launch(given: Body, labels: Body | None = None, **spec: Any) -> tuple[Body, Body]:
-    """The RayJob of a pipeline, and what its driver is given."""
+    """Return the RayJob of a pipeline, and its driver's document."""
     cluster = SimulatedCluster(defaults=SpecDefaults.model_validate(given, by_alias=True))
     cluster.pipeline["metadata"]["labels"] = labels or {}
     ray = {**cluster.spec["ray"], **spec.pop("ray", {})}
@@ -51,7 +51,7 @@ def read_pods(rayjob: Body) -> list[Body]:
     return [group["template"]["spec"] for group in groups]
 
 
-def test_a_pipeline_that_says_nothing_has_them_all() -> None:
+def test_an_empty_pipeline_gets_all_defaults() -> None:
     rayjob, document = launch(GIVEN)
     for pod in read_pods(rayjob):
         assert pod["containers"][0]["image"] == "registry.example/team:1"
@@ -60,7 +60,7 @@ def test_a_pipeline_that_says_nothing_has_them_all() -> None:
     assert rayjob["spec"]["rayClusterSpec"]["rayVersion"] == "2.55.0"
     labels = rayjob["metadata"]["labels"]
     assert (labels[QUEUE], labels[PRIORITY]) == ("team-a", "low")
-    # A place has one owner, so each pipeline has its own.
+    # Pipelines get separate output locations, because a location has one owner.
     assert document["spec"]["storage"]["output"] == {"url": "s3://team/clean/team/corpus"}
 
 
@@ -91,16 +91,14 @@ TOKENS: Body = {"ray": {"version": "2.60.0", "authOptions": {"mode": "token"}}}
     ("own", "name", "chosen"),
     [
         ({}, "authOptions", {"mode": "token"}),
-        # What is KubeRay's is known to nobody else, so it is not merged.
+        # The fields of KubeRay's own options are unknown here, so the options are not merged.
         ({"authOptions": {"secretName": "mine"}}, "authOptions", {"secretName": "mine"}),
         ({"authOptions": {"mode": "disabled"}}, "authOptions", {"mode": "disabled"}),
         ({}, "tlsOptions", {"enabled": True}),
         ({}, "gcsFaultToleranceOptions", {"redisAddress": "redis:6379"}),
     ],
 )
-def test_options_of_kuberays_own_are_given_by_a_namespace_too(
-    own: Body, name: str, chosen: Body
-) -> None:
+def test_a_namespace_can_set_kuberays_own_options(own: Body, name: str, chosen: Body) -> None:
     others = {
         "tlsOptions": {"enabled": True},
         "gcsFaultToleranceOptions": {"redisAddress": "redis:6379"},
@@ -109,14 +107,14 @@ def test_options_of_kuberays_own_are_given_by_a_namespace_too(
     assert rayjob["spec"]["rayClusterSpec"][name] == chosen
 
 
-def test_a_queue_label_and_a_sinks_path_are_the_pipelines_own_words() -> None:
+def test_a_queue_label_and_a_sink_path_override_the_defaults() -> None:
     sink = {"use": "jsonl", "with": {"path": "s3://mine/x"}}
     rayjob, document = launch(GIVEN, {QUEUE: "mine"}, sink=sink)
     assert rayjob["metadata"]["labels"][QUEUE] == "mine"
     assert "storage" not in document["spec"]
 
 
-def test_a_claim_for_outputs_is_mounted_and_examined() -> None:
+def test_a_default_output_claim_is_mounted_and_checked() -> None:
     given = {"output": {"claimName": "shared"}}
     rayjob, document = launch(given)
     claims = [
@@ -133,7 +131,7 @@ def test_a_claim_for_outputs_is_mounted_and_examined() -> None:
     assert storage.reason == "ClaimMissing"
 
 
-def test_they_come_from_the_config_map_and_the_claim_is_read() -> None:
+def test_defaults_come_from_the_config_map_and_the_claim_is_read() -> None:
     api = FakeApi()
     make_pipeline(api.store)
     config = {"metadata": {"name": "strandline-defaults"}, "data": {"output": "claimName: shared"}}
@@ -143,12 +141,12 @@ def test_they_come_from_the_config_map_and_the_claim_is_read() -> None:
     view = look(api)
     assert view.defaults.output.claim_name == "shared"
     assert view.output is not None
-    # The view keeps what the user wrote.
+    # The view keeps the user's spec.
     assert view.pipeline.spec is not None
     assert view.pipeline.spec.storage.output.claim_name is None
 
 
-def test_what_is_read_of_another_pipeline_is_where_the_namespace_puts_it() -> None:
+def test_another_pipelines_outputs_are_read_from_the_default_location() -> None:
     other = SimulatedCluster(defaults=SpecDefaults.model_validate(GIVEN, by_alias=True))
     other.launch()
     other.settle()
@@ -187,8 +185,8 @@ def test_labels_of_batch_schedulers_pass_through(labels: Body, passed: Body) -> 
     assert found == passed
 
 
-def test_while_nobody_knows_them_no_attempt_is_made_and_none_is_launched() -> None:
-    """Else it had another image, other nodes, or wrote elsewhere."""
+def test_unknown_defaults_prevent_new_attempts_and_launches() -> None:
+    """Without the defaults, the attempt might use another image, other nodes, or another output."""
     cluster = SimulatedCluster(defaults_problem="ConfigMap strandline-defaults: ray: no YAML")
     cluster.settle()
     condition = cluster.status.find_condition(ConditionType.SUCCEEDED)
@@ -206,7 +204,7 @@ def test_while_nobody_knows_them_no_attempt_is_made_and_none_is_launched() -> No
     assert len(cluster.list_of(Resource.RAYJOB)) == 1
 
 
-def test_a_run_under_way_goes_on_without_knowing_them() -> None:
+def test_a_running_attempt_continues_with_unknown_defaults() -> None:
     cluster = SimulatedCluster.running()
     cluster.defaults_problem = "ConfigMap strandline-defaults: ray: no YAML"
     cluster.settle()
@@ -241,7 +239,7 @@ def test_no_pod_of_a_pipeline_has_the_operators_account(ray: Body, namespace: st
         assert cluster.list_of(Resource.RAYJOB)
 
 
-def test_a_default_of_the_namespace_can_not_give_it_either() -> None:
+def test_a_namespace_default_can_not_set_the_operators_account() -> None:
     template = {"spec": {"serviceAccountName": OWN}}
     given = SpecDefaults.model_validate({"ray": {"podTemplate": template}}, by_alias=True)
     cluster = SimulatedCluster(defaults=given, limits=Limits(account=f"{NAMESPACE}/{OWN}"))
@@ -250,7 +248,9 @@ def test_a_default_of_the_namespace_can_not_give_it_either() -> None:
 
 
 @pytest.mark.parametrize("name", [None, "curators"])
-def test_where_it_is_the_namespaces_default_one_another_is_to_be_named(name: str | None) -> None:
+def test_an_operator_with_the_default_account_requires_an_explicit_account(
+    name: str | None,
+) -> None:
     cluster = SimulatedCluster(limits=Limits(account=f"{NAMESPACE}/default"))
     if name is not None:
         cluster.spec["ray"] = {**cluster.spec["ray"], "serviceAccountName": name}

@@ -1,4 +1,7 @@
-"""What keeps pods from starting is told within seconds, of attempt and pipeline, in its words."""
+"""Delays of pod starts are reported within seconds, on the attempt and the pipeline.
+
+The message quotes the controller.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ POLICY = (
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """An attempt whose pods have their nodes, and no container yet."""
+    """Return an attempt whose pods have nodes but no running containers."""
     cluster = SimulatedCluster()
     cluster.launch("Initializing")
     for pod in cluster.list_of(Resource.POD):
@@ -40,7 +43,7 @@ def cluster() -> SimulatedCluster:
 
 
 def read_told(cluster: SimulatedCluster) -> tuple[str, str]:
-    """Reason and message of the condition Succeeded; attempt and pipeline say the same."""
+    """Return reason and message of the condition Succeeded, equal on attempt and pipeline."""
     summary = cluster.status.find_condition(ConditionType.SUCCEEDED)
     (status,) = (status for _, status in cluster.attempts.values())
     told = [
@@ -82,7 +85,7 @@ def run_unready(cluster: SimulatedCluster, pod: str, since: float) -> None:
         ("SomethingNew", ""),
     ],
 )
-def test_what_a_container_waits_for_is_told(
+def test_the_reason_of_a_waiting_container_is_reported(
     cluster: SimulatedCluster, reason: str, words: str
 ) -> None:
     wait_in(cluster, HEAD, reason, words)
@@ -97,13 +100,13 @@ def test_what_a_container_waits_for_is_told(
 
 
 @pytest.mark.parametrize("usual", ["ContainerCreating", "PodInitializing"])
-def test_what_every_container_waits_for_is_not_told(cluster: SimulatedCluster, usual: str) -> None:
+def test_ordinary_waiting_reasons_are_not_reported(cluster: SimulatedCluster, usual: str) -> None:
     wait_in(cluster, HEAD, usual, "")
     cluster.advance(59)
     assert read_told(cluster)[0] == Reason.STARTING
 
 
-def test_an_image_that_has_no_valid_name_counts_as_not_pulled(cluster: SimulatedCluster) -> None:
+def test_an_invalid_image_name_counts_as_not_pulled(cluster: SimulatedCluster) -> None:
     wait_in(cluster, HEAD, "InvalidImageName", "couldn't parse image name")
     cluster.settle()
     assert read_told(cluster)[0] == Reason.IMAGE_NOT_PULLED
@@ -118,8 +121,8 @@ def test_init_containers_count(cluster: SimulatedCluster) -> None:
     assert f"worker pod {WORKER}: init container fetch: CreateContainerConfigError" in message
 
 
-def test_an_init_container_that_fails_again_and_again_stays_told(cluster: SimulatedCluster) -> None:
-    """It waits, runs and ends by turns; the condition does not follow it."""
+def test_a_repeatedly_failing_init_container_stays_reported(cluster: SimulatedCluster) -> None:
+    """Check a container that waits, runs, and ends in turn; the condition stays the same."""
     end = {"terminated": {"exitCode": 3, "reason": "Error", "message": "no such bucket"}}
     for state in (RUNNING, end, {"waiting": {"reason": "PodInitializing"}}):
         containers = [{"name": "fetch", "state": state, "lastState": end}]
@@ -131,7 +134,7 @@ def test_an_init_container_that_fails_again_and_again_stays_told(cluster: Simula
     assert [event.reason for event in cluster.events].count("Blocked") == 1
 
 
-def test_a_container_that_can_not_be_run_is_told_though_its_pod_is_gone(
+def test_a_container_that_can_not_run_is_reported_after_its_pod_is_gone(
     cluster: SimulatedCluster,
 ) -> None:
     words = 'exec: "ray": executable file not found in $PATH'
@@ -145,7 +148,7 @@ def test_a_container_that_can_not_be_run_is_told_though_its_pod_is_gone(
 
 
 def end_ray(cluster: SimulatedCluster, pod: str, line: str) -> None:
-    """End Ray in a pod as it starts; KubeRay removes the pod, and makes another."""
+    """End Ray in a starting pod; KubeRay replaces the pod."""
     said = f'Traceback (most recent call last):\n  File "ray", line 6\n{line}\n'
     end = {"terminated": {"exitCode": 1, "reason": "Error", "message": said}}
     name = "ray-head" if pod == HEAD else "ray-worker"
@@ -156,7 +159,7 @@ def end_ray(cluster: SimulatedCluster, pod: str, line: str) -> None:
 
 
 @pytest.mark.parametrize(("pod", "role"), [(HEAD, "head"), (WORKER, "worker")])
-def test_a_ray_that_can_not_start_is_told_with_its_last_line(
+def test_a_failed_start_of_ray_is_reported_with_the_last_line(
     cluster: SimulatedCluster, pod: str, role: str
 ) -> None:
     end_ray(cluster, pod, "ValueError: --num-cpus must be a number")
@@ -168,7 +171,7 @@ def test_a_ray_that_can_not_start_is_told_with_its_last_line(
     assert cluster.attempts["corpus-1"][1].end_time is None
 
 
-def test_a_ray_that_was_told_to_go_is_no_obstacle(cluster: SimulatedCluster) -> None:
+def test_a_terminated_ray_is_no_obstacle(cluster: SimulatedCluster) -> None:
     end_ray(cluster, HEAD, "Remaining processes will be killed.")
     assert read_told(cluster)[0] == Reason.STARTING
 
@@ -179,7 +182,7 @@ WANTING = (
 )
 
 
-def test_a_ray_that_wants_a_token_and_has_none_ends_the_attempt_for_good(
+def test_a_ray_without_its_required_token_ends_the_run_without_retry(
     cluster: SimulatedCluster,
 ) -> None:
     end_ray(cluster, HEAD, WANTING)
@@ -194,7 +197,7 @@ def test_a_ray_that_wants_a_token_and_has_none_ends_the_attempt_for_good(
     assert list(cluster.attempts) == ["corpus-1"]
 
 
-def test_words_of_a_run_about_tokens_end_nothing() -> None:
+def test_messages_of_a_run_about_tokens_end_nothing() -> None:
     cluster = SimulatedCluster.running()
     end_ray(cluster, WORKER, WANTING)
     assert cluster.attempts["corpus-1"][1].end_time is None
@@ -216,7 +219,7 @@ def test_a_pod_that_ends_as_it_is_deleted_is_no_obstacle(cluster: SimulatedClust
         ("FailedMapVolume", "no such device"),
     ],
 )
-def test_a_volume_that_is_not_mounted_is_told(
+def test_an_unmounted_volume_is_reported(
     cluster: SimulatedCluster, reason: str, words: str
 ) -> None:
     cluster.warn("Pod", HEAD, reason, words)
@@ -224,18 +227,18 @@ def test_a_volume_that_is_not_mounted_is_told(
     told, message = read_told(cluster)
     assert told == Reason.VOLUME_NOT_MOUNTED
     assert f"head pod {HEAD}: {words}" in message
-    # It was mounted in the end, and its image takes long.
+    # The volume was mounted at last, and the image takes long.
     cluster.advance(200)
     assert read_told(cluster)[0] == Reason.STARTING
 
 
-def test_a_network_that_is_not_there_is_told(cluster: SimulatedCluster) -> None:
+def test_a_missing_network_is_reported(cluster: SimulatedCluster) -> None:
     cluster.warn("Pod", WORKER, "FailedCreatePodSandBox", "failed to set up network")
     cluster.settle()
     assert read_told(cluster)[0] == Reason.CONTAINER_NOT_STARTED
 
 
-def test_a_warning_about_another_pod_of_the_name_is_not_this_ones(
+def test_a_warning_about_an_earlier_pod_of_the_name_is_ignored(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.warn("Pod", HEAD, "FailedMount", "not found")
@@ -244,7 +247,7 @@ def test_a_warning_about_another_pod_of_the_name_is_not_this_ones(
     assert read_told(cluster)[0] == Reason.STARTING
 
 
-def test_a_pod_that_may_not_be_made_is_told_with_the_servers_sentence(
+def test_a_rejected_pod_is_reported_with_the_servers_message(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fail_replicas(POLICY)
@@ -258,7 +261,7 @@ def test_a_pod_that_may_not_be_made_is_told_with_the_servers_sentence(
     assert read_told(cluster) == (told, message)
 
 
-def test_each_try_of_kuberay_draws_a_name_and_is_no_news(cluster: SimulatedCluster) -> None:
+def test_another_pod_name_in_a_repeated_rejection_is_no_news(cluster: SimulatedCluster) -> None:
     cluster.fail_replicas(QUOTA)
     cluster.settle()
     before = read_told(cluster)
@@ -272,16 +275,14 @@ def test_each_try_of_kuberay_draws_a_name_and_is_no_news(cluster: SimulatedClust
     assert read_told(cluster) == before
 
 
-def test_a_pod_that_could_not_be_deleted_delays_nothing(cluster: SimulatedCluster) -> None:
+def test_a_failed_pod_deletion_is_no_delay(cluster: SimulatedCluster) -> None:
     cluster.fail_replicas("pods not found", "FailedDeleteWorkerPod")
     cluster.settle()
     assert read_told(cluster)[0] == Reason.STARTING
 
 
 @pytest.mark.parametrize("reason", ["FailedCreateHeadPod", "FailedCreateWorkerPod"])
-def test_a_quota_that_stays_used_up_ends_the_attempt(
-    cluster: SimulatedCluster, reason: str
-) -> None:
+def test_an_exhausted_quota_ends_the_attempt(cluster: SimulatedCluster, reason: str) -> None:
     cluster.fail_replicas(QUOTA, reason)
     cluster.settle()
     told, message = read_told(cluster)
@@ -296,7 +297,7 @@ def test_a_quota_that_stays_used_up_ends_the_attempt(
     assert "exceeded quota: small, requested: limits.memory=1610612736" in status.message
 
 
-def test_a_worker_that_may_not_be_made_again_ends_no_run() -> None:
+def test_a_rejected_replacement_worker_does_not_end_the_run() -> None:
     cluster = SimulatedCluster.running()
     cluster.fail_replicas(QUOTA, "FailedCreateWorkerPod")
     cluster.advance(60)
@@ -307,7 +308,7 @@ def test_a_worker_that_may_not_be_made_again_ends_no_run() -> None:
     ("kind", "reason"),
     [("RayJob", "FailedToCreateRayCluster"), ("Job", "FailedCreate")],
 )
-def test_what_kuberay_may_not_make_beside_pods_is_told(
+def test_rejected_objects_other_than_pods_are_reported(
     cluster: SimulatedCluster, kind: str, reason: str
 ) -> None:
     words = 'admission webhook "policy" denied the request: no'
@@ -322,17 +323,15 @@ def test_what_kuberay_may_not_make_beside_pods_is_told(
     cluster.settle()
     told, message = read_told(cluster)
     assert (told, f"{kind} corpus-1: {words}" in message) == (Reason.OBJECT_REFUSED, True)
-    # The same of an earlier RayJob of that name.
+    # The same event, from an earlier RayJob with this name.
     cluster.notices[0]["lastTimestamp"] = format_time(cluster.time - 60)
     cluster.settle()
     assert read_told(cluster)[0] == Reason.STARTING
 
 
 @pytest.mark.parametrize("has_pods", [True, False])
-def test_a_quota_that_has_had_room_since_ends_nothing(
-    cluster: SimulatedCluster, has_pods: bool
-) -> None:
-    """The event stays for an hour; what it was about has been made meanwhile."""
+def test_an_outdated_quota_event_ends_nothing(cluster: SimulatedCluster, has_pods: bool) -> None:
+    """Check an event that outlives its cause: the objects have been made meanwhile."""
     cluster.warn("RayJob", "corpus-1", "FailedToCreateRayCluster", QUOTA)
     cluster.time += 5
     for resource in (Resource.RAYCLUSTER, Resource.POD):
@@ -347,7 +346,7 @@ def test_a_quota_that_has_had_room_since_ends_nothing(
     assert cluster.attempts["corpus-1"][1].end_time is None
 
 
-def test_a_quota_gets_its_time_however_late_it_is_used_up(cluster: SimulatedCluster) -> None:
+def test_the_quota_timeout_starts_when_the_quota_is_exhausted(cluster: SimulatedCluster) -> None:
     """The submitter is made when the cluster is ready, long after the RayJob."""
     cluster.set_pod("", phase="Running", conditions=[{"type": "Ready", "status": "True"}])
     for seconds in (40, 4, 4):
@@ -377,13 +376,13 @@ def test_a_pod_that_runs_and_is_not_ready_is_named_after_a_minute(
     since = format_time(begun)[11:19]
     unready = "containers with unready status: [ray]"
     assert f"head pod {HEAD} runs but is not Ready since {since}: {unready}; {probe}" in message
-    # It says a moment, not a duration: nothing is written while nothing changes.
+    # The message has a time, not a duration, so an unchanged state needs no write.
     cluster.time += 100
     assert cluster.pass_once().pipeline is None
 
 
 def make_late(cluster: SimulatedCluster) -> str:
-    """Let the time to start go by; the attempt's message."""
+    """Exceed the time to start, and return the attempt's message."""
     cluster.advance(1801)
     cluster.finish_teardown()
     status = cluster.attempts["corpus-1"][1]
@@ -398,14 +397,14 @@ def test_the_timeout_names_the_pod_that_is_not_ready(cluster: SimulatedCluster) 
     assert make_late(cluster) == f"head pod {HEAD} runs but is not Ready for 1801 s: {words}"
 
 
-def test_the_timeout_names_what_a_container_waits_for(cluster: SimulatedCluster) -> None:
+def test_the_timeout_names_the_reason_of_a_waiting_container(cluster: SimulatedCluster) -> None:
     run_unready(cluster, HEAD, cluster.time)
     wait_in(cluster, WORKER, "CreateContainerConfigError", 'secret "s3" not found')
     expected = f"worker pod {WORKER}: container ray-head: CreateContainerConfigError: secret"
     assert expected in make_late(cluster)
 
 
-def test_the_timeout_names_what_was_refused(cluster: SimulatedCluster) -> None:
+def test_the_timeout_names_the_rejected_object(cluster: SimulatedCluster) -> None:
     cluster.fail_replicas(POLICY)
     assert "require-team-label" in make_late(cluster)
 
@@ -424,7 +423,7 @@ def test_the_timeout_names_what_was_refused(cluster: SimulatedCluster) -> None:
         ),
     ],
 )
-def test_the_timeout_names_the_slowest_pod_where_nothing_is_wrong(
+def test_the_timeout_names_the_slowest_pod_if_nothing_is_wrong(
     cluster: SimulatedCluster, head: dict[str, Any], worker: dict[str, Any], words: str
 ) -> None:
     cluster.set_pod(HEAD, **head)
@@ -432,8 +431,8 @@ def test_the_timeout_names_the_slowest_pod_where_nothing_is_wrong(
     assert make_late(cluster) == words
 
 
-def test_a_start_is_looked_at_soon_and_then_ever_less(cluster: SimulatedCluster) -> None:
-    """Nobody tells of what does not happen, such as the event of a mount that fails."""
+def test_a_start_is_checked_soon_and_then_less_often(cluster: SimulatedCluster) -> None:
+    """Check the polling pauses: no event reports missing progress, such as a failed mount."""
     pauses = []
     for _ in range(12):
         plan = cluster.pass_once()

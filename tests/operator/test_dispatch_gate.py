@@ -1,4 +1,4 @@
-"""The brake on a storm of retries: so many attempts a minute across the cluster, and no more."""
+"""The limit on retry storms: a maximum number of attempts per minute across the cluster."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def test_a_minute_may_be_used_up_at_once_and_then_fills_evenly() -> None:
     assert not gate.look(20.2, A).is_open
 
 
-def test_zero_lets_nothing_through_however_long_one_waits() -> None:
+def test_a_rate_of_zero_never_opens_the_gate() -> None:
     gate = DispatchGate(per_minute=0)
     assert not gate.look(0.0, A).is_open
     assert not gate.look(1e9, A).is_open
 
 
-def test_less_than_one_a_minute_lets_one_through_now_and_then() -> None:
+def test_a_rate_below_one_per_minute_opens_the_gate_at_times() -> None:
     gate = DispatchGate(per_minute=0.5)
     assert gate.look(0.0, A).is_open
     gate.count(0.0, A)
@@ -38,7 +38,7 @@ def test_less_than_one_a_minute_lets_one_through_now_and_then() -> None:
     assert gate.look(121.0, A).is_open
 
 
-def test_a_clock_that_goes_back_gives_nothing_away() -> None:
+def test_a_clock_set_back_adds_no_budget() -> None:
     gate = DispatchGate(per_minute=1)
     gate.count(1000.0, A)
     assert not gate.look(0.0, A).is_open
@@ -55,13 +55,13 @@ def test_law_no_minute_has_more_than_twice_its_share(
         if gate.look(now, A).is_open:
             gate.count(now, A)
             passed.append(now)
-    # A full bucket and what flows in meanwhile.
+    # A full bucket, and the refill of a minute.
     for start in passed:
         assert sum(start <= time <= start + 60 for time in passed) <= 2 * per_minute + 1
 
 
 @given(st.integers(1, 600), st.integers(1, 30), st.floats(0, 3000))
-def test_law_the_gate_is_open_when_it_said_and_not_before(
+def test_law_the_gate_opens_at_the_announced_time_and_not_before(
     per_minute: int, used: int, now: float
 ) -> None:
     gate = DispatchGate(per_minute)
@@ -73,7 +73,7 @@ def test_law_the_gate_is_open_when_it_said_and_not_before(
     assert gate.look(opens_at, A).is_open
 
 
-def test_those_who_wait_are_told_how_long_all_of_them_take() -> None:
+def test_a_wait_is_spread_over_all_waiting_pipelines() -> None:
     gate = DispatchGate(per_minute=120)
     for _ in range(120):
         gate.count(0.0, A)
@@ -87,12 +87,12 @@ def test_those_who_wait_are_told_how_long_all_of_them_take() -> None:
     assert gate.look(0.0, A).spread == 0.5
 
 
-def test_a_gate_that_is_shut_for_good_names_no_time() -> None:
+def test_a_permanently_closed_gate_names_no_time() -> None:
     assert DispatchGate(per_minute=0).look(5.0, A) == Turn(is_open=False)
 
 
 def use_up(gate: DispatchGate, key: Key, now: float) -> int:
-    """Make as many attempts as one namespace may at a moment, while others have pipelines."""
+    """Make as many attempts as a namespace may at once, while other namespaces have pipelines."""
     made = 0
     while gate.look(now, key, is_alone=False).is_open:
         gate.count(now, key)
@@ -100,14 +100,14 @@ def use_up(gate: DispatchGate, key: Key, now: float) -> int:
     return made
 
 
-def test_one_namespace_can_not_use_up_what_is_for_all() -> None:
+def test_one_namespace_can_not_exhaust_the_shared_budget() -> None:
     gate = DispatchGate(per_minute=120)
     assert use_up(gate, A, 0.0) == 60
     assert use_up(gate, B, 0.0) == 40
-    assert use_up(gate, C, 0.0) == 20  # what is left of 30
+    assert use_up(gate, C, 0.0) == 20  # the rest of 30
 
 
-def test_who_is_alone_has_all_of_it() -> None:
+def test_a_single_namespace_gets_the_whole_budget() -> None:
     gate = DispatchGate(per_minute=3)
     for _ in range(3):
         assert gate.look(0.0, A).is_open
@@ -115,7 +115,7 @@ def test_who_is_alone_has_all_of_it() -> None:
     assert not gate.look(0.0, A).is_open
 
 
-def test_those_of_other_namespaces_do_not_spread_a_wait() -> None:
+def test_pipelines_of_other_namespaces_do_not_extend_a_wait() -> None:
     gate = DispatchGate(per_minute=120)
     use_up(gate, A, 0.0)
     for number in range(1000):

@@ -1,4 +1,4 @@
-"""Who took a pod's node: one test for each row of the table, with objects as they are written."""
+"""Disruptions of pods: one test for each row of the table, with objects as stored."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_row(row: Row, **spec: Any) -> list[Evidence]:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_who_took_a_pod_is_named(name: str) -> None:
+def test_the_disruption_of_a_pod_is_identified(name: str) -> None:
     row = ROWS[name]
     seen = read_row(row)[0]
     assert (seen.details["reason"], seen.cause) == (row.kind, row.kind.cause)
@@ -46,7 +46,7 @@ def test_who_took_a_pod_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_pod_that_was_taken_was_not_killed(name: str) -> None:
+def test_a_disrupted_pod_does_not_count_as_killed(name: str) -> None:
     assert {seen.cause for seen in read_row(ROWS[name])} <= {
         Cause.PREEMPTED,
         Cause.EVICTED,
@@ -55,7 +55,7 @@ def test_a_pod_that_was_taken_was_not_killed(name: str) -> None:
 
 
 def test_every_kind_and_every_mark_has_a_row() -> None:
-    # Who it was is only in Karpenter's events, which are below.
+    # Only Karpenter's events, tested below, name these disruptions.
     by_events = {D.NODE_CONSOLIDATED, D.NODE_DRIFTED, D.NODE_EXPIRED}
     assert {row.kind for row in ROWS.values()} == set(Disruption) - by_events
     played = [read_marks(row.node) for row in ROWS.values() if row.node is not None]
@@ -65,8 +65,8 @@ def test_every_kind_and_every_mark_has_a_row() -> None:
     assert {mark.name for mark in CONDITIONS} <= conditions
 
 
-def test_the_page_names_every_mark_beside_its_kind() -> None:
-    """The page is made from the contract's words; what is looked for is in the operator."""
+def test_the_page_lists_every_mark_with_its_disruption() -> None:
+    """Compare the page, generated from the contract, with the marks that the operator looks for."""
     page = (Path(__file__).parents[2] / "docs" / "failures.md").read_text(encoding="utf-8")
     rows = {kind: next(row for row in page.splitlines() if row.startswith(f"| `{kind}` |"))
             for kind in Disruption}  # fmt: skip
@@ -95,7 +95,9 @@ def test_the_page_names_every_mark_beside_its_kind() -> None:
         ("Killing", "Stopping container ray-head, which drifted", D.NODE_DISRUPTED),
     ],
 )
-def test_karpenters_events_say_why(reason: str, message: str, kind: Disruption) -> None:
+def test_karpenters_events_identify_the_disruption(
+    reason: str, message: str, kind: Disruption
+) -> None:
     is_pods = reason == "Evicted"
     about = {"kind": "Pod", "name": "corpus-1-head", "uid": "uid-of-head"}
     event = {"involvedObject": about if is_pods else {"kind": "Node", "name": "node-1"}}
@@ -132,23 +134,23 @@ DOES_NOT_ASK = [
 
 @pytest.mark.parametrize("spec", ASKS)
 @pytest.mark.parametrize("status", [SHUT, COLLECTED])
-def test_a_pod_that_asks_for_spot_was_on_spot_where_its_node_can_not_be_read(
+def test_a_pod_requiring_spot_was_on_spot_if_its_node_is_unreadable(
     spec: Json, status: Json
 ) -> None:
     (seen,) = read_row(Row(D.SPOT_RECLAIMED, status, None, ""), **spec)
     assert (seen.cause, seen.details["reason"]) == (Cause.PREEMPTED, D.SPOT_RECLAIMED)
-    # What the node itself says goes before a wish.
+    # The node's own labels take precedence over the pod's preference.
     (seen,) = read_row(Row(D.NODE_SHUTDOWN, status, spell_node(), ""), **spec)
     assert seen.cause is Cause.NODE_LOST
 
 
 @pytest.mark.parametrize("spec", DOES_NOT_ASK)
-def test_a_pod_that_would_do_without_spot_does_not_count_as_on_spot(spec: Json) -> None:
+def test_a_pod_merely_preferring_spot_does_not_count_as_on_spot(spec: Json) -> None:
     (seen,) = read_row(Row(D.NODE_SHUTDOWN, SHUT, None, ""), **spec)
     assert seen.cause is Cause.NODE_LOST
 
 
-def test_a_pod_that_ends_by_itself_on_a_node_that_is_only_cordoned_was_not_taken() -> None:
+def test_a_pod_ending_on_a_cordoned_node_was_not_disrupted() -> None:
     cordoned = read_marks(spell_node(unschedulable=True, labels=GKE_SPOT))
     pod = Pod.read(spell_pod(spell_status("Failed", state=spell_end(1))))
     assert list(find_pod_evidence(pod, cordoned)) == []
@@ -156,7 +158,7 @@ def test_a_pod_that_ends_by_itself_on_a_node_that_is_only_cordoned_was_not_taken
     assert [seen.cause for seen in find_pod_evidence(killed, cordoned)] == [Cause.KILLED]
 
 
-def test_a_pod_that_runs_again_was_not_taken_though_its_node_is_marked() -> None:
+def test_a_restarted_pod_on_a_marked_node_was_not_disrupted() -> None:
     status = spell_status("Running", state={"running": {"startedAt": "2026-11-26T04:00:00Z"}})
     status["containerStatuses"][0]["lastState"] = spell_end(1)
     marked = read_marks(taint("aws-node-termination-handler/spot-itn"))
@@ -167,15 +169,15 @@ def test_a_pod_that_runs_again_was_not_taken_though_its_node_is_marked() -> None
     ]
 
 
-def test_containers_that_a_deleted_pod_has_lost_say_nothing() -> None:
-    """A kubelet that has not looked yet writes the same as one that has lost them."""
+def test_lost_containers_of_a_deleted_pod_are_no_evidence() -> None:
+    """Check a deleted pod: a kubelet that has not looked yet writes the same status."""
     body = spell_pod(spell_status("Running", state=spell_end(137, "ContainerStatusUnknown")))
     body["metadata"]["deletionTimestamp"] = "2026-11-26T04:00:00Z"
     assert list(find_pod_evidence(Pod.read(body), read_marks(spell_node()))) == []
     assert list(find_pod_evidence(Pod.read(body, is_gone=True), read_marks(spell_node()))) == []
 
 
-def test_a_kill_for_memory_is_told_beside_a_shutdown() -> None:
+def test_a_memory_kill_is_reported_beside_a_shutdown() -> None:
     status = {**SHUT, "containerStatuses": [
         {"name": "ray-worker", "state": spell_end(137, "OOMKilled")}]}  # fmt: skip
     found = {seen.cause for seen in read_row(Row(D.NODE_SHUTDOWN, status, None, ""))}
@@ -190,7 +192,7 @@ def test_a_kill_for_memory_is_told_beside_a_shutdown() -> None:
         NodeMarks("node-1", is_silent=True),
     ],
 )
-def test_a_kill_for_memory_is_not_explained_by_a_node_that_went_later(marks: NodeMarks) -> None:
+def test_a_memory_kill_is_not_explained_by_a_later_node_loss(marks: NodeMarks) -> None:
     """An autoscaler removes a node that has become empty."""
     pod = Pod.read(spell_pod(spell_status("Failed", state=spell_end(137, "OOMKilled"))))
     assert [seen.cause for seen in find_pod_evidence(pod, marks)] == [Cause.OOM_KILLED]
@@ -233,7 +235,7 @@ PARTS = st.fixed_dictionaries(
         ("failed to create containerd task: exec format error", False),
     ],
 )
-def test_a_name_that_is_not_let_go_is_known_by_each_runtimes_words(
+def test_a_reserved_container_name_is_recognized_in_each_runtimes_message(
     words: str, *, is_kept: bool
 ) -> None:
     waiting = {"waiting": {"reason": "CreateContainerError", "message": words}}
@@ -243,7 +245,7 @@ def test_a_name_that_is_not_let_go_is_known_by_each_runtimes_words(
 
 
 @pytest.mark.parametrize("labels", [GKE_SPOT, {}])
-def test_evidence_says_where_the_node_was_spot_whoever_took_it(labels: Json) -> None:
+def test_evidence_records_spot_nodes_for_any_disruption(labels: Json) -> None:
     row = Row(D.NODE_DRAINED, EVICTED, spell_node(labels=labels, unschedulable=True), "")
     (seen,) = read_row(row)
     assert (seen.cause, seen.details.get("capacity")) == (
@@ -258,7 +260,7 @@ def test_law_odd_objects_are_read_without_an_error(pod: Json, node: Json) -> Non
     assert isinstance(find_mark(Pod.read(pod), read_marks(node)), object)
 
 
-def test_marks_keep_nothing_of_a_node_that_changes_by_itself() -> None:
+def test_marks_ignore_ordinary_changes_of_a_node() -> None:
     node = spell_node(labels=GKE_SPOT)
     before = read_marks(node)
     node["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-11-26T04:00:00Z"

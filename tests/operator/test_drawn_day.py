@@ -1,4 +1,4 @@
-"""Drawn days: each cause is the drawn one, and restarts of the operator change no verdict."""
+"""Random days: each cause is the drawn cause, and operator restarts change no verdict."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def test_law_each_cause_is_the_drawn_one(seeds: range, *, is_restarted: bool) ->
         assert set(run.cluster.status.memory) == killed, seed
         losses, flaps = losses + run.losses, flaps + run.flaps
         outages += run.outages
-    # On a quiet day the law would prove nothing.
+    # On a quiet day the test would prove nothing.
     assert min(losses, flaps) > 2 * len(seeds)
     assert (outages > 10 * len(seeds)) is is_restarted

@@ -1,4 +1,4 @@
-"""Whatever stands in a pod template, a pass comes to its end and says what is wrong with it."""
+"""With any pod template, a pass completes and reports the template's defects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SPECS = st.fixed_dictionaries(
 
 @settings(max_examples=200)
 @given(metadata=VALUES, spec=SPECS | VALUES)
-def test_law_a_pass_over_any_template_comes_to_its_end(metadata: Any, spec: Any) -> None:
+def test_law_a_pass_over_any_template_completes(metadata: Any, spec: Any) -> None:
     cluster = SimulatedCluster()
     template = {"metadata": metadata, "spec": spec}
     cluster.spec["ray"] = {**cluster.spec["ray"], "podTemplate": template}

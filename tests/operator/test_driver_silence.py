@@ -1,4 +1,7 @@
-"""A driver that can't be reached ends nothing soon, and nothing that happened before we asked."""
+"""An unreachable driver ends an attempt only after a long silence.
+
+Time before the operator's first request does not count.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A run in flight whose driver was heard."""
+    """Return a running attempt whose driver has answered."""
     cluster = SimulatedCluster.running()
     cluster.set_pod("head", **READY)
     cluster.progress = Progress(finished=1, time=cluster.time)
@@ -50,7 +53,7 @@ def status_of(cluster: SimulatedCluster) -> Any:
 
 def test_an_outage_of_the_operator_ends_nothing(cluster: SimulatedCluster) -> None:
     cluster.restart(HOURS)
-    cluster.silence = cluster.silence.prolong(HOURS, LONGEST_PAUSE)  # the first question fails
+    cluster.silence = cluster.silence.prolong(HOURS, LONGEST_PAUSE)  # the first request fails
     cluster.settle()
     assert status_of(cluster).end_time is None
     cluster.ask_in_vain(STALL - 30)
@@ -61,7 +64,7 @@ def test_an_outage_of_the_operator_ends_nothing(cluster: SimulatedCluster) -> No
     assert find_message(cluster)[0] == "Running"
 
 
-def test_the_port_that_is_named_is_the_one_that_the_pod_has(cluster: SimulatedCluster) -> None:
+def test_the_message_names_the_pods_own_port(cluster: SimulatedCluster) -> None:
     (head,) = (pod for pod in cluster.list_of(Resource.POD) if "head" in pod["metadata"]["name"])
     port = {"name": "strandline", "containerPort": 8790}
     head.setdefault("spec", {})["containers"] = [{"name": "ray-head", "ports": [port]}]
@@ -69,7 +72,7 @@ def test_the_port_that_is_named_is_the_one_that_the_pod_has(cluster: SimulatedCl
     assert "so the network path to its port 8790 may be blocked" in find_message(cluster)[1]
 
 
-def test_silence_is_told_first_and_ends_the_attempt_when_all_of_it_has_passed(
+def test_silence_is_reported_first_and_ends_the_attempt_after_the_stall(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.ask_in_vain(45)
@@ -85,7 +88,7 @@ def test_silence_is_told_first_and_ends_the_attempt_when_all_of_it_has_passed(
     assert words in message
     assert status_of(cluster).find_condition("Succeeded").message == message
     plan = cluster.pass_once()
-    assert (plan.pipeline, plan.attempts) == (None, {})  # it is told once, and written once
+    assert (plan.pipeline, plan.attempts) == (None, {})  # reported once and written once
     told = [event for event in cluster.events if event.reason == EventReason.BLOCKED]
     assert [event.message for event in told] == [message]
 
@@ -105,7 +108,7 @@ def test_silence_is_told_first_and_ends_the_attempt_when_all_of_it_has_passed(
         (None, "there is no head pod"),
     ],
 )
-def test_what_is_known_of_the_head_is_said(
+def test_the_message_describes_the_head(
     cluster: SimulatedCluster, pod: dict[str, Any] | None, words: str
 ) -> None:
     if pod is None:
@@ -117,7 +120,7 @@ def test_what_is_known_of_the_head_is_said(
     assert words in find_message(cluster)[1]
 
 
-def test_a_driver_that_was_never_heard_is_told_of_and_let_alone() -> None:
+def test_a_never_reached_driver_is_reported_and_not_ended() -> None:
     cluster = SimulatedCluster.running()
     cluster.ask_in_vain(120)
     assert "the attempt continues" in find_message(cluster)[1]
@@ -126,7 +129,7 @@ def test_a_driver_that_was_never_heard_is_told_of_and_let_alone() -> None:
     assert status_of(cluster).end_time is None
 
 
-def test_a_stall_that_is_short_still_takes_a_minute(cluster: SimulatedCluster) -> None:
+def test_a_short_stall_deadline_still_takes_a_minute(cluster: SimulatedCluster) -> None:
     cluster.edit(deadlines={"stall": "5s"})
     cluster.ask_in_vain(60)
     assert status_of(cluster).end_time is None
@@ -138,7 +141,7 @@ PAUSES = st.lists(st.floats(-1e7, 1e7), max_size=40)
 
 
 @given(PAUSES, st.floats(1.0, 120.0))
-def test_law_silence_is_no_longer_than_its_questions_and_their_pauses(
+def test_law_silence_spans_only_the_requests_and_their_pauses(
     pauses: list[float], longest: float
 ) -> None:
     silence = Silence()
@@ -152,7 +155,7 @@ def test_law_silence_is_no_longer_than_its_questions_and_their_pauses(
 
 
 class Watched:
-    """A run in flight under an operator's process that may be replaced; passes by hand."""
+    """A running attempt under a replaceable operator process, with passes started by hand."""
 
     def __init__(self, *, heard: bool = True) -> None:
         self.api = FakeApi()
@@ -170,12 +173,12 @@ class Watched:
             self.look()
 
     def say(self, deployment: str, job: str) -> None:
-        """KubeRay says so of the RayJob."""
+        """Set the RayJob's status as KubeRay does."""
         status = {"jobDeploymentStatus": deployment, "jobStatus": job}
         self.api.store.put_status(Resource.RAYJOB, NAMESPACE, "corpus-1", status)
 
     def answer(self, page: object = None) -> None:
-        """The driver answers from now on."""
+        """Serve the driver's answers from now on."""
         progress = page or {"sources": {"total": 10, "finished": 4}}
         self.api.drivers |= {f"{URL}/progress": progress, f"{URL}/outcome": None}
 
@@ -184,12 +187,12 @@ class Watched:
         self.operator = Operator(self.api, self.limits)
 
     def look(self, seconds: float = 0.0) -> None:
-        """A pass, some seconds later."""
+        """Run a pass some seconds later."""
         self.api.store.time += seconds
         asyncio.run(self.operator.passes.run(KEY))
 
     def poll(self, seconds: float) -> None:
-        """The poller alone, some seconds later."""
+        """Run only the poller, some seconds later."""
         self.api.store.time += seconds
         talk = self.operator.passes.inputs.drivers
         for uid in talk.list_due(self.api.store.time):
@@ -215,29 +218,29 @@ def watched() -> Watched:
     return Watched()
 
 
-def test_a_new_process_counts_from_its_own_first_question(watched: Watched) -> None:
+def test_a_new_process_counts_from_its_first_request(watched: Watched) -> None:
     assert watched.status["progress"]["finished"] == 4
     watched.api.drivers.clear()
     watched.restart(HOURS)
     for seconds in (0.0, 20.0, 20.0, 20.0, 20.0, 20.0, 20.0):
         watched.look(seconds)
         assert "endTime" not in watched.status
-    watched.look(20.0)  # 140 s since the first question
+    watched.look(20.0)  # 140 s since the first request
     assert watched.status["endTime"]
 
 
-def test_a_clock_that_is_set_ends_nothing(watched: Watched) -> None:
+def test_setting_the_clock_ends_nothing(watched: Watched) -> None:
     watched.api.drivers.clear()
     watched.look(20.0)
     for step in (HOURS, -2 * HOURS, HOURS):
         watched.look(step)
         assert "endTime" not in watched.status, step
     watched.answer()
-    watched.look(-HOURS)  # and whoever is asked by an old clock is asked by the new one
+    watched.look(-HOURS)  # drivers polled by the old clock are polled by the new clock
     assert watched.reason == "Running"
 
 
-def test_a_driver_that_answers_lives_though_it_says_nothing_new(watched: Watched) -> None:
+def test_a_driver_answering_without_news_is_alive(watched: Watched) -> None:
     watched.api.drivers[f"{URL}/progress"] = None
     for _ in range(40):
         watched.look(30.0)
@@ -245,7 +248,7 @@ def test_a_driver_that_answers_lives_though_it_says_nothing_new(watched: Watched
     assert watched.reason == "Running"
 
 
-def test_passes_that_come_rarely_end_a_silence_too(watched: Watched) -> None:
+def test_rare_passes_end_a_silence_too(watched: Watched) -> None:
     watched.api.drivers.clear()
     ends = []
     for _ in range(5):
@@ -254,8 +257,8 @@ def test_passes_that_come_rarely_end_a_silence_too(watched: Watched) -> None:
     assert ends == [False, False, False, True, True]
 
 
-def test_an_operator_that_is_cut_off_itself_knows_nothing_of_drivers(watched: Watched) -> None:
-    """No pass comes through for hours, as its network is gone, and no driver answers either."""
+def test_an_operator_without_network_ends_no_attempt(watched: Watched) -> None:
+    """Check an operator without a network: for hours no pass completes and no driver answers."""
     watched.api.drivers.clear()
     for _ in range(100):
         watched.poll(60.0)
@@ -281,7 +284,7 @@ def test_a_head_that_is_missing_is_silence(watched: Watched) -> None:
 
 @pytest.fixture
 def starting() -> Watched:
-    """A head that has its address, and no driver yet."""
+    """Return a head with an address but no driver yet."""
     watched = Watched(heard=False)
     watched.say("Initializing", "")
     watched.look()
@@ -294,8 +297,8 @@ def count_blocks(watched: Watched) -> int:
 
 
 @pytest.mark.parametrize("pause", [5.0, 20.0, 60.0])
-def test_a_start_that_takes_its_time_is_no_silence(starting: Watched, pause: float) -> None:
-    """As one of 66 s was recorded, from the head's address to RUNNING."""
+def test_a_slow_start_is_no_silence(starting: Watched, pause: float) -> None:
+    """Check a start like a recorded start of 66 s, from the head's address to RUNNING."""
     for state in (("Initializing", ""), ("Running", ""), ("Running", "PENDING")):
         starting.say(*state)
         for _ in range(4):
@@ -308,7 +311,7 @@ def test_a_start_that_takes_its_time_is_no_silence(starting: Watched, pause: flo
     assert count_blocks(starting) == 0
 
 
-def test_a_driver_that_runs_and_is_never_heard_is_silent_from_then_on(starting: Watched) -> None:
+def test_a_running_unreachable_driver_is_silent_from_its_start(starting: Watched) -> None:
     starting.look(120.0)
     starting.say("Running", "RUNNING")
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""Drivers are asked now and then, and what they said last is kept until a status has it."""
+"""Drivers are polled at intervals, and the last report is kept until a status contains it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OUTCOME = DriverOutcome(exit_code=3, message="2 failed")
 
 
 class Scene:
-    """A pipeline with one attempt whose driver can be asked."""
+    """A pipeline with one attempt and a reachable driver."""
 
     def __init__(self, ip: str = "10.0.0.7") -> None:
         self.api = FakeApi()
@@ -69,7 +69,7 @@ class Scene:
 
     @property
     def asked(self) -> list[str]:
-        """What was asked since this was read last."""
+        """Return the requests since the last read of this property."""
         names = [call.name for call in self.api.calls if call.verb in {"pull", "log"}]
         self.api.calls.clear()
         return [name.removeprefix(URL) for name in names]
@@ -103,7 +103,7 @@ def test_a_driver_is_asked_at_most_every_interval() -> None:
         (7, ""),
     ],
 )
-def test_the_name_of_its_log_is_kept_where_it_is_one(named: object, known: str) -> None:
+def test_only_a_valid_log_name_is_kept(named: object, known: str) -> None:
     scene = Scene()
     scene.api.drivers[f"{URL}/progress"] = {**PROGRESS, "logFile": named}
     view, _ = scene.listen(100.0)
@@ -111,7 +111,7 @@ def test_the_name_of_its_log_is_kept_where_it_is_one(named: object, known: str) 
     assert view.log_file == known
 
 
-def test_its_last_word_is_kept_though_it_can_not_be_asked_again() -> None:
+def test_the_last_report_is_kept_when_the_driver_is_unreachable() -> None:
     scene = Scene()
     scene.api.drivers[f"{URL}/outcome"] = OUTCOME.to_json()
     view, _ = scene.listen(100.0)
@@ -136,15 +136,15 @@ def test_nonsense_is_taken_for_silence(answer: object) -> None:
     assert view.progress is None or view.progress.finished == 0
 
 
-def test_a_driver_at_an_address_of_the_newer_kind_is_asked() -> None:
+def test_a_driver_with_an_ipv6_address_is_polled() -> None:
     scene = Scene(ip="fd00::7")
     scene.api.drivers["http://[fd00::7]:8780/progress"] = PROGRESS
     view, _ = scene.listen(100.0)
     assert view.progress is not None
 
 
-def test_a_driver_is_asked_where_its_pod_says_that_it_answers() -> None:
-    """The setting may have been changed since the attempt began."""
+def test_a_driver_is_polled_at_its_pods_port() -> None:
+    """Use the pod's port, because the setting may have changed since the attempt began."""
     scene = Scene()
     named = {"dashboard": 8265, "strandline": 8790}
     ports = [{"name": name, "containerPort": port} for name, port in named.items()]
@@ -156,8 +156,8 @@ def test_a_driver_is_asked_where_its_pod_says_that_it_answers() -> None:
     assert view.progress is not None
 
 
-def test_one_that_is_held_is_asked_no_more_often_than_one_that_runs() -> None:
-    """For half an hour perhaps, and a driver that has gone has said all it will."""
+def test_a_held_driver_is_polled_no_more_often_than_a_running_one() -> None:
+    """Check a held attempt, which may last half an hour: an ended driver reports nothing new."""
     scene = Scene()
     scene.end(jobStatus="FAILED")
     assert scene.listen(100.0)[1] == 100.0 + END_INTERVAL
@@ -186,7 +186,7 @@ def test_at_the_end_the_log_is_read_too_and_more_often(status: dict[str, str]) -
     assert view.log_tail == (*lines[-9:], "last")
 
 
-def test_the_colours_of_a_log_are_left_out() -> None:
+def test_color_codes_of_a_log_are_removed() -> None:
     scene = Scene()
     scene.end(jobStatus="FAILED")
     coloured = "INFO cli.py:42 -- \x1b[37mJob\x1b[39m: \x1b[1m\x1b[31mfailed [1m]\x1b[0m\x1b[22m"
@@ -228,11 +228,11 @@ DIED = "2026-11-21 10:24:36,633\tINFO cli.py:89 -- Status message: Job superviso
     ],
     ids=["running", "ended", "cut off", "died", "never began", "own words"],
 )
-def test_the_tail_is_of_the_driver_and_not_of_who_submitted_it(log: str, lines: str) -> None:
+def test_the_log_tail_has_the_drivers_lines_not_the_submitters(log: str, lines: str) -> None:
     assert pick_drivers_lines(log) == lines.splitlines()
 
 
-def test_where_nothing_is_said_once_more_the_lines_before_count() -> None:
+def test_without_a_final_repetition_the_earlier_lines_count() -> None:
     picked = pick_drivers_lines(SUBMITTED + SAID + ENDED + format_outcome_line(OUTCOME))
     assert picked[:-1] == SAID.splitlines()
 
@@ -253,7 +253,7 @@ def test_only_the_operators_key_lets_a_driver_go() -> None:
     assert release != derive_release_token(b"other", scene.attempt.meta.uid)
 
 
-def test_a_submitter_that_ended_is_read_though_the_rayjob_goes_on() -> None:
+def test_an_ended_submitter_is_read_while_the_rayjob_is_running() -> None:
     scene = Scene()
     scene.end_submitter()
     scene.api.logs[NAMESPACE, "submit"] = format_outcome_line(OUTCOME)
@@ -262,7 +262,7 @@ def test_a_submitter_that_ended_is_read_though_the_rayjob_goes_on() -> None:
     assert ask_at == 100.0 + END_INTERVAL
 
 
-def test_once_everything_is_known_nobody_is_asked() -> None:
+def test_after_the_last_report_the_driver_is_not_polled() -> None:
     scene = Scene()
     scene.end(jobStatus="FAILED")
     scene.api.logs[NAMESPACE, "submit"] = "said"
@@ -281,7 +281,7 @@ def test_once_everything_is_known_nobody_is_asked() -> None:
     assert scene.asked == []
 
 
-def test_without_pods_there_is_nobody_to_ask() -> None:
+def test_without_pods_no_request_is_made() -> None:
     scene = Scene()
     for name in ("head", "submit"):
         scene.api.store.remove(Resource.POD, NAMESPACE, name)
@@ -290,7 +290,7 @@ def test_without_pods_there_is_nobody_to_ask() -> None:
     assert scene.asked == []
 
 
-def test_a_log_that_can_not_be_read_is_no_failure() -> None:
+def test_an_unreadable_log_is_no_failure() -> None:
     scene = Scene()
     scene.end(jobStatus="FAILED")
     view, ask_at = scene.listen(100.0)
@@ -312,7 +312,7 @@ NO_KUBELET = Unavailable(500, "InternalError", "dial tcp: connection refused")
 
 
 @pytest.mark.parametrize(("error", "times"), [(NO_NODE, 1), (NO_LOG, 1), (NO_KUBELET, MOST_MISSES)])
-def test_a_log_that_is_not_there_is_asked_for_once_and_a_kubelet_twice(
+def test_a_missing_log_is_requested_once_and_an_unreachable_kubelet_twice(
     error: ApiError, times: int
 ) -> None:
     scene = Scene()
@@ -324,7 +324,7 @@ def test_a_log_that_is_not_there_is_asked_for_once_and_a_kubelet_twice(
     assert (asked.count("submit"), asked.count("/outcome")) == (times, 5)
 
 
-def test_a_log_that_was_not_there_is_asked_for_again_when_its_pod_has_changed() -> None:
+def test_a_missing_log_is_requested_again_after_a_pod_change() -> None:
     scene = Scene()
     scene.end(jobStatus="FAILED")
     scene.listen(100.0)
@@ -348,7 +348,7 @@ def test_a_log_whose_writer_has_ended_is_read_once() -> None:
     assert scene.asked.count("submit") == 0
 
 
-def test_an_empty_log_is_read_until_it_says_something() -> None:
+def test_an_empty_log_is_read_again_until_it_has_text() -> None:
     scene = Scene()
     scene.end(jobStatus="FAILED")
     scene.end_submitter()
@@ -361,7 +361,7 @@ def test_an_empty_log_is_read_until_it_says_something() -> None:
     assert scene.asked.count("submit") == 2
 
 
-def test_a_log_that_says_nothing_new_is_read_less_and_less_often() -> None:
+def test_an_unchanged_log_is_read_less_and_less_often() -> None:
     scene = Scene()
     scene.end(jobStatus="FAILED")
     scene.api.logs[NAMESPACE, "submit"] = "said"
@@ -376,7 +376,7 @@ def test_a_log_that_says_nothing_new_is_read_less_and_less_often() -> None:
     assert scene.asked.count("submit") == 2
 
 
-def test_a_log_is_read_at_once_when_its_pod_is_to_go() -> None:
+def test_a_log_is_read_at_once_when_its_pod_is_being_deleted() -> None:
     scene = Scene()
     scene.end(jobStatus="FAILED")
     scene.api.logs[NAMESPACE, "submit"] = "said"
@@ -389,7 +389,7 @@ def test_a_log_is_read_at_once_when_its_pod_is_to_go() -> None:
     assert scene.listen(110.0)[0].log_tail == ("more",)
 
 
-def test_a_log_that_could_not_be_read_once_is_read_when_it_can() -> None:
+def test_a_log_is_read_after_a_temporary_failure() -> None:
     scene = Scene()
     scene.end(jobStatus="FAILED")
     scene.api.before.append(refuse_logs(NO_KUBELET))
@@ -401,7 +401,7 @@ def test_a_log_that_could_not_be_read_once_is_read_when_it_can() -> None:
         assert view.log_tail == (f"line {turn}",)
 
 
-def test_a_head_whose_container_submits_the_driver_has_its_log() -> None:
+def test_the_log_of_a_submitting_container_in_the_head_is_read() -> None:
     scene = Scene()
     scene.api.store.remove(Resource.POD, NAMESPACE, "submit")
     sidecar = [{"name": "ray-job-submitter", "state": {"running": {}}}]
@@ -414,7 +414,7 @@ def test_a_head_whose_container_submits_the_driver_has_its_log() -> None:
     assert scene.asked == ["/progress", "/outcome", "head"]
 
 
-def test_a_new_attempt_starts_with_nothing_heard() -> None:
+def test_a_new_attempt_starts_without_earlier_reports() -> None:
     scene = Scene()
     scene.api.drivers[f"{URL}/outcome"] = OUTCOME.to_json()
     scene.listen(100.0)

@@ -1,4 +1,4 @@
-"""However dry a pool is, and for how long: a run is never ended by it, and nothing pays for it."""
+"""No drought ends a run or costs a retry, however dry the pool and however long the drought."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEWS = {
         'Failed to schedule pod, all available instance types exceed limits for nodepool "spot"',
     ),
 }
-# What happens, and for how many seconds it stays so: an autoscaler speaks up every few minutes.
+# Events and their durations in seconds; the autoscaler emits an event every few minutes.
 STEPS = st.lists(
     st.tuples(st.sampled_from([*NEWS, "away", "taken"]), st.integers(1, 24).map(lambda n: n * 150)),
     min_size=1,
@@ -34,7 +34,7 @@ STEPS = st.lists(
 
 
 def start_pods(cluster: SimulatedCluster, words: str) -> None:
-    """KubeRay makes the pods of an attempt that has none; an autoscaler tries, and fails."""
+    """Make the pods of a new attempt as KubeRay does; the autoscaler tries and fails."""
     if any("status" not in rayjob for rayjob in cluster.list_of(Resource.RAYJOB)):
         cluster.start_rayjob()
         cluster.end_rayjob("Initializing", "")
@@ -63,7 +63,7 @@ def play(cluster: SimulatedCluster, step: str, seconds: float, words: str) -> No
 
 
 def take_node(cluster: SimulatedCluster) -> None:
-    """Room comes, the driver runs, and the cloud takes the head's node a moment later."""
+    """Give the pods nodes, start the driver, and reclaim the head's node a moment later."""
     if not cluster.list_of(Resource.POD):
         return
     for pod in cluster.list_of(Resource.POD):
@@ -79,7 +79,7 @@ def take_node(cluster: SimulatedCluster) -> None:
 
 @given(steps=STEPS, words=st.sampled_from([FULL, NO_SUCH_NODE]), fallback=st.booleans())
 @settings(max_examples=scale_examples(15))
-def test_law_no_drought_ends_a_run_and_no_retry_pays_for_one(
+def test_law_no_drought_ends_a_run_or_costs_a_retry(
     steps: list[tuple[str, int]], words: str, fallback: bool
 ) -> None:
     wanted: dict[str, Any] = (

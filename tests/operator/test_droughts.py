@@ -1,4 +1,4 @@
-"""No room for hours is waiting, free and told, and ends nothing; what can never fit ends."""
+"""Hours without capacity are a free, reported wait; a pod that can never fit ends the attempt."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIZES = (NodeSize("small", 16 * GIB, 4.0),)
 
 
 def unplace(cluster: SimulatedCluster, ending: str, words: str = FULL) -> None:
-    """Pods whose names end so find no node, by the scheduler's words."""
+    """Mark pods with this name ending as unschedulable, with the scheduler's message."""
     placed = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     for pod in cluster.list_of(Resource.POD):
         if pod["metadata"]["name"].endswith(ending):
@@ -38,7 +38,7 @@ def unplace(cluster: SimulatedCluster, ending: str, words: str = FULL) -> None:
 
 
 def place(cluster: SimulatedCluster, ending: str) -> None:
-    """They get their nodes, and containers are on the way."""
+    """Place the pods on a node; their containers are starting."""
     for pod in cluster.list_of(Resource.POD):
         if pod["metadata"]["name"].endswith(ending):
             pod["spec"] |= {"nodeName": "node-1"}
@@ -52,7 +52,7 @@ def wait(cluster: SimulatedCluster, seconds: float, step: float = 300.0) -> None
 
 
 def start_dry(words: str = FULL, ending: str = "", **spec: Any) -> SimulatedCluster:
-    """An attempt whose pods were made and find no room."""
+    """Return an attempt whose pods exist but find no node."""
     cluster = SimulatedCluster()
     cluster.edit(**spec)
     cluster.launch("Initializing")
@@ -72,7 +72,7 @@ def newest(cluster: SimulatedCluster) -> Any:
 
 
 def play_dry(cluster: SimulatedCluster, seconds: float) -> None:
-    """KubeRay makes the pods of each attempt that comes, and none of them finds room."""
+    """Make the pods of each new attempt as KubeRay does, without nodes for them."""
     end = cluster.time + seconds
     while cluster.time < end:
         cluster.advance(60.0)
@@ -85,7 +85,7 @@ def play_dry(cluster: SimulatedCluster, seconds: float) -> None:
             cluster.settle()
 
 
-def test_two_hours_and_eighteen_minutes_without_room_end_nothing() -> None:
+def test_two_hours_and_eighteen_minutes_without_capacity_end_nothing() -> None:
     cluster = start_dry()
     play_dry(cluster, 2 * HOUR + 18 * 60)
     assert cluster.status.phase is PipelinePhase.PENDING
@@ -98,7 +98,7 @@ def test_two_hours_and_eighteen_minutes_without_room_end_nothing() -> None:
     assert cluster.status.retries.retries == 0
 
 
-def test_the_wait_is_told_with_since_when_what_was_asked_and_whose_words() -> None:
+def test_the_wait_is_reported_with_start_request_and_source() -> None:
     cluster = start_dry()
     since = format_time(cluster.time)
     for pod in cluster.list_of(Resource.POD):
@@ -119,14 +119,14 @@ def test_the_wait_is_told_with_since_when_what_was_asked_and_whose_words() -> No
     assert newest(cluster).no_room_since.keys() == {"head", "cpu"}
 
 
-def test_a_pod_that_waits_for_a_moment_is_no_news() -> None:
+def test_a_short_wait_for_a_node_is_no_news() -> None:
     cluster = start_dry()
     cluster.advance(30.0)
     assert summary(cluster)[0] == Reason.UNSCHEDULABLE
     assert [event for event in cluster.events if event.reason == "Blocked"] == []
 
 
-def test_the_first_hours_without_room_leave_the_start_its_whole_time() -> None:
+def test_hours_without_capacity_do_not_shorten_the_start_deadline() -> None:
     cluster = start_dry()
     wait(cluster, 3 * HOUR)
     place(cluster, "")
@@ -137,7 +137,7 @@ def test_the_first_hours_without_room_leave_the_start_its_whole_time() -> None:
     assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
 
 
-def test_a_bound_that_somebody_set_holds_for_the_wait_too() -> None:
+def test_a_user_defined_start_deadline_limits_the_wait() -> None:
     cluster = start_dry(deadlines={"preRunning": "1h"})
     wait(cluster, HOUR - 600)
     assert newest(cluster).end_time is None
@@ -146,7 +146,7 @@ def test_a_bound_that_somebody_set_holds_for_the_wait_too() -> None:
     assert "3 Insufficient cpu" in newest(cluster).message
 
 
-def test_room_that_comes_late_gives_no_more_time_than_somebody_set() -> None:
+def test_late_capacity_does_not_extend_a_user_defined_deadline() -> None:
     cluster = start_dry(deadlines={"preRunning": "1h"})
     wait(cluster, HOUR - 600)
     place(cluster, "")
@@ -154,7 +154,7 @@ def test_room_that_comes_late_gives_no_more_time_than_somebody_set() -> None:
     assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
 
 
-def test_a_run_s_deadline_does_not_count_what_was_without_room() -> None:
+def test_a_runs_deadline_excludes_time_without_capacity() -> None:
     cluster = start_dry(deadlines={"run": "2h"})
     wait(cluster, 5 * HOUR)
     assert newest(cluster).end_time is None
@@ -166,7 +166,7 @@ def test_a_run_s_deadline_does_not_count_what_was_without_room() -> None:
     assert newest(cluster).cause is Cause.DEADLINE_EXCEEDED
 
 
-def test_a_node_that_is_on_its_way_is_told_and_waited_for() -> None:
+def test_a_coming_node_is_reported_and_awaited() -> None:
     cluster = start_dry(NO_SUCH_NODE)
     cluster.advance(90.0)
     cluster.warn(
@@ -180,7 +180,7 @@ def test_a_node_that_is_on_its_way_is_told_and_waited_for() -> None:
 
 
 @pytest.mark.parametrize(("words", "sizes"), [(FULL, SIZES), (NO_SUCH_NODE, None)])
-def test_what_can_never_fit_ends_soon_in_its_own_words(words: str, sizes: Any) -> None:
+def test_a_pod_that_can_never_fit_ends_soon_with_its_message(words: str, sizes: Any) -> None:
     cluster = start_dry(words)
     cluster.sizes = sizes
     for pod in cluster.list_of(Resource.POD):
@@ -204,7 +204,7 @@ def test_what_can_never_fit_ends_soon_in_its_own_words(words: str, sizes: Any) -
         "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
     ],
 )
-def test_what_no_autoscaler_speaks_of_ends_after_the_operator_s_own_time(words: str) -> None:
+def test_without_an_autoscaler_the_operators_own_limit_applies(words: str) -> None:
     cluster = start_dry(words)
     wait(cluster, 1500.0)
     assert newest(cluster).end_time is None
@@ -217,8 +217,8 @@ DAY = 24 * HOUR
 
 
 @pytest.mark.parametrize("sizes", [None, ()])
-def test_a_wait_that_nothing_but_the_scheduler_explains_has_a_bound(sizes: Any) -> None:
-    """It is unknown whether any node could hold the pod."""
+def test_a_wait_explained_only_by_the_scheduler_is_limited(sizes: Any) -> None:
+    """Check that a wait has a limit if the capacity of nodes is unknown."""
     cluster = start_dry()
     cluster.sizes = sizes
     wait(cluster, DAY - 600)
@@ -229,7 +229,7 @@ def test_a_wait_that_nothing_but_the_scheduler_explains_has_a_bound(sizes: Any) 
     assert "no known node can hold it" in newest(cluster).message
 
 
-def test_the_bound_of_a_wait_outlives_an_operator() -> None:
+def test_the_limit_of_a_wait_survives_an_operator_restart() -> None:
     cluster = start_dry()
     for _ in range(5):
         cluster.restart(4 * HOUR)
@@ -238,7 +238,7 @@ def test_the_bound_of_a_wait_outlives_an_operator() -> None:
     assert newest(cluster).end_time is not None
 
 
-def test_a_pod_whose_memory_was_raised_waits_an_hour_at_most_for_a_node_that_nobody_knows() -> None:
+def test_a_pod_with_raised_memory_waits_an_hour_for_an_unknown_node() -> None:
     cluster = SimulatedCluster()
     cluster.launch()
     cluster.settle()
@@ -259,8 +259,8 @@ def test_a_pod_whose_memory_was_raised_waits_an_hour_at_most_for_a_node_that_nob
     assert "3 Insufficient memory" in newest(cluster).message
 
 
-def test_a_wait_without_a_bound_has_a_reason() -> None:
-    """A node that is full and could hold the pod, or an autoscaler that tries."""
+def test_an_unlimited_wait_needs_a_reason() -> None:
+    """Check waits for a full but large enough node, and for an autoscaler that tries."""
     full = start_dry()
     full.sizes = (NodeSize("large", 64 * GIB, 64.0),)
     wait(full, 3 * DAY, step=HOUR)
@@ -273,7 +273,7 @@ def test_a_wait_without_a_bound_has_a_reason() -> None:
     assert newest(tried).end_time is None
 
 
-def test_a_claim_without_a_volume_is_no_want_of_a_larger_node() -> None:
+def test_an_unbound_claim_does_not_require_a_larger_node() -> None:
     cluster = start_dry("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims")
     for pod in cluster.list_of(Resource.POD):
         pod["spec"]["containers"] = [{"resources": {"requests": {"cpu": 1}}}]
@@ -285,7 +285,7 @@ def test_a_claim_without_a_volume_is_no_want_of_a_larger_node() -> None:
     assert "no node can hold it" not in message
 
 
-def test_a_priority_class_that_is_missing_is_no_lack_of_room() -> None:
+def test_a_missing_priority_class_is_no_lack_of_capacity() -> None:
     cluster = start_dry()
     for pod in cluster.list_of(Resource.POD):
         del cluster.objects[Resource.POD, pod["metadata"]["name"]]
@@ -295,14 +295,14 @@ def test_a_priority_class_that_is_missing_is_no_lack_of_room() -> None:
     assert "no PriorityClass" in newest(cluster).message
 
 
-def test_one_pod_that_never_fits_is_not_hidden_by_one_that_waits() -> None:
+def test_a_waiting_pod_does_not_hide_a_pod_that_never_fits() -> None:
     cluster = start_dry(NO_SUCH_NODE, ending="head")
     unplace(cluster, "cpu", FULL)
     wait(cluster, 2100.0)
     assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
 
 
-def test_a_selector_of_a_pool_that_is_dry_waits_as_long_as_its_autoscaler_has_tried() -> None:
+def test_a_pod_for_an_empty_pool_waits_while_its_autoscaler_tries() -> None:
     cluster = start_dry(NO_SUCH_NODE)
     for _ in range(12):
         for name in ("corpus-1-head", "corpus-1-cpu"):
@@ -312,8 +312,8 @@ def test_a_selector_of_a_pool_that_is_dry_waits_as_long_as_its_autoscaler_has_tr
     assert "GCE out of resources" in summary(cluster)[1]
 
 
-def test_pods_of_a_group_are_alike_so_what_is_said_of_one_holds_for_all() -> None:
-    """Events are read of one of them alone."""
+def test_the_events_of_one_pod_apply_to_its_whole_group() -> None:
+    """Check a group whose pods are alike: the operator reads the events of only one pod."""
     cluster = start_dry(NO_SUCH_NODE)
     labels = cluster.objects[Resource.POD, "corpus-1-cpu"]["metadata"]["labels"]
     for number in range(2, 5):
@@ -327,7 +327,7 @@ def test_pods_of_a_group_are_alike_so_what_is_said_of_one_holds_for_all() -> Non
 
 
 def run_with_dry_workers(**spec: Any) -> SimulatedCluster:
-    """A driver that runs, whose elastic group has no worker yet."""
+    """Return a running driver whose elastic group has no worker yet."""
     groups = [{"name": "cpu", "minReplicas": 0, "maxReplicas": 4}]
     cluster = SimulatedCluster()
     cluster.edit(ray={"workerGroups": groups}, **spec)
@@ -338,7 +338,7 @@ def run_with_dry_workers(**spec: Any) -> SimulatedCluster:
     return cluster
 
 
-def test_workers_that_find_no_room_end_no_attempt_whose_driver_runs() -> None:
+def test_unplaced_workers_do_not_end_an_attempt_with_a_running_driver() -> None:
     cluster = run_with_dry_workers()
     wait(cluster, 3 * HOUR)
     assert cluster.status.phase is PipelinePhase.RUNNING
@@ -351,7 +351,7 @@ def test_workers_that_find_no_room_end_no_attempt_whose_driver_runs() -> None:
     assert summary(cluster)[0] == Reason.RUNNING
 
 
-def test_a_group_that_works_with_fewer_workers_than_it_wants_is_no_news() -> None:
+def test_a_group_with_fewer_workers_than_requested_is_no_news() -> None:
     cluster = run_with_dry_workers()
     labels = cluster.objects[Resource.POD, "corpus-1-cpu"]["metadata"]["labels"]
     cluster.add_pod("corpus-1-cpu-2", labels)
@@ -359,7 +359,7 @@ def test_a_group_that_works_with_fewer_workers_than_it_wants_is_no_news() -> Non
     assert summary(cluster)[0] == Reason.RUNNING
 
 
-def test_a_group_without_any_worker_is_told_though_another_one_works() -> None:
+def test_a_group_without_workers_is_reported_even_if_another_works() -> None:
     cluster = run_with_dry_workers()
     labels = cluster.objects[Resource.POD, "corpus-1-cpu"]["metadata"]["labels"]
     cluster.add_pod("corpus-1-gpu", labels | {"strandline.dev/group": "gpu"})
@@ -368,7 +368,7 @@ def test_a_group_without_any_worker_is_told_though_another_one_works() -> None:
     assert newest(cluster).no_room_since.keys() == {"cpu"}
 
 
-def test_an_operator_that_was_away_goes_on_waiting() -> None:
+def test_an_operator_continues_waiting_after_an_outage() -> None:
     cluster = start_dry()
     wait(cluster, HOUR)
     since = newest(cluster).no_room_since

@@ -1,4 +1,4 @@
-"""Plans become requests: in their order, over what was read, and again as often as one likes."""
+"""Enacting a plan: requests in order, based on the read versions, and safe to repeat."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TEXT = {"apiVersion": "v1", "kind": "ConfigMap"}
 
 
 def look(api: FakeApi) -> View:
-    """The part of a view that enacting needs."""
+    """Return the part of a view that enacting needs."""
     body = api.store.get(Resource.PIPELINE, NAMESPACE, "corpus")
     assert body is not None
     attempts = map(read_attempt, api.store.list(Resource.ATTEMPT))
@@ -137,7 +137,7 @@ def test_a_status_that_has_changed_stops_all_that_follows(
     assert api.store.list(Resource.EVENT) == []
 
 
-def test_a_pipeline_of_the_same_name_is_another_one(api: FakeApi) -> None:
+def test_a_new_pipeline_of_the_same_name_is_a_different_one(api: FakeApi) -> None:
     view = look(api)
     api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
     assert carry_out(api, PassPlan(pipeline=PipelineStatus()), view).is_stale
@@ -146,7 +146,7 @@ def test_a_pipeline_of_the_same_name_is_another_one(api: FakeApi) -> None:
     assert "status" not in api.store.list(Resource.PIPELINE)[0]
 
 
-def test_a_status_that_is_refused_is_said_and_nothing_is_done(api: FakeApi, pipeline: Body) -> None:
+def test_a_rejected_status_is_reported_and_stops_the_plan(api: FakeApi, pipeline: Body) -> None:
     api.before.append(fail(Invalid(422, "Invalid", "too long"), lambda call: call.verb == "status"))
     plan = PassPlan(pipeline=PipelineStatus(), actions=(SetFinalizer(is_set=True),))
     done = carry_out(api, plan)
@@ -158,7 +158,7 @@ def test_a_status_that_is_refused_is_said_and_nothing_is_done(api: FakeApi, pipe
     assert len(api.calls) == 1
 
 
-def test_what_exists_and_is_ours_counts_as_made(api: FakeApi, pipeline: Body) -> None:
+def test_an_existing_own_object_counts_as_made(api: FakeApi, pipeline: Body) -> None:
     plan = PassPlan(actions=(Create(Resource.ATTEMPT, spell_attempt(pipeline)),))
     assert carry_out(api, plan).created == [Resource.ATTEMPT]
     done = carry_out(api, plan)
@@ -181,15 +181,13 @@ def test_what_belongs_to_another_is_refused(api: FakeApi, pipeline: Body) -> Non
     (refusal,) = done.refusals
     assert (refusal.what, refusal.name, refusal.status) == ("configmaps", "corpus-1", 409)
     assert refusal.message == "corpus-1 exists and belongs to another owner"
-    # Nothing more is made, since it may need what could not be made.
+    # No further object is made, because it may depend on the refused object.
     assert len(api.store.list(Resource.CONFIG_MAP)) == 1
     assert api.store.list(Resource.PIPELINE)[0]["metadata"]["finalizers"] == [FINALIZER]
 
 
-def test_what_has_other_content_is_not_taken_for_what_is_to_be_made(
-    api: FakeApi, pipeline: Body
-) -> None:
-    """The driver would run what somebody else has put there."""
+def test_an_object_with_other_content_does_not_count_as_made(api: FakeApi, pipeline: Body) -> None:
+    """Check that the driver never runs with the content of another owner."""
 
     def exact(manifest: Body) -> Create:
         return Create(Resource.CONFIG_MAP, manifest, is_exact=True)
@@ -202,9 +200,7 @@ def test_what_has_other_content_is_not_taken_for_what_is_to_be_made(
     assert carry_out(api, PassPlan(actions=(exact(wanted),))).refusals == []
 
 
-def test_what_is_made_whole_or_not_at_all_is_refused_where_a_field_is_not_known(
-    api: FakeApi, pipeline: Body
-) -> None:
+def test_a_strict_creation_is_rejected_for_unknown_fields(api: FakeApi, pipeline: Body) -> None:
     api.unknown = {"authOptions"}
     body = {**spell_config(pipeline), "spec": {"authOptions": {"mode": "token"}}}
     done = carry_out(api, PassPlan(actions=(Create(Resource.CONFIG_MAP, body, is_strict=True),)))
@@ -217,7 +213,7 @@ def test_what_is_made_whole_or_not_at_all_is_refused_where_a_field_is_not_known(
     assert made["spec"] == {}
 
 
-def test_what_is_on_its_way_out_is_waited_for(api: FakeApi, pipeline: Body) -> None:
+def test_an_object_being_deleted_is_awaited(api: FakeApi, pipeline: Body) -> None:
     api.store.patient.add(Resource.CONFIG_MAP)
     made = api.store.create(Resource.CONFIG_MAP, NAMESPACE, spell_config(pipeline))
     api.store.delete(Resource.CONFIG_MAP, NAMESPACE, "corpus-1", made["metadata"]["uid"])
@@ -247,7 +243,7 @@ def test_a_claim_that_outlived_its_pipeline_is_taken_over(pipeline: Body) -> Non
     )
 
 
-def test_a_claim_is_asked_to_grow_and_a_refusal_is_noted(api: FakeApi, pipeline: Body) -> None:
+def test_a_claims_growth_is_requested_and_a_refusal_recorded(api: FakeApi, pipeline: Body) -> None:
     body = {"metadata": {"name": "corpus-ledger", "uid": "c"}, "spec": {"volumeName": "v"}}
     api.store.create(Resource.CLAIM, NAMESPACE, body)
     plan = PassPlan(actions=(Grow("corpus-ledger", "c", "20Gi"), Grow("gone", "d", "20Gi")))
@@ -272,7 +268,7 @@ def test_a_claim_is_asked_to_grow_and_a_refusal_is_noted(api: FakeApi, pipeline:
         ApiError(405, "", "not so"),
     ],
 )
-def test_a_refusal_is_noted_and_the_rest_goes_on(
+def test_a_refusal_is_recorded_and_the_plan_continues(
     api: FakeApi, pipeline: Body, error: ApiError
 ) -> None:
     pod = make_pod(api.store, pipeline, "head", "head")
@@ -298,7 +294,7 @@ def test_a_refusal_is_noted_and_the_rest_goes_on(
 @pytest.mark.parametrize(
     "error", [TooMany(429, "", "slow down", 3.0), Unavailable(0, "", "no answer")]
 )
-def test_what_may_pass_ends_the_actions_but_not_the_telling(
+def test_a_transient_error_ends_the_actions_but_not_the_events(
     api: FakeApi, pipeline: Body, error: ApiError
 ) -> None:
     api.before.append(fail(error, lambda call: call.resource is Resource.CONFIG_MAP))
@@ -356,7 +352,7 @@ def test_a_finalizer_of_others_is_kept(api: FakeApi) -> None:
     assert read() == ["theirs", "new"]
 
 
-def test_a_pipeline_that_is_gone_needs_no_finalizer_taken_off(api: FakeApi) -> None:
+def test_removing_the_finalizer_of_a_deleted_pipeline_succeeds(api: FakeApi) -> None:
     view = look(api)
     api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
     assert carry_out(api, PassPlan(actions=(SetFinalizer(is_set=False),)), view) == Enacted()
@@ -382,13 +378,13 @@ def test_an_event_is_told_once_however_often_it_is_told(api: FakeApi, pipeline: 
     assert len(told[1]["message"]) == 1024
     assert told[0]["metadata"]["name"].startswith("corpus-1.")
 
-    # The same words after an edit of the spec are another transition.
+    # The same text after an edit of the spec is another transition.
     api.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", {"spec": {"suspend": True}})
     carry_out(api, plan)
     assert len(api.store.list(Resource.EVENT)) == 4
 
 
-def test_events_that_can_not_be_made_stop_nothing(api: FakeApi) -> None:
+def test_failed_events_stop_nothing(api: FakeApi) -> None:
     refused = Forbidden(403, "Forbidden", "no events")
     api.before.append(fail(refused, lambda call: call.resource is Resource.EVENT))
     done = carry_out(

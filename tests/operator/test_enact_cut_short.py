@@ -1,4 +1,4 @@
-"""A plan that is cut short anywhere, and then done again, comes to what it would have come to."""
+"""A plan that is interrupted anywhere and then repeated gives the same result."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ ACTIONS = st.lists(
 
 
 def make_plan(api: FakeApi, kinds: list[tuple[str, int]], told: int, view: View) -> PassPlan:
-    """What would be decided: the same actions, and statuses only where they are not so yet."""
+    """Return the next plan: the same actions, and only the statuses that are still outdated."""
     status = PipelineStatus(attempt=2, state="goes on")
     attempts = {
         attempt.meta.name: AttemptStatus(message="goes on")
@@ -87,7 +87,7 @@ def make_plan(api: FakeApi, kinds: list[tuple[str, int]], told: int, view: View)
 
 
 def describe(api: FakeApi) -> Mapping[str, Any]:
-    """All that is there, but for what differs from one run to the next anyway."""
+    """Return the state of all objects, without the parts that differ between runs."""
     kept = {}
     for (resource, _, name), body in api.store.objects.items():
         if resource is not Resource.EVENT:
@@ -130,7 +130,7 @@ def test_law_killed_between_any_two_calls_it_comes_to_the_same(
 
 
 @given(ACTIONS, st.lists(st.tuples(st.integers(1, 8), st.booleans()), max_size=3))
-def test_law_a_lost_answer_changes_nothing(
+def test_law_a_lost_response_changes_nothing(
     kinds: list[tuple[str, int]], losses: list[tuple[int, bool]]
 ) -> None:
     whole = begin()
@@ -153,7 +153,7 @@ def test_law_a_lost_answer_changes_nothing(
 
 
 def lose(number: int) -> Any:
-    """A hook that loses the n-th request, or its answer where it is called afterwards."""
+    """Return a hook that loses the n-th request, or the response if the hook runs afterwards."""
     left = number
 
     def hook(_: object) -> None:

@@ -1,4 +1,4 @@
-"""A quota that keeps an attempt's pods from being made: the run waits until there is room."""
+"""A quota that blocks an attempt's pods: the run waits for free quota."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from test_delays import QUOTA
 
 
 def exceed_quota(cluster: SimulatedCluster) -> None:
-    """The next attempt is due, and KubeRay may not make its pods."""
+    """Start the next due attempt, whose pods KubeRay may not make."""
     cluster.time = max(cluster.time, cluster.status.next_attempt_time or cluster.time)
     cluster.settle()
     cluster.bind_claim()
@@ -22,7 +22,7 @@ def exceed_quota(cluster: SimulatedCluster) -> None:
     cluster.finish_teardown()
 
 
-def test_a_quota_is_waited_for_however_many_attempts_that_takes() -> None:
+def test_the_wait_for_a_quota_may_take_any_number_of_attempts() -> None:
     cluster = SimulatedCluster()
     limits = {"maxRetries": 0, "disruptions": {"maxRetries": 1}, "maxAttempts": 2}
     cluster.edit(retry={"jitter": "none", **limits})

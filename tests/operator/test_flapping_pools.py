@@ -1,4 +1,4 @@
-"""Spot nodes that come and go before the driver runs: the wait for them still has an end."""
+"""Spot nodes that come and go before the driver runs: the wait for nodes still has an end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def start_flapping(words: str = FULL, **fallback: Any) -> SimulatedCluster:
 
 
 def replace_pod(cluster: SimulatedCluster, ending: str, words: str, count: int) -> None:
-    """A pod goes with its node, and KubeRay makes another one that finds none."""
+    """Remove a pod with its node, and add a replacement that finds no node."""
     for pod in cluster.list_of(Resource.POD):
         name = pod["metadata"]["name"]
         if f"-{ending}" in name:
@@ -50,7 +50,7 @@ def flap(
     alive: float = 300.0,
     restarts: bool = False,
 ) -> int:
-    """Nodes come and go for so long; return how many heads were lost with them."""
+    """Add and remove nodes for some time, and return the number of lost heads."""
     end, count = cluster.time + seconds, 0
     while cluster.time < end:
         cluster.advance(dry)
@@ -62,7 +62,7 @@ def flap(
         cluster.advance(alive)
         start_next(cluster, words)
         count += 1
-        # Nothing replaces the pods of an attempt that is over.
+        # No controller replaces the pods of an ended attempt.
         is_over = list(cluster.attempts.values())[-1][1].end_time is not None
         for ending in () if is_over else ("head", "cpu"):
             replace_pod(cluster, ending, words, count)
@@ -71,7 +71,7 @@ def flap(
 
 
 def start_next(cluster: SimulatedCluster, words: str) -> None:
-    """KubeRay takes down an attempt that is over, and makes the pods of the next one."""
+    """Tear an ended attempt down, and make the next attempt's pods, as KubeRay does."""
     for _ in range(4):
         cluster.sweep()
         cluster.advance(1.0)
@@ -87,7 +87,7 @@ def start_next(cluster: SimulatedCluster, words: str) -> None:
     ("dry", "alive"), [(600.0, 300.0), (60.0, 300.0), (900.0, 30.0), (300.0, 1200.0)]
 )
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_pool_that_flaps_is_left_for_want_of_room(
+def test_a_flapping_pool_triggers_the_fallback(
     words: str, dry: float, alive: float, restarts: bool
 ) -> None:
     cluster = start_flapping(words, afterNoRoom="20m")
@@ -121,8 +121,8 @@ def test_a_node_that_stays_until_the_driver_runs_ends_the_wait() -> None:
     assert not is_on_spot(cluster)
 
 
-def test_an_attempt_that_ends_before_its_driver_runs_does_not_begin_the_wait_anew() -> None:
-    """A user bounds each start by less than the time after which other nodes are used."""
+def test_an_attempt_without_a_running_driver_does_not_restart_the_wait() -> None:
+    """Check a user's start deadline that is shorter than the wait before the fallback."""
     cluster = start_flapping(afterNoRoom="20m")
     cluster.edit(deadlines={"preRunning": "15m"})
     for _ in range(25):
@@ -132,7 +132,7 @@ def test_an_attempt_that_ends_before_its_driver_runs_does_not_begin_the_wait_ane
 
 
 def test_an_attempt_whose_heads_lose_their_nodes_ends_as_a_disruption() -> None:
-    """Nodes of five minutes each make up the half hour that a start may take in the sixth."""
+    """Check that five minutes on each of six nodes use up the half hour of a start."""
     cluster = start_flapping()
     while cluster.attempts["corpus-1"][1].end_time is None:
         flap(cluster, 1.0)
@@ -154,7 +154,7 @@ def test_an_attempt_whose_heads_lose_their_nodes_ends_as_a_disruption() -> None:
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_heads_that_are_lost_before_the_driver_runs_count_for_the_fallback(restarts: bool) -> None:
-    """The attempt under way is helped, since no driver of it has begun."""
+    """Check that the fallback applies to the current attempt, because its driver has not begun."""
     cluster = start_flapping(afterDisruptions=3)
     for lost in (1, 2):
         flap(cluster, 1.0, restarts=restarts)
@@ -175,7 +175,7 @@ def test_heads_that_are_lost_before_the_driver_runs_count_for_the_fallback(resta
     assert (cluster.status.retries.retries, cluster.status.retries.disruptions) == (0, 0)
 
 
-def test_a_loss_before_the_driver_runs_adds_to_those_of_former_attempts() -> None:
+def test_a_loss_before_the_driver_runs_adds_to_losses_of_earlier_attempts() -> None:
     cluster = start_flapping(afterDisruptions=2)
     place(cluster, "")
     cluster.set_pod("", phase="Running")
@@ -203,7 +203,7 @@ def test_two_days_on_a_pool_that_flaps_end_no_run_and_cost_no_retry() -> None:
     assert head.disruptions > 15
 
 
-def test_workers_that_come_and_go_while_the_driver_runs_are_left_too() -> None:
+def test_flapping_workers_of_a_running_driver_trigger_the_fallback() -> None:
     cluster = SimulatedCluster()
     groups = [{"name": "cpu", "minReplicas": 0, "maxReplicas": 4, "spot": spot(afterNoRoom="20m")}]
     cluster.edit(ray={"workerGroups": groups})

@@ -1,4 +1,4 @@
-"""What kopf is given: two streams of events, and settings under which it does nothing else."""
+"""The operator's use of kopf: two event streams, and settings that disable everything else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BARE = Credentials("http://localhost", "", None, None, None, is_insecure=True)
 
 
 class FakeService:
-    """Keeps what it is told."""
+    """A service that records its calls."""
 
     def __init__(self) -> None:
         self.reported: list[tuple[str, Any]] = []
@@ -75,14 +75,14 @@ def test_there_is_no_handler_for_which_kopf_would_write_anything(
         assert kind.get_all_handlers() == []
 
 
-def test_events_are_handed_on(registry: kopf.OperatorRegistry, service: FakeService) -> None:
+def test_events_are_forwarded(registry: kopf.OperatorRegistry, service: FakeService) -> None:
     body = {"metadata": {"name": "a"}}
     for handler in registry._watching.get_all_handlers():
         call([handler], body=body, type="ADDED", logger=None)
     assert sorted(service.reported, key=str) == [("attempt", body), ("pipeline", body)]
 
 
-def test_start_stop_and_sign_in_reach_us(
+def test_start_stop_and_login_reach_the_service(
     registry: kopf.OperatorRegistry, service: FakeService
 ) -> None:
     activities = registry._activities
@@ -93,7 +93,7 @@ def test_start_stop_and_sign_in_reach_us(
     assert [session.info for session in signed] == [build_connection(BARE)]
 
 
-def test_credentials_are_spelled_as_kopf_takes_them() -> None:
+def test_credentials_are_in_kopfs_format() -> None:
     info = build_connection(CREDENTIALS)
     assert info.as_http_headers() == {"Authorization": "Bearer word"}
     assert (info.server, info.ca_path, info.insecure) == ("https://10.0.0.1:443", "/ca", False)
@@ -101,19 +101,19 @@ def test_credentials_are_spelled_as_kopf_takes_them() -> None:
     assert build_connection(BARE).as_http_headers() == {}
 
 
-def test_kopf_keeps_its_hands_off() -> None:
+def test_kopf_writes_and_scans_nothing() -> None:
     chosen = configure(Settings(shutdown_grace=20))
     assert not chosen.posting.enabled
     assert chosen.peering.standalone
     assert chosen.scanning.disabled
-    # Where kopf meets its finalizer on an object without handlers that need it, it takes it off.
+    # If kopf finds its finalizer on an object whose handlers do not need it, kopf removes it.
     assert chosen.persistence.finalizer != FINALIZER
     assert chosen.process.ultimate_exiting_timeout == 30
 
 
-def test_streams_end_and_begin_anew_and_silence_is_noticed() -> None:
+def test_streams_restart_and_silence_is_detected() -> None:
     watching = configure(Settings()).watching
-    # It is handed to the server as it is spelled here.
+    # kopf passes the value to the server unchanged.
     assert str(watching.server_timeout) == "300"
     assert watching.client_timeout is not None
     assert watching.server_timeout is not None
@@ -121,14 +121,14 @@ def test_streams_end_and_begin_anew_and_silence_is_noticed() -> None:
     assert watching.chunk_size == 500
 
 
-def test_a_server_that_is_away_is_waited_for_without_end() -> None:
+def test_kopf_waits_for_an_unavailable_server_indefinitely() -> None:
     waits = list(islice(Backoffs(), 1000))
     assert waits[:3] == [1.0, 1.0, 2.0]
     assert set(waits[8:]) == {30.0}
     assert list(islice(Backoffs(), 2)) == [1.0, 1.0]
 
 
-def test_kopf_keeps_no_copy_of_what_passes_by() -> None:
+def test_kopf_keeps_no_copy_of_objects() -> None:
     storage = configure(Settings()).persistence.diffbase_storage
     body, patch = kopf.Body({"spec": {"a": 1}, "metadata": {"labels": {"b": "2"}}}), kopf.Patch()
     essence = storage.build(body=body)

@@ -1,6 +1,6 @@
-"""Pods that are kept for somebody to look: after the last attempt alone, and never beside another.
+"""Pods that are held for inspection: only after the last attempt, and never beside another.
 
-What is held back by nothing else must not be held back by a hold.
+A hold must not delay anything else.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from strandline_operator.decide.run.hold import BEFORE_START
 from strandline_operator.model.plan import Create, Delete, Resource
 
 HOLD, SETTLE = 1800.0, 4.0
-BAD_SPEC = 64  # what no retry mends
+BAD_SPEC = 64  # exit code without a retry
 
 
 def run(hold: str | None = "30m", **fields: Any) -> SimulatedCluster:
-    """A pipeline whose first attempt runs, and whose failures are held."""
+    """Return a pipeline whose first attempt is running and whose failures are held."""
     cluster = SimulatedCluster()
     cluster.edit(holdOnFailure=hold, **fields)
     cluster.launch()
@@ -34,7 +34,7 @@ def run(hold: str | None = "30m", **fields: Any) -> SimulatedCluster:
 
 
 def fail(cluster: SimulatedCluster, code: int = BAD_SPEC) -> None:
-    """The driver ends badly, and what may be known of it is known."""
+    """Fail the driver, and wait until all evidence is in."""
     cluster.outcome = DriverOutcome(exit_code=code, message="no such column")
     cluster.end_rayjob("Failed", "FAILED")
     cluster.settle()
@@ -44,7 +44,7 @@ def fail(cluster: SimulatedCluster, code: int = BAD_SPEC) -> None:
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """One whose run has failed, and whose pods are held."""
+    """Return a pipeline whose run failed and whose pods are held."""
     cluster = run()
     fail(cluster)
     assert is_held(cluster)
@@ -65,7 +65,7 @@ def read(cluster: SimulatedCluster, type_: ConditionType) -> tuple[str, str]:
     return ("", "") if found is None else (found.status, found.reason)
 
 
-# --- What is held, and for how long
+# --- Held attempts, and the duration of a hold
 
 
 def test_the_pods_of_a_run_that_failed_are_kept_for_its_time(cluster: SimulatedCluster) -> None:
@@ -81,13 +81,13 @@ def test_the_pods_of_a_run_that_failed_are_kept_for_its_time(cluster: SimulatedC
     assert read(cluster, ConditionType.SUCCEEDED) == ("False", "InvalidSpec")
 
 
-def test_it_is_told_at_once_and_once(cluster: SimulatedCluster) -> None:
+def test_a_hold_is_reported_at_once_and_only_once(cluster: SimulatedCluster) -> None:
     (attempt,) = (status for _, status in cluster.attempts.values())
     succeeded = attempt.find_condition("Succeeded")
     assert succeeded is not None
     assert (succeeded.status, succeeded.reason) == ("Unknown", Reason.HELD)
     assert succeeded.message == "no such column; its pods are kept until 1970-01-12T14:16:40Z"
-    # Tools read the first as a failure, and the second as what may still change.
+    # Tools read Stalled as a failure, and an Unknown Succeeded as a state that may change.
     assert read(cluster, ConditionType.STALLED) == ("True", Reason.HELD)
     assert read(cluster, ConditionType.SUCCEEDED) == ("Unknown", Reason.HELD)
     assert (cluster.status.phase, cluster.status.state) == (
@@ -102,7 +102,7 @@ def test_it_is_told_at_once_and_once(cluster: SimulatedCluster) -> None:
     assert cluster.pass_once().pipeline is None
 
 
-def test_kuberay_leaves_them_for_as_long() -> None:
+def test_kuberay_keeps_the_pods_for_the_hold_time() -> None:
     (rayjob,) = run().list_of(Resource.RAYJOB)
     assert rayjob["spec"]["ttlSecondsAfterFinished"] == HOLD + 60
     (rayjob,) = SimulatedCluster.running().list_of(Resource.RAYJOB)
@@ -119,7 +119,7 @@ def test_an_attempt_that_succeeded_or_is_retried_is_not_held(code: int) -> None:
     assert cluster.status.next_attempt_time == plain.status.next_attempt_time
 
 
-def test_the_last_of_the_retries_is_held() -> None:
+def test_the_last_retry_is_held() -> None:
     cluster = run(retry={"maxRetries": 1, "jitter": "none"})
     fail(cluster, 1)
     assert not is_held(cluster)
@@ -131,7 +131,7 @@ def test_the_last_of_the_retries_is_held() -> None:
 
 
 @pytest.mark.parametrize("cause", ["cancel", "suspend", "deadline"])
-def test_what_was_stopped_on_purpose_is_not_held(cause: str) -> None:
+def test_an_intentionally_stopped_attempt_is_not_held(cause: str) -> None:
     cluster = run(deadlines={"attempt": "1h"}, retry={"maxRetries": 0})
     if cause == "cancel":
         cluster.annotate("cancel", "enough")
@@ -141,14 +141,14 @@ def test_what_was_stopped_on_purpose_is_not_held(cause: str) -> None:
     assert (is_held(cluster), is_going(cluster)) == (False, True)
 
 
-def test_without_a_head_there_is_nothing_to_look_at() -> None:
+def test_an_attempt_without_a_head_is_not_held() -> None:
     cluster = run()
     cluster.lose_pod("-head")
     fail(cluster)
     assert (is_held(cluster), is_going(cluster)) == (False, True)
 
 
-def test_a_head_that_goes_meanwhile_ends_the_hold(cluster: SimulatedCluster) -> None:
+def test_a_lost_head_ends_the_hold(cluster: SimulatedCluster) -> None:
     cluster.set_pod("-head", phase="Failed")
     cluster.advance(1)
     assert not is_held(cluster)
@@ -157,7 +157,7 @@ def test_a_head_that_goes_meanwhile_ends_the_hold(cluster: SimulatedCluster) -> 
 
 
 def test_nothing_is_held_before_the_cause_is_known() -> None:
-    """Evidence that comes a moment later may name one after which another attempt follows."""
+    """Check that late evidence counts, because it may cause a retry."""
     cluster = run(retry={"maxRetries": 0, "jitter": "none"})
     cluster.end_rayjob("Failed", "FAILED", reason="AppFailed")
     cluster.settle()
@@ -172,15 +172,15 @@ def test_nothing_is_held_before_the_cause_is_known() -> None:
     assert cluster.status.next_attempt_time is not None
 
 
-def test_whoever_shortens_it_in_the_spec_is_heard(cluster: SimulatedCluster) -> None:
+def test_an_edit_of_the_spec_can_shorten_a_hold(cluster: SimulatedCluster) -> None:
     cluster.edit(holdOnFailure="1m")
     cluster.advance(61)
     cluster.advance(SETTLE)
     assert is_going(cluster)
 
 
-def test_the_teardown_has_its_time_after_a_hold() -> None:
-    """Nothing is deleted by force, nor told to be overdue, for the time that it was to be kept."""
+def test_the_teardown_deadline_starts_after_a_hold() -> None:
+    """Check that no pod is force-deleted or reported overdue because of the hold's duration."""
     cluster = run()
     fail(cluster)
     cluster.advance(HOLD)
@@ -192,7 +192,7 @@ def test_the_teardown_has_its_time_after_a_hold() -> None:
     assert read(cluster, ConditionType.SUCCEEDED)[1] == Reason.TEARDOWN_OVERDUE
 
 
-# --- What ends it
+# --- Ends of a hold
 
 
 def ask(cluster: SimulatedCluster, way: str) -> None:
@@ -205,7 +205,7 @@ def ask(cluster: SimulatedCluster, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["cancel", "retry", "suspend", "run"])
-def test_whoever_wants_something_else_ends_it(cluster: SimulatedCluster, way: str) -> None:
+def test_a_user_request_ends_the_hold(cluster: SimulatedCluster, way: str) -> None:
     cluster.advance(100)
     ask(cluster, way)
     cluster.settle()
@@ -220,7 +220,7 @@ def test_whoever_wants_something_else_ends_it(cluster: SimulatedCluster, way: st
     assert cluster.attempts["corpus-1"][1].cause is Cause.INVALID_SPEC
 
 
-def test_a_run_by_the_clock_finds_no_held_pods() -> None:
+def test_a_hold_ends_before_the_next_scheduled_run() -> None:
     cluster = run(schedule={"cron": "*/10 * * * *"})
     fail(cluster)
     (attempt,) = (status for _, status in cluster.attempts.values())
@@ -273,13 +273,13 @@ def test_law_held_pods_are_never_beside_another_attempt(
 
 
 def check_no_two(cluster: SimulatedCluster) -> None:
-    """Of pods, clusters and RayJobs there are those of one attempt at most."""
+    """Check that RayJobs, RayClusters, and pods belong to at most one attempt."""
     kinds = (Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD)
     found = [body["metadata"]["labels"] for kind in kinds for body in cluster.list_of(kind)]
     assert len({labels["strandline.dev/attempt"] for labels in found}) <= 1
     held = [name for name, (_, status) in cluster.attempts.items() if status.phase == "Held"]
     assert held in ([], list(cluster.attempts)[-1:])
-    # Nobody's attempt is due while another's pods are looked at.
+    # No attempt is due while pods are held.
     if held:
         assert cluster.status.next_attempt_time is None
 
@@ -287,7 +287,7 @@ def check_no_two(cluster: SimulatedCluster) -> None:
 @settings(deadline=None)
 @given(st.lists(st.sampled_from([1, 75, 137, 3]), min_size=1, max_size=4))
 def test_law_a_hold_delays_no_retry(codes: list[int]) -> None:
-    """As long as attempts follow each other, a pipeline with a hold does what one without does."""
+    """Check that a hold changes nothing as long as attempts follow each other."""
     made, often = [], {"maxRetries": 9, "jitter": "none"}
     for cluster in (run(retry=often), run(None, retry=often)):
         for code in codes:

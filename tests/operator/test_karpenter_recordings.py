@@ -1,6 +1,7 @@
-"""What Karpenter wrote on a real API server, as the operator reads it.
+"""Recordings of Karpenter on a real API server, as the operator reads them.
 
-`make karpenter` records it; each file has every version of nodes, pods, NodeClaims and events.
+`make karpenter` makes the recordings. Each file has every version of nodes, pods, NodeClaims, and
+events.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ RECORDINGS = Path(__file__).parents[1] / "fixtures" / "karpenter"
 
 @dataclass
 class Recording:
-    """A story, played up to the moment in which a pod is gone, or to its end.
+    """A story, played until a pod is gone or until the end.
 
     Attributes:
-        nodes, pods: the last version of each, by name.
-        events: all of them.
+        nodes, pods: last version of each object, by name.
+        events: all events.
     """
 
     nodes: dict[str, Json] = field(default_factory=dict)
@@ -73,14 +74,12 @@ def find_recorded_room(story: str) -> RoomFinding | None:
     ("story", "pod", "kind"),
     [
         ("consolidated", "small", Disruption.NODE_CONSOLIDATED),
-        # Karpenter gives no reason for what it takes by force.
+        # Karpenter gives no reason for forced removals.
         ("expired", "worker", Disruption.NODE_DISRUPTED),
         ("taken-back", "worker", Disruption.NODE_DISRUPTED),
     ],
 )
-def test_a_pod_that_karpenter_evicts_is_no_fault_of_anybody(
-    story: str, pod: str, kind: Disruption
-) -> None:
+def test_an_eviction_by_karpenter_is_a_disruption(story: str, pod: str, kind: Disruption) -> None:
     recording = Recording.play(story, until_gone=pod)
     taking = find_taking(recording.read_pod(pod), recording.read_marks(pod), recording.notices)
     assert taking is not None
@@ -89,30 +88,30 @@ def test_a_pod_that_karpenter_evicts_is_no_fault_of_anybody(
     assert taking.is_spot == (story != "consolidated")
 
 
-def test_a_node_that_karpenter_takes_down_is_seen_before_its_pod_goes() -> None:
+def test_karpenters_mark_on_a_node_is_seen_before_its_pod_goes() -> None:
     recording = Recording.play("consolidated", until_gone="small")
     drain = read_drain(recording.read_marks("small"))
     assert drain is not None
     assert drain.heeds_annotations
 
 
-def test_a_node_that_a_pod_holds_back_shows_no_drain() -> None:
+def test_a_node_held_by_a_protected_pod_shows_no_drain() -> None:
     recording = Recording.play("held-back")
     assert read_drain(recording.read_marks("head")) is None
 
 
 @pytest.mark.parametrize("story", ["too-large", "limits-near"])
-def test_karpenter_says_the_same_of_a_large_pod_and_of_a_pool_that_is_nearly_full(
+def test_karpenter_reports_large_pods_and_nearly_full_pools_alike(
     story: str,
 ) -> None:
     finding = find_recorded_room(story)
     assert finding is not None
     assert "no instance type has enough resources" in finding.words
-    # A run must not end at once for a pool that others fill at the moment.
+    # A pool that is full at the moment must not end a run at once.
     assert not finding.is_certain
 
 
-def test_a_node_that_was_nominated_is_on_its_way() -> None:
+def test_a_nominated_node_is_on_its_way() -> None:
     recording = Recording.play("expired")
     pending = next(
         line["object"]

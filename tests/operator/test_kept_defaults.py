@@ -1,6 +1,6 @@
-"""Defaults of a namespace that vanish, return or change: the status keeps what a pipeline needs.
+"""Namespace defaults that vanish, return, or change: the status keeps the needed values.
 
-Each simulated pass starts from the stored status, as an operator does that has just been started.
+Each simulated pass starts from the stored status, like a restarted operator.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CLAIM = {"output": {"claimName": "shared"}}
 
 
 def give(cluster: SimulatedCluster, given: dict[str, Any] | None) -> None:
-    """Change the ConfigMap of defaults; None deletes it."""
+    """Change the ConfigMap of defaults, or delete it if `given` is None."""
     cluster.defaults = SpecDefaults.model_validate(given or {}, by_alias=True)
     cluster.defaults_digest = "" if given is None else f"{crc32(str(given).encode()):x}"
 
@@ -55,7 +55,7 @@ def read_reason(cluster: SimulatedCluster) -> str:
 
 
 def read_output(cluster: SimulatedCluster, number: int = 1) -> dict[str, Any] | None:
-    """The output location that the driver of an attempt is given; None if it is given none."""
+    """Return the output location in an attempt's driver config, or None if the config has none."""
     config = cluster.objects[Resource.CONFIG_MAP, f"corpus-{number}"]
     spec = yaml.safe_load(config["data"]["pipeline.yaml"])["spec"]
     output: dict[str, Any] | None = spec.get("storage", {}).get("output")
@@ -63,7 +63,7 @@ def read_output(cluster: SimulatedCluster, number: int = 1) -> dict[str, Any] | 
 
 
 def run_again(cluster: SimulatedCluster, run: str) -> None:
-    """Complete the run that goes on, and begin another one."""
+    """Complete the current run, and begin another run."""
     if cluster.list_of(Resource.POD):
         cluster.finish()
     cluster.edit(runId=run)
@@ -74,7 +74,7 @@ def list_gone(cluster: SimulatedCluster) -> list[str]:
     return [each.message for each in cluster.events if each.reason == EventReason.DEFAULTS_GONE]
 
 
-def test_an_operator_that_starts_while_they_are_missing_waits_for_them() -> None:
+def test_an_operator_starting_without_the_defaults_waits_for_them() -> None:
     cluster = make_cluster(IMAGE)
     cluster.edit(suspend=True)
     cluster.settle()
@@ -96,7 +96,7 @@ def test_an_operator_that_starts_while_they_are_missing_waits_for_them() -> None
     assert not list_gone(cluster)
 
 
-def test_after_five_minutes_attempts_are_made_without_them_and_an_event_reports_it() -> None:
+def test_after_five_minutes_an_event_reports_an_attempt_without_defaults() -> None:
     cluster = make_cluster(IMAGE)
     cluster.edit(suspend=True)
     cluster.settle()
@@ -112,7 +112,7 @@ def test_after_five_minutes_attempts_are_made_without_them_and_an_event_reports_
     assert len(list_gone(cluster)) == 1
 
 
-def test_an_attempt_that_is_made_is_not_launched_while_they_are_missing() -> None:
+def test_an_attempt_is_not_launched_while_defaults_are_missing() -> None:
     cluster = make_cluster(IMAGE)
     while not cluster.attempts:
         cluster.pass_once()
@@ -126,7 +126,7 @@ def test_an_attempt_that_is_made_is_not_launched_while_they_are_missing() -> Non
     assert head["containers"][0]["image"] == "registry.example/team:1"
 
 
-def test_each_absence_is_waited_for_anew() -> None:
+def test_each_absence_of_the_defaults_starts_a_new_wait() -> None:
     cluster = make_cluster(IMAGE)
     cluster.edit(suspend=True)
     cluster.settle()
@@ -141,7 +141,7 @@ def test_each_absence_is_waited_for_anew() -> None:
     assert not cluster.attempts
 
 
-def test_defaults_that_could_not_be_read_before_they_went_are_waited_for_too() -> None:
+def test_deleted_defaults_that_were_never_readable_are_awaited_too() -> None:
     cluster = make_cluster(None)
     cluster.defaults_digest, cluster.defaults_problem = "broken", "ray: this is no YAML"
     cluster.settle()
@@ -149,20 +149,20 @@ def test_defaults_that_could_not_be_read_before_they_went_are_waited_for_too() -
     cluster.defaults_digest, cluster.defaults_problem = "", ""
     cluster.settle()
     assert (read_reason(cluster), cluster.attempts) == ("DefaultsUnusable", {})
-    # A lost right tells nothing: the ConfigMap may exist.
+    # A lost permission proves nothing: the ConfigMap may exist.
     cluster.defaults_problem = "the operator may not read ConfigMap strandline-defaults"
     cluster.advance(2 * DEFAULTS_WAIT_SECONDS)
     assert not cluster.attempts
 
 
-def test_a_namespace_that_never_had_defaults_waits_for_none() -> None:
+def test_a_namespace_without_defaults_does_not_wait() -> None:
     cluster = make_cluster(None)
     cluster.settle()
     assert len(cluster.attempts) == 1
 
 
 @pytest.mark.parametrize("step", [-7200.0, 7200.0])
-def test_a_clock_that_is_set_neither_ends_the_wait_early_nor_prolongs_it_for_hours(
+def test_setting_the_clock_does_not_distort_the_wait_by_hours(
     step: float,
 ) -> None:
     cluster = make_cluster(IMAGE)
@@ -172,14 +172,14 @@ def test_a_clock_that_is_set_neither_ends_the_wait_early_nor_prolongs_it_for_hou
     cluster.settle()
     cluster.edit(suspend=False)
     cluster.advance(step)
-    # A step ahead looks like time that has passed; one back begins the wait again.
+    # A clock set forward looks like elapsed time; a clock set back restarts the wait.
     assert bool(cluster.attempts) is (step > 0)
     cluster.advance(DEFAULTS_WAIT_SECONDS)
     assert len(cluster.attempts) == 1
 
 
-def test_an_invalid_pipeline_does_not_keep_the_record_of_defaults_that_are_gone() -> None:
-    """Its record would hold up each new pipeline of the namespace."""
+def test_an_invalid_pipeline_drops_its_record_of_deleted_defaults() -> None:
+    """Check a record that would otherwise delay each new pipeline of the namespace."""
     cluster = make_cluster(IMAGE)
     cluster.edit(suspend=True)
     cluster.settle()
@@ -192,10 +192,10 @@ def test_an_invalid_pipeline_does_not_keep_the_record_of_defaults_that_are_gone(
 
 @pytest.mark.parametrize("is_missing", [True, False])
 @pytest.mark.parametrize("is_deleted", [True, False])
-def test_an_attempt_that_ends_while_they_are_unknown_is_judged_by_them_later(
+def test_an_attempt_ending_with_unknown_defaults_is_judged_later(
     *, is_missing: bool, is_deleted: bool
 ) -> None:
-    """The retries that the namespace gives are unknown, too."""
+    """Check an end while the namespace's retry defaults are unknown too."""
     cluster = make_cluster(IMAGE)
     cluster.launch()
     cluster.settle()
@@ -221,9 +221,7 @@ def test_an_attempt_that_ends_while_they_are_unknown_is_judged_by_them_later(
     assert read_reason(cluster) == "WaitingToRetry"
 
 
-def test_an_attempt_that_ends_while_they_are_missing_is_judged_without_them_after_the_wait() -> (
-    None
-):
+def test_an_attempt_ending_with_missing_defaults_is_judged_after_the_wait() -> None:
     cluster = make_cluster(IMAGE)
     cluster.launch()
     cluster.settle()
@@ -234,7 +232,7 @@ def test_an_attempt_that_ends_while_they_are_missing_is_judged_without_them_afte
     assert read_reason(cluster) == "ApplicationError"
 
 
-def test_an_attempt_that_completes_while_they_are_missing_completes_the_run() -> None:
+def test_an_attempt_completing_without_defaults_completes_the_run() -> None:
     cluster = make_cluster(IMAGE)
     cluster.launch()
     cluster.settle()
@@ -246,7 +244,7 @@ def test_an_attempt_that_completes_while_they_are_missing_completes_the_run() ->
 # New pipelines.
 
 
-def test_a_pipeline_that_is_made_while_others_wait_waits_as_long_as_they_do() -> None:
+def test_a_new_pipeline_waits_as_long_as_the_waiting_pipelines() -> None:
     cluster = make_cluster(None)
     record = DefaultsRecord(digest="d", missing_since=cluster.time - 100.0)
     cluster.defaults_before = record
@@ -301,7 +299,7 @@ def test_an_operator_that_was_just_started_reads_the_wait_from_the_status() -> N
 
 
 @pytest.mark.parametrize("later", [FIRST, CLAIM])
-def test_a_default_that_is_added_later_moves_no_outputs(later: dict[str, Any]) -> None:
+def test_a_default_added_later_does_not_move_outputs(later: dict[str, Any]) -> None:
     cluster = make_cluster(None)
     cluster.launch()
     cluster.settle()
@@ -313,7 +311,7 @@ def test_a_default_that_is_added_later_moves_no_outputs(later: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("later", [SECOND, CLAIM, {}, None])
-def test_a_default_that_changes_or_goes_moves_no_outputs(later: dict[str, Any] | None) -> None:
+def test_a_changed_or_removed_default_does_not_move_outputs(later: dict[str, Any] | None) -> None:
     cluster = make_cluster(FIRST)
     cluster.launch()
     cluster.settle()
@@ -338,7 +336,7 @@ def test_a_default_claim_stays_the_claim() -> None:
     assert "shared" in {each.get("persistentVolumeClaim", {}).get("claimName") for each in volumes}
 
 
-def test_a_default_that_changes_between_an_attempt_and_its_rayjob_is_not_taken() -> None:
+def test_a_default_changed_before_the_rayjob_is_made_is_not_used() -> None:
     cluster = make_cluster(FIRST)
     while not cluster.attempts:
         cluster.pass_once()
@@ -357,7 +355,7 @@ def test_before_the_first_attempt_the_current_default_counts() -> None:
     assert read_output(cluster) == {"url": "s3://team/second/team/corpus"}
 
 
-def test_a_pipeline_moves_by_its_own_word_and_is_not_moved_back() -> None:
+def test_a_pipeline_that_sets_its_own_location_stays_there() -> None:
     cluster = make_cluster(FIRST)
     cluster.launch()
     cluster.settle()
@@ -368,7 +366,7 @@ def test_a_pipeline_moves_by_its_own_word_and_is_not_moved_back() -> None:
     assert cluster.status.defaults.output is None
 
 
-def test_attempts_of_an_operator_before_get_the_current_default_recorded() -> None:
+def test_attempts_of_an_older_operator_record_the_current_default() -> None:
     cluster = make_cluster(FIRST)
     cluster.launch()
     cluster.settle()
@@ -394,7 +392,7 @@ def test_no_location_is_recorded_while_defaults_can_not_be_read() -> None:
     assert read_output(cluster, 2) == {"url": "s3://team/first/team/corpus"}
 
 
-def test_another_pipeline_reads_where_the_outputs_are() -> None:
+def test_another_pipeline_reads_the_recorded_location() -> None:
     raw = make_other()
     give(raw, FIRST)
     complete(raw)
@@ -408,7 +406,7 @@ def test_another_pipeline_reads_where_the_outputs_are() -> None:
     assert source["with"]["paths"] == ["s3://team/first/team/raw/"]
 
 
-def test_a_default_of_the_longest_kind_ends_no_pass() -> None:
+def test_a_default_of_maximum_length_does_not_fail_the_pass() -> None:
     cluster = make_cluster({"output": {"url": "s3://" + "a" * 2043}})
     cluster.settle()
     output = read_output(cluster)

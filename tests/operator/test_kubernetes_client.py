@@ -1,4 +1,4 @@
-"""The client against a server of ours: what it sends, and what it makes of the answers."""
+"""The Kubernetes client against a local server: sent requests and handled responses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FAILURE = {"kind": "Status", "status": "Failure"}
 
 
 def tell(story: Story, notes: list[tuple[str, str, int]] | None = None) -> None:
-    """Run a story with a server and a client of it."""
+    """Run a story with a server and a client of this server."""
 
     async def run() -> None:
         async with serve() as stub:
@@ -49,7 +49,7 @@ def tell(story: Story, notes: list[tuple[str, str, int]] | None = None) -> None:
     asyncio.run(run())
 
 
-def test_a_request_says_who_asks_and_takes_json() -> None:
+def test_a_request_has_credentials_and_accepts_json() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         stub.answer({"kind": "Pod", "spec": {"new": "field"}})
         assert await api.get(Resource.POD, "team", "a") == {"kind": "Pod", "spec": {"new": "field"}}
@@ -64,7 +64,7 @@ def test_a_request_says_who_asks_and_takes_json() -> None:
     assert notes == [("GET", "pods", 200)]
 
 
-def test_what_is_not_there_is_none() -> None:
+def test_a_missing_object_is_none() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         stub.answer(FAILURE | {"reason": "NotFound", "code": 404}, 404)
         assert await api.get(Resource.POD, "team", "a") is None
@@ -86,7 +86,7 @@ def test_a_list_is_read_page_by_page() -> None:
     tell(story)
 
 
-def test_writes_send_what_they_were_given() -> None:
+def test_writes_send_the_given_bodies() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         for _ in range(5):
             stub.answer({"metadata": {"name": "a"}})
@@ -112,7 +112,7 @@ def test_writes_send_what_they_were_given() -> None:
     tell(story)
 
 
-def test_where_it_is_asked_for_an_unknown_field_is_refused() -> None:
+def test_a_strict_creation_requests_strict_validation() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         for _ in range(2):
             stub.answer({"metadata": {"name": "a"}})
@@ -133,7 +133,7 @@ def test_where_it_is_asked_for_an_unknown_field_is_refused() -> None:
         (500, [], {}, Unavailable, None),
     ],
 )
-def test_refusals_are_told_apart(
+def test_refusals_have_distinct_errors(
     status: int, body: object, headers: dict[str, str], kind: type[ApiError], wait: float | None
 ) -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
@@ -148,7 +148,7 @@ def test_refusals_are_told_apart(
     assert notes == [("POST", "pods", status)]
 
 
-def test_a_page_that_is_no_json_is_an_error_like_others() -> None:
+def test_an_invalid_json_page_is_an_ordinary_error() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         stub.answers.append(web.Response(text="<html>", status=502))
         stub.answers.append(web.Response(text="<html>"))
@@ -159,7 +159,7 @@ def test_a_page_that_is_no_json_is_an_error_like_others() -> None:
     tell(story)
 
 
-def test_a_server_that_is_not_there_is_unavailable() -> None:
+def test_an_unreachable_server_is_unavailable() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         api._client.configuration.host = "http://127.0.0.1:1"
         with pytest.raises(Unavailable) as raised:
@@ -198,7 +198,7 @@ def test_a_watch_yields_events_until_the_server_ends_it() -> None:
     tell(story)
 
 
-def test_a_version_that_is_too_old_is_gone_whichever_way_it_is_said() -> None:
+def test_an_expired_version_raises_gone_in_both_response_forms() -> None:
     status = FAILURE | {"code": 410, "reason": "Expired", "message": "too old"}
 
     async def story(stub: Stub, api: KubernetesApi) -> None:
@@ -234,7 +234,7 @@ def test_a_stream_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_streams_of_many_namespaces_leave_room_for_requests() -> None:
-    """Of twenty namespaces, each with five streams, no limit of a pool may be reached."""
+    """Check that five streams in each of twenty namespaces exceed no pool limit."""
 
     async def hold(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -272,7 +272,7 @@ def test_a_log_is_the_tail_of_one_container() -> None:
     tell(story)
 
 
-def test_of_a_log_of_long_lines_the_end_is_read() -> None:
+def test_a_log_with_long_lines_is_read_from_its_end() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         last = "password\n" + "x" * 60_000 + "\nlast words\n"
         answers = ["x" * 262_144, "y" * 262_144, "z" * 100_000 + last]
@@ -283,7 +283,7 @@ def test_of_a_log_of_long_lines_the_end_is_read() -> None:
     tell(story)
 
 
-def test_a_last_line_that_is_longer_than_all_that_is_read_is_no_loop() -> None:
+def test_a_last_line_longer_than_the_limit_causes_no_loop() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         stub.answers += [web.Response(text="x" * 262_144) for _ in range(2)]
         assert await api.read_log("team", "pod", "", 8) == "x" * 65_536
@@ -292,7 +292,7 @@ def test_a_last_line_that_is_longer_than_all_that_is_read_is_no_loop() -> None:
     tell(story)
 
 
-def test_a_list_whose_pages_are_forgotten_is_asked_for_at_once() -> None:
+def test_a_list_with_expired_pages_is_requested_again_in_full() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         stub.answer({"items": [{"n": 1}], "metadata": {"continue": "more", "resourceVersion": "7"}})
         stub.answer(FAILURE | {"reason": "Expired", "code": 410}, 410)
@@ -308,7 +308,7 @@ def test_a_list_whose_pages_are_forgotten_is_asked_for_at_once() -> None:
     tell(story)
 
 
-def test_a_packed_answer_of_a_driver_is_not_unpacked() -> None:
+def test_a_compressed_driver_response_is_not_decompressed() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         packed = gzip.compress(b'{"finished": 1}')
         stub.answers.append(web.Response(body=packed, headers={"Content-Encoding": "gzip"}))
@@ -318,7 +318,7 @@ def test_a_packed_answer_of_a_driver_is_not_unpacked() -> None:
     tell(story)
 
 
-def test_a_driver_is_told_who_asks_where_it_has_to_know() -> None:
+def test_a_request_to_a_driver_sends_a_given_token() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         for _ in range(2):
             stub.answer({})
@@ -365,7 +365,7 @@ def spell_config(stub: Stub, token: str) -> str:
     return KUBECONFIG.format(server=stub.url, token=token)
 
 
-def test_credentials_that_ran_out_are_read_anew(
+def test_expired_credentials_are_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "kubeconfig"
@@ -393,7 +393,7 @@ def test_credentials_that_ran_out_are_read_anew(
 
 
 @pytest.mark.parametrize("text", [None, "", "kind: [", "kind: Config"])
-def test_no_cluster_is_one_sentence(
+def test_a_missing_cluster_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
 ) -> None:
     path = tmp_path / "kubeconfig"
@@ -458,7 +458,7 @@ def forget_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-def test_requests_go_through_the_proxy_and_never_look_at_the_environment(
+def test_requests_use_the_given_proxy_and_not_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget_proxies(monkeypatch)

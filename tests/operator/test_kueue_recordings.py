@@ -1,4 +1,4 @@
-"""What Kueue 0.17 did to RayJobs on a real API server, and what the operator makes of it."""
+"""Kueue 0.17's actions on RayJobs on a real API server, and the operator's reactions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_run_that_is_taken_back_says_why_and_waits_again(
         ("borrowed", "other", BEGUN),
         ("no-queue", "early", BEGUN),
         ("no-queue", "late", BEGUN),
-        # The same attempt waits as often as Kueue likes, until its driver has run.
+        # The same attempt waits as often as Kueue requires, until its driver has run.
         ("preempted-early", "low", ["Queued", "Starting", *BEGUN]),
         ("pods-ready", "slow", ["Queued", "Starting", "Queued", "Starting", "Queued"]),
         ("all-managed", "plain", ["Queued"]),
@@ -60,7 +60,7 @@ def test_a_run_that_is_taken_back_says_why_and_waits_again(
         ("elastic-early", "grows", ["Queued", "Starting", *BEGUN]),
     ],
 )
-def test_a_run_that_waits_is_one_attempt_however_often_it_is_let_in(
+def test_a_waiting_run_is_one_attempt_for_any_number_of_admissions(
     story: str, pipeline: str, phases: list[str]
 ) -> None:
     replay = Replay.play(story, pipeline)
@@ -83,7 +83,7 @@ def test_a_run_that_waits_is_one_attempt_however_often_it_is_let_in(
         ("preempted-early", "low", "Preempted to accommodate a workload"),
     ],
 )
-def test_a_wait_names_its_queue_its_beginning_and_its_reason(
+def test_a_wait_names_the_queue_the_start_and_the_reason(
     story: str, pipeline: str, why: str
 ) -> None:
     replay = Replay.play(story, pipeline)
@@ -111,9 +111,7 @@ def test_a_missing_queue_is_named_in_the_summary() -> None:
     ("story", "pipeline"),
     [("refused", "seven"), ("refused", "named"), ("multikueue", "sent")],
 )
-def test_a_queue_that_never_lets_it_in_is_recorded_without_an_admission(
-    story: str, pipeline: str
-) -> None:
+def test_an_unfit_queue_is_recorded_without_an_admission(story: str, pipeline: str) -> None:
     conditions = read_conditions(story, f"{pipeline}-1")
     assert ("Admitted", "True", "Admitted") not in conditions
     versions = read_rayjobs(story, f"{pipeline}-1")
@@ -123,8 +121,8 @@ def test_a_queue_that_never_lets_it_in_is_recorded_without_an_admission(
     assert misfit.startswith("MultiKueue sends") == (story == "multikueue")
 
 
-def test_a_flavor_is_in_all_templates_while_it_is_admitted_and_out_of_them_after() -> None:
-    """Where pods go Kueue writes into the RayJob alone, which the operator leaves as it is."""
+def test_a_flavor_is_in_all_templates_only_while_admitted() -> None:
+    """Check that Kueue writes placements only into the RayJob, and that the operator keeps them."""
     versions = read_rayjobs("flavor", "placed-1")
     running = [each for each in versions if each["status"].get("jobStatus") == "RUNNING"]
     for template in running[0]["spec"]["templates"].values():
@@ -134,7 +132,7 @@ def test_a_flavor_is_in_all_templates_while_it_is_admitted_and_out_of_them_after
     assert before == after
 
 
-def test_a_cluster_that_grows_is_several_workloads_of_one_rayjob() -> None:
+def test_a_growing_cluster_has_several_workloads_for_one_rayjob() -> None:
     versions = read_rayjobs("elastic", "grows-1")
     annotation = "kueue.x-k8s.io/elastic-job"
     assert all(each["metadata"]["annotations"][annotation] == "true" for each in versions)
@@ -144,7 +142,7 @@ def test_a_cluster_that_grows_is_several_workloads_of_one_rayjob() -> None:
     assert ("Finished", "True", "WorkloadSliceReplaced") in conditions
 
 
-def test_a_worker_without_room_in_the_queue_waits_and_the_run_goes_on() -> None:
+def test_a_worker_beyond_the_quota_waits_while_the_run_continues() -> None:
     conditions = read_conditions("elastic-full", "stays-1")
     assert ("QuotaReserved", "False", "Pending") in conditions
     replay = Replay.play("elastic-full", "stays")

@@ -1,4 +1,4 @@
-"""Obstacles that usually pass are told by an event only after they have lasted."""
+"""Obstacles that usually pass cause an event only after some time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def list_warnings(cluster: SimulatedCluster) -> list[tuple[str, str]]:
 
 
 def name_all(cluster: SimulatedCluster) -> set[str]:
-    """The names under which the server keeps the events."""
+    """Return the names of the events on the server."""
     meta = Meta("corpus", "default", "uid-p")
     return {
         render_event(event, meta, "1/1", cluster.time)["metadata"]["name"]
@@ -35,7 +35,7 @@ def name_all(cluster: SimulatedCluster) -> set[str]:
     }
 
 
-def test_a_pod_that_stays_without_a_node_is_told_after_five_minutes_as_one_event() -> None:
+def test_an_unplaced_pod_causes_one_event_after_five_minutes() -> None:
     cluster = SimulatedCluster()
     cluster.settle()
     cluster.start_rayjob()
@@ -53,7 +53,7 @@ def test_a_pod_that_stays_without_a_node_is_told_after_five_minutes_as_one_event
     assert len(name_all(cluster)) == 1
 
 
-def test_a_spec_that_stays_invalid_is_told_after_a_minute_as_one_event() -> None:
+def test_an_invalid_spec_causes_one_event_after_a_minute() -> None:
     cluster = SimulatedCluster()
     cluster.edit(sink={"use": "NO"})
     cluster.settle()
@@ -67,7 +67,7 @@ def test_a_spec_that_stays_invalid_is_told_after_a_minute_as_one_event() -> None
     assert len(name_all(cluster)) == 1
 
 
-def test_a_spec_that_is_mended_within_a_minute_is_no_event() -> None:
+def test_a_spec_fixed_within_a_minute_causes_no_event() -> None:
     cluster = SimulatedCluster()
     cluster.edit(sink={"use": "NO"})
     cluster.settle()
@@ -78,7 +78,7 @@ def test_a_spec_that_is_mended_within_a_minute_is_no_event() -> None:
     assert EventReason.RUN_FAILED not in {reason for reason, _ in list_warnings(cluster)}
 
 
-def test_an_attempt_under_way_is_not_told_to_have_failed() -> None:
+def test_a_running_attempt_is_not_reported_as_failed() -> None:
     cluster = SimulatedCluster()
     cluster.settle()
     cluster.start_rayjob()

@@ -1,4 +1,4 @@
-"""A run that has completed is complete, however late the operator looks and whatever it wants."""
+"""A completed run stays complete, however late the operator looks and whatever its decision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Complete = Callable[[SimulatedCluster], None]
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs, in its first second."""
+    """Return a pipeline whose first attempt is in its first second."""
     cluster = SimulatedCluster.running()
     cluster.progress = Progress(total=9, finished=1, time=cluster.time)
     cluster.settle()
@@ -33,14 +33,14 @@ def status_of(cluster: SimulatedCluster) -> Any:
 
 
 def complete_by_rayjob(cluster: SimulatedCluster) -> None:
-    """KubeRay reports the end, and when the job ended."""
+    """Report the end of the job with its time, as KubeRay does."""
     ended = format_time(cluster.time)
     info = {"startTime": format_time(1_000_000.0), "endTime": ended}
     cluster.end_rayjob(rayJobInfo=info, endTime=format_time(cluster.time + 3.0))
 
 
 def complete_by_pod(cluster: SimulatedCluster) -> None:
-    """The driver is asked, and its container has ended."""
+    """Let the driver answer with success, and end its container with a time."""
     cluster.outcome = DriverOutcome(exit_code=0)
     end = {"exitCode": 0, "reason": "Completed", "finishedAt": format_time(cluster.time)}
     container = {"name": "ray-head", "state": {"terminated": end}}
@@ -48,7 +48,7 @@ def complete_by_pod(cluster: SimulatedCluster) -> None:
 
 
 def complete_undated(cluster: SimulatedCluster) -> None:
-    """Nothing says when the driver ended."""
+    """Complete the driver without a recorded time."""
     cluster.outcome = DriverOutcome(exit_code=0)
 
 
@@ -57,7 +57,7 @@ COMPLETE: list[Complete] = [*DATED, complete_undated]
 
 
 def look(cluster: SimulatedCluster, seconds: float) -> None:
-    """The operator was away until now."""
+    """Advance the time as if the operator was away until now."""
     cluster.progress = None
     cluster.advance(seconds)
     cluster.finish_teardown()
@@ -76,7 +76,7 @@ def check_complete(cluster: SimulatedCluster) -> None:
 @pytest.mark.parametrize("late", [2.0, 40 * 60.0])
 @pytest.mark.parametrize("complete", COMPLETE)
 @pytest.mark.parametrize("deadline", ["run", "attempt"])
-def test_a_run_that_completed_before_its_deadline_succeeds_however_late_that_is_seen(
+def test_a_run_completed_before_its_deadline_succeeds_even_if_seen_late(
     cluster: SimulatedCluster, deadline: str, complete: Complete, late: float
 ) -> None:
     cluster.edit(deadlines={deadline: "1h"})
@@ -89,7 +89,7 @@ def test_a_run_that_completed_before_its_deadline_succeeds_however_late_that_is_
 
 @pytest.mark.parametrize("complete", DATED)
 @pytest.mark.parametrize("deadline", ["run", "attempt"])
-def test_a_run_that_completed_after_its_deadline_has_exceeded_it(
+def test_a_run_completed_after_its_deadline_exceeds_the_deadline(
     cluster: SimulatedCluster, deadline: str, complete: Complete
 ) -> None:
     cluster.edit(deadlines={deadline: "1h"})
@@ -123,7 +123,7 @@ def test_a_completion_that_is_reported_after_the_verdict_still_counts(
 
 @pytest.mark.parametrize("late", [0.0, 2.0, 40 * 60.0])
 @pytest.mark.parametrize("complete", COMPLETE)
-def test_a_suspension_that_is_seen_with_the_completion_changes_nothing(
+def test_a_suspension_seen_with_the_completion_changes_nothing(
     cluster: SimulatedCluster, complete: Complete, late: float
 ) -> None:
     complete(cluster)
@@ -133,7 +133,7 @@ def test_a_suspension_that_is_seen_with_the_completion_changes_nothing(
 
 
 @pytest.mark.parametrize("complete", COMPLETE)
-def test_a_cancel_that_is_seen_with_the_completion_changes_nothing(
+def test_a_cancel_seen_with_the_completion_changes_nothing(
     cluster: SimulatedCluster, complete: Complete
 ) -> None:
     complete(cluster)
@@ -146,7 +146,7 @@ def test_a_cancel_that_is_seen_with_the_completion_changes_nothing(
 
 
 @pytest.mark.parametrize("complete", COMPLETE)
-def test_a_loss_that_is_seen_with_the_completion_changes_nothing(
+def test_a_loss_seen_with_the_completion_changes_nothing(
     cluster: SimulatedCluster, complete: Complete
 ) -> None:
     cluster.edit(onWorkerLoss={"disruption": "Recreate"})
@@ -170,7 +170,7 @@ def test_a_driver_that_failed_before_the_runs_deadline_keeps_its_cause(
     assert status_of(cluster).cause is Cause.SOURCES_FAILED
 
 
-def test_pods_that_go_after_a_completion_change_nothing(cluster: SimulatedCluster) -> None:
+def test_pods_deleted_after_a_completion_change_nothing(cluster: SimulatedCluster) -> None:
     complete_by_rayjob(cluster)
     target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     cluster.set_pod("", phase="Failed", conditions=[target])

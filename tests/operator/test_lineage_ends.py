@@ -1,4 +1,4 @@
-"""Each end of an attempt is for a lineage system once, by whoever knows it: driver or operator."""
+"""Each end of an attempt reaches a lineage system once, from the driver or the operator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_reported(limits: Limits = REPORTING) -> SimulatedCluster:
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return run_reported()
 
 
@@ -51,13 +51,13 @@ def delete_pipeline(cluster: SimulatedCluster) -> None:
     cluster.pipeline["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
 
 
-def test_what_goes_on_has_no_end(cluster: SimulatedCluster) -> None:
+def test_a_running_attempt_has_no_end(cluster: SimulatedCluster) -> None:
     cluster.advance(600)
     assert list_ends(cluster) == []
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 75])
-def test_a_driver_that_has_told_its_end_is_not_spoken_for(
+def test_an_end_reported_by_the_driver_is_not_sent_by_the_operator(
     cluster: SimulatedCluster, code: int
 ) -> None:
     cluster.finish(code, lineage=True)
@@ -65,7 +65,9 @@ def test_a_driver_that_has_told_its_end_is_not_spoken_for(
     assert list_ends(cluster) == []
 
 
-def test_a_driver_that_reports_nowhere_is(cluster: SimulatedCluster) -> None:
+def test_an_end_of_a_driver_without_reports_is_sent_by_the_operator(
+    cluster: SimulatedCluster,
+) -> None:
     cluster.finish(0, sources=SourceCounts(total=9, finished=9))
     cluster.advance(600)
     (end,) = list_ends(cluster)
@@ -76,10 +78,10 @@ def test_a_driver_that_reports_nowhere_is(cluster: SimulatedCluster) -> None:
     assert end.status.progress.finished == 9
 
 
-def test_a_driver_that_ran_out_of_memory_has_one_end_though_its_parent_tells_of_it(
+def test_a_driver_killed_for_memory_has_one_end_despite_its_parent(
     cluster: SimulatedCluster,
 ) -> None:
-    """The parent outlives it and leaves an outcome, and has told no listener."""
+    """Check a driver whose parent survives and leaves an outcome, but reported to no listener."""
     cluster.progress = Progress(total=9, finished=4, time=cluster.time)
     cluster.settle()
     cluster.finish(137, evidence=(OOM,))
@@ -92,7 +94,7 @@ def test_a_driver_that_ran_out_of_memory_has_one_end_though_its_parent_tells_of_
     assert end.retries.attempts == 1
 
 
-def test_a_head_that_is_lost_without_a_word_has_one_end(cluster: SimulatedCluster) -> None:
+def test_a_lost_head_without_a_report_has_one_end(cluster: SimulatedCluster) -> None:
     taint = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     cluster.set_pod("-head", conditions=[taint], phase="Failed")
     cluster.fail_attempt()
@@ -101,7 +103,7 @@ def test_a_head_that_is_lost_without_a_word_has_one_end(cluster: SimulatedCluste
     assert describe(cluster) == [(1, Cause.PREEMPTED)]
 
 
-def test_an_operator_that_begins_anew_tells_no_end_again(cluster: SimulatedCluster) -> None:
+def test_a_restarted_operator_sends_no_end_again(cluster: SimulatedCluster) -> None:
     cluster.finish(137, evidence=(OOM,))
     cluster.restart(3600)
     cluster.run_next()
@@ -109,7 +111,7 @@ def test_an_operator_that_begins_anew_tells_no_end_again(cluster: SimulatedClust
     assert describe(cluster) == [(1, Cause.OOM_KILLED), (2, Cause.APPLICATION_ERROR)]
 
 
-def test_an_end_that_came_while_the_operator_was_gone_is_told(cluster: SimulatedCluster) -> None:
+def test_an_end_during_an_operator_outage_is_sent(cluster: SimulatedCluster) -> None:
     cluster.end_rayjob("Failed", "FAILED", reason="AppFailed", message="exit code 137")
     cluster.restart(3600)
     cluster.finish_teardown()
@@ -122,7 +124,7 @@ def test_a_run_that_is_cancelled_is_stopped(cluster: SimulatedCluster) -> None:
     assert describe(cluster) == [(1, Cause.USER_CANCELLED)]
 
 
-def test_an_attempt_whose_object_somebody_deletes_has_ended(cluster: SimulatedCluster) -> None:
+def test_an_attempt_whose_object_is_deleted_has_ended(cluster: SimulatedCluster) -> None:
     del cluster.attempts["corpus-1"]
     begun = cluster.time
     cluster.settle()
@@ -136,13 +138,13 @@ def test_an_attempt_ends_with_its_pipeline(cluster: SimulatedCluster) -> None:
     assert cluster.pipeline["metadata"]["finalizers"] == [FINALIZER]
     delete_pipeline(cluster)
     cluster.settle()
-    assert list_ends(cluster) == []  # its pods are still there
+    assert list_ends(cluster) == []  # the pods still exist
     cluster.sweep()
     cluster.settle()
     assert describe(cluster) == [(1, Cause.INTERRUPTED)]
 
 
-def test_a_driver_of_a_deleted_pipeline_that_told_its_end_is_not_spoken_for(
+def test_a_reported_end_in_a_deleted_pipeline_is_not_sent_again(
     cluster: SimulatedCluster,
 ) -> None:
     delete_pipeline(cluster)
@@ -153,7 +155,7 @@ def test_a_driver_of_a_deleted_pipeline_that_told_its_end_is_not_spoken_for(
     assert list_ends(cluster) == []
 
 
-def test_a_pipeline_that_is_let_go_after_its_end_has_no_other(cluster: SimulatedCluster) -> None:
+def test_a_released_pipeline_gets_no_second_end(cluster: SimulatedCluster) -> None:
     cluster.finish(137, evidence=(OOM,))
     delete_pipeline(cluster)
     cluster.settle()
@@ -161,7 +163,7 @@ def test_a_pipeline_that_is_let_go_after_its_end_has_no_other(cluster: Simulated
 
 
 @pytest.mark.parametrize("reports", [False, True])
-def test_the_driver_is_told_whose_names_its_runs_have(reports: bool) -> None:
+def test_the_head_gets_the_pipelines_uid_for_lineage_ids(reports: bool) -> None:
     cluster = SimulatedCluster(limits=Limits(reports_lineage=reports))
     cluster.settle()
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
@@ -175,7 +177,7 @@ def test_the_driver_is_told_whose_names_its_runs_have(reports: bool) -> None:
     assert "STRANDLINE_LINEAGE_UID" not in {entry["name"] for entry in worker["env"]}
 
 
-def test_an_end_that_is_written_once_more_is_not_told_again(cluster: SimulatedCluster) -> None:
+def test_a_rewritten_end_is_not_sent_again(cluster: SimulatedCluster) -> None:
     cluster.finish(137, evidence=(OOM,))
     (attempt,) = cluster.view().attempts
     again = attempt.status.model_copy(update={"incidents": 1})
@@ -184,7 +186,7 @@ def test_an_end_that_is_written_once_more_is_not_told_again(cluster: SimulatedCl
 
 
 def lose_reports(cluster: SimulatedCluster) -> None:
-    """Kill the operator between the write of an end and its report, and start another one."""
+    """Kill the operator between the write of an end and its report, and start a new operator."""
     cluster.restart(60)
     cluster.lineage.ends.clear()
 
@@ -263,14 +265,14 @@ def test_a_pending_report_is_sent_though_the_spec_is_invalid_by_then() -> None:
     assert read_states(cluster) == [LineageState.SENT]
 
 
-def test_an_operator_that_reports_nowhere_records_no_report() -> None:
+def test_an_operator_without_reporting_records_no_report() -> None:
     cluster = run_reported(Limits())
     cluster.finish(137, evidence=(OOM,))
     cluster.advance(600)
     assert (list_ends(cluster), read_states(cluster)[0]) == ([], None)
 
 
-def test_an_operator_that_no_longer_reports_leaves_pending_reports_alone() -> None:
+def test_an_operator_that_stopped_reporting_keeps_pending_reports() -> None:
     cluster = run_reported()
     cluster.lineage.answers = False
     cluster.finish(0)
@@ -284,7 +286,7 @@ def test_an_operator_that_no_longer_reports_leaves_pending_reports_alone() -> No
     assert [end.number for end in list_ends(cluster)] == [1]
 
 
-def test_law_wherever_the_operator_is_killed_each_end_is_sent() -> None:
+def test_law_each_end_is_sent_despite_a_kill_at_any_call() -> None:
     cut = 0
     while True:
         cut += 1

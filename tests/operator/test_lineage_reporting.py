@@ -1,4 +1,4 @@
-"""What a listener is sent of ends, and that nobody waits for it."""
+"""The reports of ends that a listener receives, and that no pass waits for."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
 
 @pytest.fixture
 def notes() -> queue.Queue[str]:
-    """What became of each end, as it is noted."""
+    """Return the queue of recorded results of reports."""
     return queue.Queue()
 
 
@@ -77,13 +77,13 @@ def reporter(listener: Listener, notes: queue.Queue[str]) -> Iterator[EndReporte
     started.close()
 
 
-def test_without_being_asked_nothing_is_started(notes: queue.Queue[str]) -> None:
+def test_without_configuration_nothing_is_started(notes: queue.Queue[str]) -> None:
     before = threading.active_count()
     assert start_reporting({}, notes.put, lambda: 0.0) is None
     assert threading.active_count() == before
 
 
-def test_without_the_client_one_line_says_what_is_missing(
+def test_without_the_client_library_one_line_names_the_missing_package(
     notes: queue.Queue[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(reporting, "_CLIENT", "openlineage_that_nobody_has_installed")
@@ -122,10 +122,10 @@ def test_an_end_reaches_the_listener(
             "unfinished": 4,
         },
     }
-    assert dict(os.environ) == before  # the client writes into it what it has read there
+    assert dict(os.environ) == before  # the client writes settings it has read into the environment
 
 
-def test_driver_and_operator_speak_of_one_run(
+def test_driver_and_operator_report_the_same_run(
     reporter: EndReporter,
     listener: Listener,
     notes: queue.Queue[str],
@@ -147,13 +147,14 @@ def test_driver_and_operator_speak_of_one_run(
         assert len({event["job"][part] for event in listener.events}) == 1
     parents = [event["run"]["facets"]["parent"] for event in listener.events]
     assert parents[0] == parents[1] == parents[2]
-    # A facet replaces one of its name: the driver's stay. Tags are the client's own.
+    # A facet replaces a facet with the same name, so the driver's facets stay. The client adds
+    # tags.
     facets = [set(event["run"]["facets"]) - {"tags"} for event in listener.events]
     assert facets[2] & facets[0] == {"parent"}
 
 
-def test_events_are_the_clients_own_and_whole() -> None:
-    """Its classes check what they are given; a time without a zone or an id would be refused."""
+def test_events_are_complete_client_events() -> None:
+    """Build client events, whose classes reject missing time zones and ids."""
     for status in (KILLED, AttemptStatus()):
         event = make_end(make(status=status), 2000.0)
         assert isinstance(event, RunEvent)
@@ -174,7 +175,7 @@ def test_events_are_the_clients_own_and_whole() -> None:
         (Cause.APPLICATION_ERROR, RunState.FAIL, True),
     ],
 )
-def test_an_end_has_a_state_and_says_why(
+def test_an_end_has_a_state_and_a_reason(
     cause: Cause | None, state: RunState, is_wrong: bool
 ) -> None:
     event = make_end(make(status=AttemptStatus(cause=cause)), 2000.0)
@@ -198,10 +199,10 @@ def test_an_attempt_lost_to_memory_ends_once(
     assert event["run"]["facets"][FACET]["attempt"] == scenario.attempt["metadata"]["name"]
 
 
-def test_an_end_that_a_killed_operator_has_not_sent_is_sent_by_the_next_one(
+def test_an_end_unsent_by_a_killed_operator_is_sent_by_the_next(
     reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
 ) -> None:
-    """The first operator writes the end, and is killed before its reporter gets it."""
+    """Kill the first operator after it wrote the end, before its reporter gets the end."""
     scenario = Scenario("s-driver-oom", Limits(reports_lineage=True))
     scenario.run()
     (past,) = scenario.pipeline["status"]["attempts"]
@@ -219,7 +220,7 @@ def test_an_end_that_a_killed_operator_has_not_sent_is_sent_by_the_next_one(
     assert [event["eventType"] for event in listener.events] == ["FAIL"]
 
 
-def test_an_end_that_is_handed_in_again_is_sent_once(
+def test_an_end_submitted_twice_is_sent_once(
     reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
 ) -> None:
     for _ in range(3):
@@ -233,7 +234,7 @@ def test_an_end_that_is_handed_in_again_is_sent_once(
     assert reporter.find_state("uid-p", 2) is None
 
 
-def test_a_refused_end_stays_refused_and_one_that_a_stop_cuts_short_stays_pending(
+def test_a_refused_end_stays_refused_and_an_interrupted_end_stays_pending(
     listener: Listener, notes: queue.Queue[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "http")
@@ -254,7 +255,7 @@ def test_a_refused_end_stays_refused_and_one_that_a_stop_cuts_short_stays_pendin
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_a_listener_that_refuses_is_a_line_and_a_number(
+def test_a_refusing_listener_is_logged_and_counted(
     status: int,
     reporter: EndReporter,
     listener: Listener,
@@ -273,7 +274,7 @@ def test_a_listener_that_refuses_is_a_line_and_a_number(
     assert (about["pipeline"], about["attempt"]) == ("default/letters", "letters-1")
 
 
-def test_nobody_who_listens_is_a_line_and_a_number(
+def test_a_missing_listener_is_logged_and_counted(
     notes: queue.Queue[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with listening() as listener:
@@ -308,21 +309,21 @@ def test_an_end_is_sent_again_until_a_listener_is_back(
     assert [notes.get(timeout=60) for _ in range(2)] == [reporting.SENT] * 2
     reporter.close()
     numbers = [event["run"]["facets"][FACET]["number"] for event in listener.events]
-    assert numbers == sorted(numbers)  # in their order, the first as often as it took
+    assert numbers == sorted(numbers)  # in order, with the first end repeated
 
 
-def test_too_many_that_wait_are_dropped_and_counted(
+def test_ends_beyond_the_queue_limit_are_dropped_and_counted(
     listener: Listener, notes: queue.Queue[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     listener.answers.clear()
     reporter = EndReporter(notes.put, lambda: 0.0, most=2)
     reporter.report(make(1))
-    assert listener.received.wait(60)  # this one is with the listener, so two more may wait
+    assert listener.received.wait(60)  # the listener holds this end, so two more may wait
     for number in (2, 3, 4):
         reporter.report(make(number))
     assert notes.get_nowait() == reporting.DROPPED
     assert "attempt's end was dropped" in caplog.text
-    reporter.close(0.0)  # a full queue is not waited for
+    reporter.close(0.0)  # a full queue is not awaited
     assert "lineage: 2 ends were not sent" in caplog.text
     listener.answers.set()
     assert [notes.get(timeout=60) for _ in range(3)] == [reporting.SENT] * 3
@@ -330,7 +331,7 @@ def test_too_many_that_wait_are_dropped_and_counted(
     assert numbers == [1, 2, 3]
 
 
-def test_a_stop_sends_what_is_left(
+def test_a_stop_sends_the_remaining_ends(
     reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
 ) -> None:
     for number in (1, 2, 3):
@@ -356,10 +357,10 @@ def play(
     asyncio.run(run())
 
 
-def test_a_listener_that_does_not_answer_holds_up_no_pass(
+def test_an_unresponsive_listener_delays_no_pass(
     reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
 ) -> None:
-    """Passes go on while the first end is with a listener that is silent."""
+    """Check that passes continue while the first end is with a silent listener."""
     listener.answers.clear()
     passes: list[str] = []
 
@@ -375,7 +376,7 @@ def test_a_listener_that_does_not_answer_holds_up_no_pass(
             service.see_pipeline(make_pipeline(api.store, f"later-{number}"))
         await until(lambda: len(set(passes)) == 21)
         assert service.report_health()
-        assert notes.empty()  # not one of the ends is through
+        assert notes.empty()  # no end has been sent
 
     play(reporter.report, story, choose)
     listener.answers.set()
@@ -384,7 +385,7 @@ def test_a_listener_that_does_not_answer_holds_up_no_pass(
 
 
 @pytest.mark.parametrize("reports", [False, True])
-def test_decisions_know_whether_the_operator_reports(reports: bool) -> None:
+def test_decisions_depend_on_the_operators_reporting(reports: bool) -> None:
     known: list[bool] = []
 
     def choose(view: View, now: float, limits: Limits, drawn: float) -> PassPlan:
@@ -400,7 +401,7 @@ def test_decisions_know_whether_the_operator_reports(reports: bool) -> None:
     assert known == [reports]
 
 
-def test_what_became_of_ends_is_a_metric() -> None:
+def test_results_of_reports_are_a_metric() -> None:
     numbers = Numbers()
     for outcome in (reporting.SENT, reporting.SENT, reporting.FAILED):
         numbers.note_lineage(outcome)

@@ -1,4 +1,4 @@
-"""Pages are answered at both families' addresses, by real sockets."""
+"""Pages are served on real sockets at IPv4 and IPv6 addresses."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_metrics_are_served_at_both_families(host: str, listen: Callable[[Any], 
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_health_is_told_at_both_families(
+def test_health_is_served_at_both_families(
     host: str, listen: Callable[[Any], int], loop: asyncio.AbstractEventLoop
 ) -> None:
     port = listen(make_health_page(lambda: {"queue_lag_seconds": 0.5}, loop))
@@ -91,7 +91,9 @@ def test_a_page_is_served_until_closed(caplog: pytest.LogCaptureFixture) -> None
 
 
 @pytest.mark.parametrize("ip", HOSTS)
-def test_a_driver_is_asked_at_the_address_of_its_pod(ip: str, listen: Callable[[Any], int]) -> None:
+def test_a_driver_is_polled_at_the_address_of_its_pod(
+    ip: str, listen: Callable[[Any], int]
+) -> None:
     def tell(asked: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
         is_known = asked["PATH_INFO"] == "/progress"
         start("200 OK" if is_known else "404 Not Found", [("Content-Type", "application/json")])
@@ -133,7 +135,7 @@ def test_a_loop_that_stands_still_is_no_health(
     assert (status, "no answer" in text) == (500, True)
 
 
-def test_a_kernel_without_one_family_serves_the_other(
+def test_without_one_address_family_the_other_is_served(
     listen: Callable[[Any], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: object) -> None:
@@ -150,27 +152,25 @@ def count_answering() -> int:
     return sum("process_request" in thread.name for thread in threading.enumerate())
 
 
-def test_connections_that_ask_nothing_hold_few_threads_and_keep_nobody_waiting(
+def test_idle_connections_use_few_threads_and_delay_no_request(
     listen: Callable[[Any], int],
 ) -> None:
-    port, before = listen(Numbers().page), count_answering()  # those of other tests
+    port, before = listen(Numbers().page), count_answering()  # threads of other tests
     with ExitStack() as opened:
         idle = [
             opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
             for _ in range(3 * MOST_CONNECTIONS)
         ]
         assert ask("127.0.0.1", port, "/metrics")[0] == 200
-        assert idle[0].recv(1) == b""  # the oldest ones were ended
+        assert idle[0].recv(1) == b""  # the server closed the oldest connections
         end = time.monotonic() + 20
-        while (
-            count_answering() > before + MOST_CONNECTIONS
-        ):  # a thread lasts longer than its connection
+        while count_answering() > before + MOST_CONNECTIONS:  # a thread outlives its connection
             assert time.monotonic() < end
             time.sleep(0.01)
 
 
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, ""), (socket.AF_INET6, "::")])
-def test_a_port_that_is_taken_is_an_error(family: int, host: str) -> None:
+def test_a_used_port_is_an_error(family: int, host: str) -> None:
     with socket.socket(family) as taken:
         taken.bind((host, 0))
         taken.listen()

@@ -1,4 +1,4 @@
-"""Log lines are one JSON object each, with what they are about under names of their own."""
+"""Log lines: one JSON object each, with separate fields for the subject."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_error_stays_on_its_line() -> None:
     assert json.loads(text)["error"].endswith("with base 10: 'odd'")
 
 
-def test_people_read_a_plain_line() -> None:
+def test_the_text_format_is_a_plain_line() -> None:
     assert TextLines().format(make_record({"pipeline": "team/corpus", "attempt": None})) == (
         "1970-01-12T13:46:40.250Z INFO made it [pipeline=team/corpus]"
     )
@@ -65,7 +65,7 @@ def kept() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("kept")
-def test_libraries_that_chat_are_heard_from_warnings_on() -> None:
+def test_verbose_libraries_log_only_warnings() -> None:
     stream = io.StringIO()
     start_log(stream, level="INFO", form="json")
     for name in ("kopf.objects", "strandline_operator.reconcile"):

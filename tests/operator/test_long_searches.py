@@ -1,4 +1,4 @@
-"""Searches for garbage: what a long one has looked at is left out of those to come."""
+"""Garbage collection: objects examined by a long search are excluded from later searches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _thawed() -> Iterator[None]:
 
 
 class Searches:
-    """Plays Python, and counts how often it was told to leave objects out."""
+    """A fake of Python's collector that counts the freezes."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -36,7 +36,7 @@ class Searches:
         self._watch("start", info)
         self.now += seconds
         self._watch("stop", info)
-        self.now += 100.0  # what is between two searches is none of its time
+        self.now += 100.0  # the time between two searches does not count
 
     def _freeze(self) -> None:
         self.frozen += 1
@@ -46,33 +46,33 @@ class Searches:
 
 
 class Knot:
-    """Refers to itself, so that only a search ends it."""
+    """An object that refers to itself, so only a garbage search can free it."""
 
     def __init__(self) -> None:
         self.itself = self
 
 
-def test_what_a_long_search_has_looked_at_is_left_out_of_the_next() -> None:
+def test_objects_examined_by_a_long_search_are_excluded_from_the_next() -> None:
     searches = Searches()
     searches.search(2, LONG * 2)
     searches.search(2, LONG * 2)
     assert searches.frozen == 2
 
 
-def test_a_search_looks_at_all_once_in_a_while() -> None:
+def test_a_search_examines_all_objects_at_times() -> None:
     searches = Searches()
     searches.search(2, LONG * 2)
     searches.search(2, LONG * 2)
     assert searches.thawed == 0
     searches.now += WHOLE_AFTER
-    searches.search(0, LONG / 2)  # of young objects alone
+    searches.search(0, LONG / 2)  # of young objects only
     assert searches.thawed == 0
     searches.search(2, LONG * 2)
     searches.search(2, LONG * 2)
     assert (searches.thawed, searches.frozen) == (1, 4)
 
 
-def test_short_searches_and_those_of_young_objects_look_again() -> None:
+def test_short_searches_and_searches_of_young_objects_exclude_nothing() -> None:
     searches = Searches()
     searches.search(2, LONG / 2)
     searches.search(1, LONG * 2)
@@ -80,7 +80,7 @@ def test_short_searches_and_those_of_young_objects_look_again() -> None:
     assert searches.frozen == 0
 
 
-def test_python_takes_it_and_what_is_dropped_later_goes_for_all_that() -> None:
+def test_python_frees_excluded_objects_without_references() -> None:
     bodies = [{"items": [[number]]} for number in range(20_000)]
     clock = count(0.0, 2 * LONG)  # each search is long
     gc.callbacks.append(GarbageWatch(partial(next, clock), gc.freeze, gc.unfreeze))
@@ -92,15 +92,15 @@ def test_python_takes_it_and_what_is_dropped_later_goes_for_all_that() -> None:
 
 
 @pytest.mark.more
-def test_circles_that_were_left_out_go_with_a_later_search() -> None:
+def test_excluded_cycles_are_freed_by_a_later_search() -> None:
     knot = Knot()
     ends = weakref.ref(knot)
-    clock = count(0.0, WHOLE_AFTER / 4)  # each search is long, and a while after the last
+    clock = count(0.0, WHOLE_AFTER / 4)  # each search is long, after a long pause
     gc.callbacks.append(GarbageWatch(partial(next, clock), gc.freeze, gc.unfreeze))
     gc.collect()
     del knot
     gc.collect()
-    assert ends() is not None  # it is among what was left out
+    assert ends() is not None  # the object is among the excluded objects
     for _ in range(4):
         gc.collect()
     assert ends() is None

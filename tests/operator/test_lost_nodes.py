@@ -1,4 +1,4 @@
-"""Pods of a node that is lost: which of them count as gone, and what is said while they do not."""
+"""Pods of a lost node: when they count as gone, and the reports while they remain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WITHHELD = [NodeState.SILENT, NodeState.UNREAD]
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """An attempt that runs on two nodes."""
+    """Return an attempt that runs on two nodes."""
     cluster = SimulatedCluster()
     cluster.launch()
     for pod in cluster.list_of(Resource.POD):
@@ -51,7 +51,7 @@ def status_of(cluster: SimulatedCluster, name: str = "corpus-1") -> Any:
 
 
 def remove_all_but(cluster: SimulatedCluster, ending: str) -> None:
-    """The teardown comes as far as a pod whose node does not carry it out."""
+    """Tear everything down except a pod whose node does not carry out the deletion."""
     for (kind, name), body in list(cluster.objects.items()):
         if kind == Resource.POD and name.endswith(ending):
             body["metadata"]["deletionTimestamp"] = format_time(cluster.time)
@@ -69,21 +69,21 @@ def end_with_a_pod_left(cluster: SimulatedCluster, ending: str) -> None:
 
 
 @pytest.mark.parametrize("state", LOST)
-def test_pods_of_a_lost_node_hold_nothing_back(cluster: SimulatedCluster, state: NodeState) -> None:
+def test_pods_of_a_lost_node_delay_nothing(cluster: SimulatedCluster, state: NodeState) -> None:
     end_with_a_pod_left(cluster, "cpu")
     assert not status_of(cluster).is_frozen
     cluster.nodes = {"node-w": NodeView(state)}
     cluster.settle()
     assert status_of(cluster).cause is Cause.APPLICATION_ERROR
     assert status_of(cluster).is_frozen
-    assert list(cluster.attempts) == ["corpus-1", "corpus-2"]  # its time had come meanwhile
+    assert list(cluster.attempts) == ["corpus-1", "corpus-2"]  # the second attempt was due
     assert [rayjob["metadata"]["name"] for rayjob in cluster.list_of(Resource.RAYJOB)] == [
         "corpus-2"
     ]
 
 
 @pytest.mark.parametrize("state", WITHHELD)
-def test_a_node_that_does_not_say_is_waited_for_and_named(
+def test_a_node_with_unknown_state_is_awaited_and_named(
     cluster: SimulatedCluster, state: NodeState
 ) -> None:
     end_with_a_pod_left(cluster, "cpu")
@@ -104,21 +104,21 @@ def test_a_node_that_does_not_say_is_waited_for_and_named(
     assert status_of(cluster).is_frozen
 
 
-def test_a_node_that_is_well_is_given_its_time(cluster: SimulatedCluster) -> None:
+def test_a_healthy_node_gets_time_to_delete_its_pods(cluster: SimulatedCluster) -> None:
     end_with_a_pod_left(cluster, "cpu")
     cluster.nodes = {"node-w": NodeView(NodeState.WELL)}
     cluster.settle()
     assert not status_of(cluster).is_frozen
 
 
-def test_a_pod_that_nobody_deleted_is_alive_wherever_it_is(cluster: SimulatedCluster) -> None:
+def test_an_undeleted_pod_counts_as_alive_on_any_node(cluster: SimulatedCluster) -> None:
     cluster.nodes = {"node-h": NodeView(NodeState.GONE), "node-w": NodeView(NodeState.GONE)}
     cluster.advance(60)
     assert status_of(cluster).end_time is None
 
 
 @pytest.mark.parametrize("state", [*LOST, NodeState.SILENT])
-def test_a_head_that_can_not_go_ends_the_attempt_as_lost_with_its_node(
+def test_a_head_stuck_on_a_lost_node_ends_the_attempt_as_node_lost(
     cluster: SimulatedCluster, state: NodeState
 ) -> None:
     for pod in cluster.list_of(Resource.POD):
@@ -132,7 +132,7 @@ def test_a_head_that_can_not_go_ends_the_attempt_as_lost_with_its_node(
     assert f"node node-h of head pod corpus-1-head {state}" in status.message
 
 
-def test_a_stall_is_explained_by_a_node_that_fell_silent_before_it(
+def test_a_stall_is_explained_by_an_earlier_silent_node(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.end_rayjob("Failed", "RUNNING", reason="JobStatusCheckTimeoutExceeded", message="no")
@@ -142,13 +142,13 @@ def test_a_stall_is_explained_by_a_node_that_fell_silent_before_it(
     remove_all_but(cluster, "head")
     cluster.nodes = {"node-h": NodeView(NodeState.SILENT, since=ended + 1)}
     cluster.advance(60)
-    assert status_of(cluster).cause is Cause.STALLED  # by our own teardown, perhaps
+    assert status_of(cluster).cause is Cause.STALLED  # the operator's teardown may be the reason
     cluster.nodes = {"node-h": NodeView(NodeState.SILENT, since=ended - 300)}
     cluster.settle()
     assert status_of(cluster).cause is Cause.NODE_LOST
 
 
-def test_a_driver_that_said_why_it_ended_is_believed(cluster: SimulatedCluster) -> None:
+def test_a_drivers_reported_reason_is_the_cause(cluster: SimulatedCluster) -> None:
     end_with_a_pod_left(cluster, "head")
     cluster.nodes = {"node-h": NodeView(NodeState.GONE)}
     cluster.settle()
@@ -167,7 +167,7 @@ def test_a_deletion_does_not_wait_for_a_lost_node(cluster: SimulatedCluster) -> 
     assert not cluster.pipeline["metadata"]["finalizers"]
 
 
-def test_pods_that_stay_are_looked_at_less_and_less_often(cluster: SimulatedCluster) -> None:
+def test_remaining_pods_are_checked_less_and_less_often(cluster: SimulatedCluster) -> None:
     end_with_a_pod_left(cluster, "cpu")
     waits = []
     for _ in range(6):
@@ -208,7 +208,7 @@ def test_law_only_a_pod_past_its_grace_puts_its_node_under_suspicion(late: float
     assert list_suspects([Pod.read({"spec": {"nodeName": "node-1"}})], 1e12) == ()
 
 
-def test_a_node_is_read_once_in_a_while_for_all() -> None:
+def test_a_node_is_read_at_intervals_for_all_pipelines() -> None:
     api, memory = FakeApi(nodes={"a": None}), NodeMemory()
 
     def look(now: float) -> dict[str, NodeView]:
@@ -221,7 +221,7 @@ def test_a_node_is_read_once_in_a_while_for_all() -> None:
     assert build_path(Resource.NODE, None, "a") == "/api/v1/nodes/a"
 
 
-def test_without_the_right_to_read_nodes_they_are_waited_for() -> None:
+def test_without_permission_to_read_nodes_their_pods_are_awaited() -> None:
     api = FakeApi()
 
     def refuse(call: Call) -> None:
@@ -233,7 +233,7 @@ def test_without_the_right_to_read_nodes_they_are_waited_for() -> None:
     assert found == {"a": NodeView(NodeState.UNREAD)}
 
 
-def test_a_pass_reads_the_node_of_an_overdue_pod_once_more_and_no_other() -> None:
+def test_a_pass_reads_again_only_the_node_of_an_overdue_pod() -> None:
     api = FakeApi()
     pipeline = make_pipeline(api.store)
     make_attempt(api.store, pipeline)
@@ -249,7 +249,7 @@ def test_a_pass_reads_the_node_of_an_overdue_pod_once_more_and_no_other() -> Non
         asyncio.run(operator.passes.run(KEY))
         return [call.name for call in api.calls if call.resource is Resource.NODE]
 
-    # Each is seen once, before it can go.
+    # Nodes are read once, before a node can vanish.
     assert look() == ["node-9", "node-1"]
     api.store.time += 60
     assert look() == ["node-9"]

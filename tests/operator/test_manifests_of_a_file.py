@@ -1,4 +1,4 @@
-"""What an attempt would be made of, from a file alone: the example of spot nodes above all."""
+"""Manifests rendered from a file alone, mainly from the spot node example."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_program_prints_all_objects(capsys: pytest.CaptureFixture[str]) -> N
         (None, "No such file"),
     ],
 )
-def test_what_is_no_pipeline_gets_a_sentence(
+def test_an_invalid_file_gets_a_sentence(
     text: str | None, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "pipeline.yaml"
@@ -81,7 +81,7 @@ def test_what_is_no_pipeline_gets_a_sentence(
     assert "Traceback" not in err
 
 
-def test_settings_are_those_of_the_environment(
+def test_settings_come_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("STRANDLINE_RUNTIME_IMAGE", "registry.example/runtime:1")
@@ -92,12 +92,12 @@ def test_settings_are_those_of_the_environment(
     assert "STRANDLINE_PRE_RUNNING" in err
 
 
-def test_a_group_that_there_is_not_can_not_fall_back() -> None:
+def test_an_unknown_group_can_not_fall_back() -> None:
     with pytest.raises(RenderError, match="must be one of head, cpu, not 'gpu'"):
         render(read_example(), "gpu")
 
 
-def test_what_only_a_cluster_knows_is_refused() -> None:
+def test_references_that_need_a_cluster_are_rejected() -> None:
     document = copy.deepcopy(read_example())
     document["spec"]["source"]["with"]["paths"] = [{"pipeline": "crawl"}]
     with pytest.raises(
@@ -106,6 +106,6 @@ def test_what_only_a_cluster_knows_is_refused() -> None:
         render(document)
 
 
-def test_the_driver_gets_nothing_of_spot_nodes() -> None:
+def test_the_drivers_document_omits_spot_settings() -> None:
     config = render_attempt(read_example(), (), Limits())[0]
     assert "ray" not in json.loads(config["data"]["pipeline.yaml"])["spec"]

@@ -1,4 +1,4 @@
-"""Memory after kills for memory: raised, bounded, lowered again, and told of."""
+"""Memory after memory kills: raised, limited, lowered again, and reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OOM = {"name": "ray-worker", "state": {"terminated": {"reason": "OOMKilled", "ex
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs, with 8 GiB in each pod of the group `cpu`."""
+    """Return a pipeline whose first attempt is running, with 8 GiB per pod of the group `cpu`."""
     cluster = SimulatedCluster.running()
     cluster.edit(retry={"maxRetries": 50, "jitter": "none"})
     cluster.settle()
@@ -27,7 +27,7 @@ def cluster() -> SimulatedCluster:
 
 
 def kill(cluster: SimulatedCluster) -> None:
-    """A worker of the newest attempt is killed for memory, and all of it goes."""
+    """Kill a worker of the newest attempt for memory, and tear the attempt down."""
     cluster.set_pod("cpu", containerStatuses=[OOM])
     cluster.settle()
     cluster.finish_teardown()
@@ -45,7 +45,7 @@ def ask(cluster: SimulatedCluster, memory: str, **more: Any) -> None:
 
 
 def given(cluster: SimulatedCluster) -> int:
-    """Bytes of a worker pod of the attempt under way."""
+    """Return the memory in bytes of a worker pod in the current attempt."""
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     (group,) = rayjob["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     (container,) = group["template"]["spec"]["containers"]
@@ -56,7 +56,7 @@ def told(cluster: SimulatedCluster, reason: EventReason) -> list[str]:
     return [event.message for event in cluster.events if event.reason == reason]
 
 
-def test_a_limit_that_was_lowered_holds_for_the_next_attempt(cluster: SimulatedCluster) -> None:
+def test_a_lowered_limit_applies_to_the_next_attempt(cluster: SimulatedCluster) -> None:
     kill(cluster)
     kill_again(cluster, 2)
     assert cluster.status.memory == {"cpu": "27648Mi"}
@@ -68,13 +68,13 @@ def test_a_limit_that_was_lowered_holds_for_the_next_attempt(cluster: SimulatedC
     kill(cluster)
     assert cluster.status.memory == {"cpu": "10240Mi"}
     assert "memory of cpu is limited to 10240Mi by oom.maxMemory" in cluster.status.state
-    cluster.edit(oom={"maxMemory": "4Gi"})  # less than was asked for: what was asked for
+    cluster.edit(oom={"maxMemory": "4Gi"})  # less than the request, so the request applies
     cluster.run_next()
     assert given(cluster) == 8 * GI
     assert cluster.attempts["corpus-5"][0]["spec"].get("memory", {}) == {}
 
 
-def test_a_new_run_begins_with_what_the_pipeline_asks_for(cluster: SimulatedCluster) -> None:
+def test_a_new_run_starts_with_the_requested_memory(cluster: SimulatedCluster) -> None:
     kill(cluster)
     cluster.run_next()
     cluster.finish()
@@ -86,9 +86,7 @@ def test_a_new_run_begins_with_what_the_pipeline_asks_for(cluster: SimulatedClus
 
 
 @pytest.mark.parametrize("memory", ["2Gi", "10Gi", "20Gi"])
-def test_what_somebody_writes_replaces_what_kills_have_raised(
-    cluster: SimulatedCluster, memory: str
-) -> None:
+def test_an_edited_request_replaces_raised_memory(cluster: SimulatedCluster, memory: str) -> None:
     kill(cluster)
     ask(cluster, memory)
     cluster.settle()
@@ -97,14 +95,14 @@ def test_what_somebody_writes_replaces_what_kills_have_raised(
     assert given(cluster) == int(memory.removesuffix("Gi")) * GI
 
 
-def test_an_edit_of_something_else_leaves_it_raised(cluster: SimulatedCluster) -> None:
+def test_an_unrelated_edit_keeps_raised_memory(cluster: SimulatedCluster) -> None:
     kill(cluster)
-    ask(cluster, "8192Mi", maxReplicas=4)  # the same, spelled otherwise
+    ask(cluster, "8192Mi", maxReplicas=4)  # the same amount in another unit
     cluster.run_next()
     assert given(cluster) == 12 * GI
 
 
-def test_what_an_earlier_operator_has_raised_stays(cluster: SimulatedCluster) -> None:
+def test_memory_raised_by_an_earlier_operator_stays(cluster: SimulatedCluster) -> None:
     kill(cluster)
     written = cluster.status.to_json()
     del written["memoryRequested"]
@@ -113,14 +111,14 @@ def test_what_an_earlier_operator_has_raised_stays(cluster: SimulatedCluster) ->
     assert given(cluster) == 12 * GI
 
 
-def test_it_does_not_grow_past_what_the_largest_node_has(cluster: SimulatedCluster) -> None:
+def test_memory_does_not_grow_beyond_the_largest_node(cluster: SimulatedCluster) -> None:
     cluster.sizes = (NodeSize("small", 12 * GI, 4), NodeSize("large", 20 * GI, 4))
     kill(cluster)
     assert told(cluster, EventReason.MEMORY_LIMITED) == []
     kill_again(cluster, 1)
     why = "is limited to 18432Mi, the most that the largest suitable node can hold (large)"
     assert cluster.status.memory == {"cpu": "18432Mi"}
-    assert told(cluster, EventReason.MEMORY_LIMITED) == []  # it came to just that
+    assert told(cluster, EventReason.MEMORY_LIMITED) == []  # the growth reached exactly this limit
     kill_again(cluster, 1)
     assert cluster.status.memory == {"cpu": "18432Mi"}
     assert why in told(cluster, EventReason.MEMORY_LIMITED)[0]
@@ -129,13 +127,13 @@ def test_it_does_not_grow_past_what_the_largest_node_has(cluster: SimulatedClust
     assert condition.message.startswith("retry 3 of 50 at ")
     assert why in condition.message
     assert len(told(cluster, EventReason.MEMORY_RAISED)) == 2
-    # A large node that goes takes nothing away from what pods have had.
+    # The removal of a large node does not lower memory that pods have had.
     cluster.sizes = (NodeSize("small", 12 * GI, 4),)
     kill_again(cluster, 1)
     assert cluster.status.memory == {"cpu": "18432Mi"}
 
 
-def test_the_last_sentence_of_a_run_says_that_memory_had_to_stop() -> None:
+def test_the_final_message_of_a_run_reports_the_memory_limit() -> None:
     cluster = SimulatedCluster.running()
     cluster.edit(retry={"maxRetries": 1, "jitter": "none"})
     cluster.sizes = (NodeSize("only", 9 * GI, 4),)
@@ -147,15 +145,17 @@ def test_the_last_sentence_of_a_run_says_that_memory_had_to_stop() -> None:
     assert "memory of cpu is limited to 8294Mi, the most that" in condition.message
 
 
-def test_a_limit_that_was_set_is_not_the_nodes_to_lower(cluster: SimulatedCluster) -> None:
-    """Nodes may be made as they are needed; whoever sets a limit knows."""
+def test_nodes_do_not_lower_an_explicit_limit(cluster: SimulatedCluster) -> None:
+    """Check an explicit limit above all nodes, because nodes may be created on demand."""
     cluster.edit(oom={"maxMemory": "64Gi"})
     cluster.sizes = (NodeSize("only", 9 * GI, 4),)
     kill(cluster)
     assert cluster.status.memory == {"cpu": "12288Mi"}
 
 
-def test_where_nodes_may_not_be_listed_nothing_is_said_of_them(cluster: SimulatedCluster) -> None:
+def test_without_permission_to_list_nodes_no_message_mentions_them(
+    cluster: SimulatedCluster,
+) -> None:
     kill(cluster)
     assert cluster.status.memory == {"cpu": "12288Mi"}
     assert told(cluster, EventReason.MEMORY_LIMITED) == []
@@ -166,7 +166,7 @@ SPOT_NODE = NodeSize("spot", 100 * GI, 4, labels={"eks.amazonaws.com/capacityTyp
 REGULAR = NodeSize("regular", 20 * GI, 4, labels={"eks.amazonaws.com/capacityType": "ON_DEMAND"})
 
 
-def test_a_head_does_not_grow_past_the_nodes_that_it_may_use(cluster: SimulatedCluster) -> None:
+def test_a_head_does_not_grow_beyond_its_usable_nodes(cluster: SimulatedCluster) -> None:
     spot = {"preset": "eks"}
     groups = [{"name": "cpu", "resources": {"memory": "8Gi"}, "spot": spot}]
     cluster.edit(ray={"head": {"resources": {"memory": "8Gi"}}, "workerGroups": groups})
@@ -181,7 +181,7 @@ def test_a_head_does_not_grow_past_the_nodes_that_it_may_use(cluster: SimulatedC
     assert cluster.status.memory == {"head": "18432Mi", "cpu": "41472Mi"}
 
 
-def test_a_group_that_has_left_spot_nodes_grows_as_far_as_those_on_demand(
+def test_a_group_after_its_fallback_grows_up_to_on_demand_nodes(
     cluster: SimulatedCluster,
 ) -> None:
     spot = {"preset": "eks", "fallback": {"afterDisruptions": 1}}
@@ -196,8 +196,8 @@ def test_a_group_that_has_left_spot_nodes_grows_as_far_as_those_on_demand(
 
 
 @pytest.mark.parametrize("sizes", [None, (), (NodeSize("tiny", 2 * GI, 0.1),)])
-def test_growth_has_a_bound_where_no_node_shows_one(cluster: SimulatedCluster, sizes: Any) -> None:
-    """Nodes that may not be listed, or none that could run the pod at the moment."""
+def test_growth_is_limited_without_known_nodes(cluster: SimulatedCluster, sizes: Any) -> None:
+    """Check nodes that may not be listed, and nodes that are all too small at the moment."""
     cluster.sizes = sizes
     kill(cluster)
     kill_again(cluster, 9)

@@ -1,4 +1,4 @@
-"""What a mesh puts beside containers stays out of our pods, unless their template asks for it."""
+"""A mesh adds no sidecar to the operator's pods unless their template requests one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from strandline_operator.model.plan import Resource
 
 Json = dict[str, Any]
 ISTIO, LINKERD = "sidecar.istio.io/inject", "linkerd.io/inject"
-# Whichever way a mesh is asked in, its own "out" must not be there too.
+# If a template opts in, by any spelling, the mesh's opt-out must be absent.
 CHOICES: dict[str, tuple[str, str, str]] = {
     "istio's label": ("labels", ISTIO, "true"),
     "istio's annotation": ("annotations", ISTIO, "true"),
@@ -33,7 +33,7 @@ chosen = pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 
 
 def make(template: Json | None = None, defaults: Json | None = None) -> SimulatedCluster:
-    """A pipeline whose check has passed, so that its attempt is made."""
+    """Return a pipeline with a preflight check and the given templates."""
     given = SpecDefaults(ray=RayDefaults(pod_template=defaults or {}))
     cluster = SimulatedCluster(limits=Limits(preflight=True), defaults=given)
     cluster.edit(ray={"podTemplate": template or {}, "workerGroups": [{"name": "cpu"}]})
@@ -51,7 +51,7 @@ def end_check(cluster: SimulatedCluster, code: int = 0, **status: Any) -> None:
 
 
 def list_metadata(cluster: SimulatedCluster) -> Iterator[tuple[str, Json]]:
-    """Each kind of pod that is made for a pipeline, and its labels and annotations."""
+    """Yield each kind of pod of a pipeline, with labels and annotations."""
     (job,) = cluster.list_of(Resource.JOB)
     yield "check", job["spec"]["template"]["metadata"]
     end_check(cluster)
@@ -78,7 +78,7 @@ def render_command(cluster: SimulatedCluster, data: Json) -> Json:
     return metadata
 
 
-def test_no_mesh_is_let_into_any_pod() -> None:
+def test_no_mesh_is_injected_by_default() -> None:
     found = dict(list_metadata(make()))
     assert set(found) == {"check", "head", "worker", "submitter", "command"}
     for kind, metadata in found.items():
@@ -88,8 +88,8 @@ def test_no_mesh_is_let_into_any_pod() -> None:
 
 @chosen
 @pytest.mark.parametrize("by", ["pipeline", "namespace"])
-def test_a_template_that_asks_for_a_mesh_gets_it(choice: tuple[str, str, str], by: str) -> None:
-    """In each pod, or a check could not reach what the run can; and the other mesh stays out."""
+def test_a_template_can_enable_a_mesh(choice: tuple[str, str, str], by: str) -> None:
+    """Check every pod: the check must have the run's network, and the other mesh stays out."""
     where, key, value = choice
     template = {"metadata": {where: {key: value}}}
     cluster = make(template) if by == "pipeline" else make(None, template)
@@ -105,7 +105,7 @@ def test_a_template_that_asks_for_a_mesh_gets_it(choice: tuple[str, str, str], b
         assert found == other | {choice}, kind
 
 
-def test_a_template_of_the_head_alone_speaks_for_what_takes_its_place() -> None:
+def test_a_head_template_also_applies_to_check_and_command() -> None:
     cluster = make()
     template = {"metadata": {"labels": {ISTIO: "true"}}}
     cluster.edit(ray={"head": {"podTemplate": template}, "workerGroups": [{"name": "cpu"}]})
@@ -123,7 +123,7 @@ def make_again(cluster: SimulatedCluster) -> SimulatedCluster:
     return again
 
 
-def test_a_command_on_what_an_older_operator_made_stays_out_too() -> None:
+def test_a_command_on_an_older_config_map_has_no_mesh() -> None:
     cluster = make()
     dict(list_metadata(cluster))
     (config,) = (
@@ -136,17 +136,15 @@ def test_a_command_on_what_an_older_operator_made_stays_out_too() -> None:
 
 
 @pytest.mark.parametrize("metadata", [{"labels": None}, {"annotations": None}, {}])
-def test_a_template_that_names_none_changes_nothing(metadata: Any) -> None:
+def test_a_template_without_metadata_keeps_the_mesh_out(metadata: Any) -> None:
     for kind, found in list_metadata(make({"metadata": metadata})):
         assert found["labels"][ISTIO] == "false", kind
 
 
 @pytest.mark.parametrize("code", [0, 64])
 @pytest.mark.parametrize("end", [137, 143])
-def test_a_proxy_that_goes_before_the_check_and_ends_after_it_has_no_say(
-    code: int, end: int
-) -> None:
-    """As a native sidecar: it is an init container, and is ended once the check is over."""
+def test_a_native_sidecar_does_not_affect_the_check(code: int, end: int) -> None:
+    """Check a native sidecar: an init container that ends after the check."""
     cluster = make()
     proxy = {"name": "istio-proxy", "state": {"terminated": {"exitCode": end, "reason": "Error"}}}
     phase = "Failed" if code else "Succeeded"
@@ -157,8 +155,8 @@ def test_a_proxy_that_goes_before_the_check_and_ends_after_it_has_no_say(
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_a_command_is_over_with_its_own_container(code: int) -> None:
-    """A proxy beside it goes on until the Job is deleted, as it is then."""
+def test_a_command_ends_with_its_own_container(code: int) -> None:
+    """Check a proxy that runs until the Job is deleted."""
     proxy = {"name": "istio-proxy", "state": {"running": {}}}
     own = {"name": CONTAINER, "state": {"terminated": {"exitCode": code, "message": ""}}}
     status = {"phase": "Running", "containerStatuses": [proxy, own]}

@@ -1,4 +1,4 @@
-"""The page about metrics has a line for each that is served, and for no other."""
+"""The metrics page lists exactly the served metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline_operator.metrics.numbers import Numbers
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 TABLE = re.compile(r"<!-- table: metrics -->\n(.*?)<!-- end -->", re.DOTALL)
-DRIVERS = "## Of a driver"  # what follows is held by the tests of its server
+DRIVERS = "## Of a driver"  # tests of the driver's server cover the rest of the page
 
 
 def render_table() -> str:
@@ -28,13 +28,13 @@ def render_table() -> str:
     return "\n".join([*rows, ""])
 
 
-def test_the_page_has_the_metrics_that_are_served() -> None:
+def test_the_page_lists_the_served_metrics() -> None:
     found = TABLE.search(PAGE.read_text(encoding="utf-8"))
     assert found is not None
     assert found[1] == render_table(), f"the table of {PAGE.name} should be:\n{render_table()}"
 
 
-def test_what_the_page_advises_to_look_at_is_served() -> None:
+def test_metrics_recommended_by_the_page_are_served() -> None:
     text = PAGE.read_text(encoding="utf-8").partition(DRIVERS)[0]
     advised = set(re.findall(r"strandline_[a-z_]+", text.partition("<!-- end -->")[2]))
     served = {
@@ -47,7 +47,7 @@ def test_what_the_page_advises_to_look_at_is_served() -> None:
 
 
 def list_paths(node: Any, base: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every path of an object that a configuration of kube-state-metrics reads."""
+    """Yield every object path in a configuration of kube-state-metrics."""
     if isinstance(node, dict):
         path = tuple(node.get("path", ()))
         yield from [base + path] * bool(path)
@@ -69,7 +69,7 @@ def is_known(schema: dict[str, Any], path: tuple[str, ...]) -> bool:
     return True
 
 
-def test_kube_state_metrics_reads_fields_that_there_are() -> None:
+def test_kube_state_metrics_reads_existing_fields() -> None:
     text = PAGE.read_text(encoding="utf-8").partition("# kube-state-metrics.yaml\n")[2]
     document = yaml.safe_load(text.partition("```")[0])
     definitions = {

@@ -1,4 +1,4 @@
-"""Where the operator lacks a right nothing is decided from what it can't see, and it says so."""
+"""Without a permission, the operator decides nothing from unreadable objects and reports this."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_running_attempt_is_neither_judged_nor_doubled(resource: Resource) -> 
     cluster.advance(100_000)
 
     assert cluster.attempts == {"corpus-1": (cluster.attempts["corpus-1"][0], before)}
-    assert cluster.calls == calls + 1  # the status that says so
+    assert cluster.calls == calls + 1  # the status that reports the missing permission
     truth, reason, message = tell(cluster, ConditionType.SUCCEEDED)
     assert (truth, reason) == ("Unknown", "PermissionDenied")
     assert f"its role lacks 'list' on {resource}: the server's words" in message
@@ -55,7 +55,7 @@ def test_a_running_attempt_is_neither_judged_nor_doubled(resource: Resource) -> 
     assert tell(cluster, ConditionType.SUCCEEDED)[:2] == ("Unknown", "Running")
 
 
-def test_a_list_that_can_not_be_read_is_one_event_and_named_once() -> None:
+def test_a_refused_list_causes_one_event_and_is_named_once() -> None:
     cluster = SimulatedCluster(unread=unread(Resource.POD) * 2)
     cluster.settle()
     cluster.advance(600)
@@ -64,7 +64,7 @@ def test_a_list_that_can_not_be_read_is_one_event_and_named_once() -> None:
     assert event.message.count("its role lacks 'list' on pods") == 1
 
 
-def test_nothing_is_begun_or_let_go_from_a_list_that_could_not_be_read() -> None:
+def test_a_refused_list_starts_and_releases_nothing() -> None:
     cluster = SimulatedCluster(unread=unread(Resource.POD))
     cluster.annotate("cancel", "from another life")
     cluster.settle()
@@ -92,7 +92,7 @@ def test_a_run_that_is_over_stays_over() -> None:
     assert tell(cluster, ConditionType.SUCCEEDED)[:2] == ("True", "Completed")
 
 
-def test_without_a_look_at_the_claim_no_attempt_starts_but_one_goes_on() -> None:
+def test_an_unreadable_claim_prevents_new_attempts_only() -> None:
     cluster = SimulatedCluster(unread=unread(Resource.CLAIM, "get"))
     cluster.settle()
     assert not cluster.attempts
@@ -108,7 +108,7 @@ def test_without_a_look_at_the_claim_no_attempt_starts_but_one_goes_on() -> None
     assert cluster.attempts["corpus-1"][1].is_frozen
 
 
-def test_what_can_not_be_followed_is_said_while_everything_goes_on() -> None:
+def test_a_refused_watch_is_reported_while_work_continues() -> None:
     cluster = SimulatedCluster()
     cluster.settle()
     cluster.start_rayjob()
@@ -127,7 +127,7 @@ def forbid(api: FakeApi, is_meant: Callable[[Call], bool]) -> None:
     api.before.append(refuse)
 
 
-def test_each_refused_read_is_noted_with_its_verb() -> None:
+def test_each_refused_read_is_recorded_with_its_verb() -> None:
     api = FakeApi()
     forbid(api, lambda call: call.resource is Resource.POD or call.verb == "get")
 
@@ -146,7 +146,7 @@ def test_each_refused_read_is_noted_with_its_verb() -> None:
 
 
 @everywhere
-def test_a_pass_over_a_server_that_refuses_a_list_says_which(resource: Resource) -> None:
+def test_a_pass_names_the_refused_list(resource: Resource) -> None:
     api = FakeApi()
     make_attempt(api.store, make_pipeline(api.store))
     forbid(api, lambda call: call.resource is resource and call.verb == "list")
@@ -157,7 +157,7 @@ def test_a_pass_over_a_server_that_refuses_a_list_says_which(resource: Resource)
     assert f"lacks 'list' on {resource}" in pipeline["status"]["state"]
 
 
-def test_a_status_that_may_not_be_written_is_told_once_in_a_while(
+def test_a_refused_status_write_is_logged_at_intervals(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING)

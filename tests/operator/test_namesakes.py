@@ -1,4 +1,4 @@
-"""A pipeline that is made anew under a name whose pods still live waits, and names them."""
+"""A recreated pipeline waits for the pods of its former namesake, and names these pods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ending(cluster: SimulatedCluster) -> tuple[str, str]:
     return found.reason, found.message
 
 
-# --- What follows
+# --- Consequences
 
 
 def test_no_attempt_is_made_beside_pods_of_a_namesake() -> None:
@@ -44,9 +44,9 @@ def test_no_attempt_is_made_beside_pods_of_a_namesake() -> None:
     assert len(cluster.list_of(Resource.RAYJOB)) == 1
 
 
-def test_an_attempt_that_was_made_is_not_launched_beside_them() -> None:
+def test_pods_of_a_namesake_prevent_the_launch_of_an_attempt() -> None:
     cluster = SimulatedCluster()
-    cluster.has_kuberay = False  # so that the attempt is made and no more
+    cluster.has_kuberay = False  # to make the attempt without a RayJob
     cluster.settle()
     cluster.has_kuberay = True
     cluster.namesakes = tuple(f"pod old-{number}" for number in range(5))
@@ -56,7 +56,7 @@ def test_an_attempt_that_was_made_is_not_launched_beside_them() -> None:
     assert cluster.list_of(Resource.RAYJOB) == []
 
 
-# --- How they are found
+# --- Detection
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def api() -> FakeApi:
 
 
 def former(name: str = "corpus") -> Body:
-    """A pipeline that is gone."""
+    """Return a deleted pipeline."""
     return {"metadata": {"name": name, "uid": "uid-of-the-former"}}
 
 
@@ -80,7 +80,7 @@ def put(api: FakeApi, kind: Resource, name: str, status: Body) -> None:
 
 
 def pass_over(api: FakeApi, times: int = 4) -> Body:
-    """The pipeline after some passes."""
+    """Run some passes, and return the pipeline."""
     operator = Operator(api, Limits())
     for _ in range(times):
         asyncio.run(operator.passes.run(KEY))
@@ -95,7 +95,7 @@ def reason_of(pipeline: Body) -> str:
     )
 
 
-def test_pods_of_a_former_pipeline_hold_the_new_one_back_until_they_end(api: FakeApi) -> None:
+def test_pods_of_a_former_pipeline_delay_the_new_one_until_they_end(api: FakeApi) -> None:
     pod = make_pod(api.store, former(), "old-head", "head", number=7)
     put(api, Resource.RAYCLUSTER, "old-cluster", {})
     put(api, Resource.RAYJOB, "old-job", {"jobDeploymentStatus": "Running"})
@@ -116,7 +116,7 @@ def test_pods_of_a_former_pipeline_hold_the_new_one_back_until_they_end(api: Fak
     ]
 
 
-def test_pods_of_another_name_or_namespace_hold_nobody_back(api: FakeApi) -> None:
+def test_pods_of_another_name_or_namespace_delay_nothing(api: FakeApi) -> None:
     make_pod(api.store, former("other"), "theirs", "head", number=7)
     pod = make_pod(api.store, former(), "elsewhere", "head", number=7)
     api.store.remove(Resource.POD, NAMESPACE, "elsewhere")
@@ -125,7 +125,7 @@ def test_pods_of_another_name_or_namespace_hold_nobody_back(api: FakeApi) -> Non
     assert len(api.store.list(Resource.RAYJOB)) == 1
 
 
-def test_a_run_under_way_is_left_alone_by_what_comes_later(api: FakeApi) -> None:
+def test_later_pods_of_a_namesake_do_not_affect_a_running_attempt(api: FakeApi) -> None:
     pass_over(api)
     (rayjob,) = api.store.list(Resource.RAYJOB)
     make_pod(api.store, former(), "old-head", "head", number=7)
@@ -134,9 +134,9 @@ def test_a_run_under_way_is_left_alone_by_what_comes_later(api: FakeApi) -> None
     assert api.store.list(Resource.RAYJOB)[0]["metadata"]["uid"] == rayjob["metadata"]["uid"]
 
 
-def test_they_are_looked_for_only_where_something_may_be_made(api: FakeApi) -> None:
+def test_namesakes_are_read_only_if_an_attempt_may_be_made(api: FakeApi) -> None:
     pass_over(api)
     before = len([call for call in api.calls if call.verb == "list"])
     pass_over(api, 1)
     after = len([call for call in api.calls if call.verb == "list"])
-    assert after - before == 4  # attempts, RayJobs, clusters and pods of its own
+    assert after - before == 4  # the pipeline's own attempts, RayJobs, RayClusters, and pods

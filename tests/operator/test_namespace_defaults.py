@@ -1,4 +1,4 @@
-"""A namespace's defaults of the retry policy: read now and then, and broken ones only said."""
+"""A namespace's defaults of the retry policy: read at intervals; broken defaults are reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def put(api: FakeApi, text: str = "", **more: str) -> None:
     api.store.create(Resource.CONFIG_MAP, "team", {**body, "data": data})
 
 
-def test_a_policy_has_the_fields_that_are_given() -> None:
+def test_a_policy_has_the_given_fields() -> None:
     body = {"data": {"retry": "maxRetries: 7\ndelay: 5s\n"}}
     policy, said = parse_part(body, RETRY, RetryPolicy)
     assert said == ""
@@ -38,7 +38,7 @@ def test_a_policy_has_the_fields_that_are_given() -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"data": None}, {"data": {}}, {"data": {"retry": ""}}])
-def test_nothing_gives_nothing(body: dict[str, object]) -> None:
+def test_an_empty_config_map_has_no_defaults(body: dict[str, object]) -> None:
     policy, said = parse_part(body, RETRY, RetryPolicy)
     assert (policy.model_fields_set, said) == (set(), "")
 
@@ -55,7 +55,7 @@ def test_nothing_gives_nothing(body: dict[str, object]) -> None:
         ("2026-13-45", "retry: this is no YAML: "),
     ],
 )
-def test_of_a_broken_one_is_said_that_nobody_knows_what_it_gives(text: str, said: str) -> None:
+def test_a_broken_config_map_is_reported_as_unusable(text: str, said: str) -> None:
     api = FakeApi()
     put(api, text)
 
@@ -64,7 +64,7 @@ def test_of_a_broken_one_is_said_that_nobody_knows_what_it_gives(text: str, said
     assert (found.policy.model_fields_set, found.refusals) == (set(), ())
     assert found.unusable.startswith(f"ConfigMap {NAME}: {said}")
     assert "\n" not in found.unusable
-    # A broken ConfigMap exists, so its return is awaited once it is deleted.
+    # A broken ConfigMap exists, so after a deletion the operator waits for its return.
     assert found.digest
 
 
@@ -75,7 +75,7 @@ def put_again(api: FakeApi, **data: str) -> None:
     api.store.create(Resource.CONFIG_MAP, "team", body)
 
 
-def test_what_cant_be_read_is_told_as_what_nobody_knows() -> None:
+def test_an_unreadable_config_map_is_reported_as_unusable() -> None:
     async def run() -> None:
         api, defaults = FakeApi(), NamespaceDefaults(NAME)
         assert (await defaults.read(api, "team", 0.0)).unusable == ""
@@ -85,13 +85,13 @@ def test_what_cant_be_read_is_told_as_what_nobody_knows() -> None:
             found.unusable
             == f"ConfigMap {NAME}: ray.queueName: must be text, not 5; put it in quotes"
         )
-        put_again(api, ray="colour: red")  # a newer operator may know it
+        put_again(api, ray="colour: red")  # a newer operator may support the field
         assert (await defaults.read(api, "team", 200.0)).unusable == ""
 
     asyncio.run(run())
 
 
-def test_a_digest_tells_defaults_apart_and_is_empty_if_they_are_missing() -> None:
+def test_a_digest_identifies_defaults_and_is_empty_if_missing() -> None:
     async def run() -> None:
         api, defaults = FakeApi(), NamespaceDefaults(NAME)
         digests = []
@@ -109,7 +109,7 @@ def test_a_digest_tells_defaults_apart_and_is_empty_if_they_are_missing() -> Non
     asyncio.run(run())
 
 
-def test_of_many_slips_a_few_are_named() -> None:
+def test_only_some_of_many_errors_are_named() -> None:
     api = FakeApi()
     put(api, "".join(f"a{number}: 1\n" for number in range(500)))
     _, (problem,), *_ = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
@@ -117,7 +117,7 @@ def test_of_many_slips_a_few_are_named() -> None:
     assert len(problem.message) < 1024
 
 
-def test_the_rest_of_one_with_an_unknown_field_holds() -> None:
+def test_defaults_with_an_unknown_field_apply_otherwise() -> None:
     api = FakeApi()
     put(api, "maxRetrys: 1\ndelay: 5s\ndisruptions: {later: true, maxRetries: 9}")
 
@@ -132,7 +132,7 @@ def test_the_rest_of_one_with_an_unknown_field_holds() -> None:
     )
 
 
-def test_missing_rights_hold_back_what_would_be_made_without_defaults() -> None:
+def test_missing_permissions_make_the_defaults_unusable() -> None:
     api = FakeApi()
 
     def refuse(_: object) -> None:
@@ -146,7 +146,7 @@ def test_missing_rights_hold_back_what_would_be_made_without_defaults() -> None:
     assert not found.digest
 
 
-def test_a_namespace_is_asked_once_in_a_while() -> None:
+def test_a_namespaces_defaults_are_read_at_intervals() -> None:
     async def run() -> None:
         api, defaults = FakeApi(), NamespaceDefaults(NAME)
         assert (await defaults.read(api, "team", 100.0))[0].model_fields_set == set()
@@ -155,14 +155,14 @@ def test_a_namespace_is_asked_once_in_a_while() -> None:
         assert (await defaults.read(api, "other", 101.0))[0].max_retries == 3
         assert (await defaults.read(api, "team", 100.0 + KEEP_SECONDS))[0].max_retries == 7
         assert len(api.calls) == 3
-        # A clock that was set back does not keep the old for ever.
+        # A clock set back does not keep old defaults forever.
         await defaults.read(api, "team", 0.0)
         assert len(api.calls) == 4
 
     asyncio.run(run())
 
 
-def test_what_may_pass_is_not_kept() -> None:
+def test_transient_errors_are_not_cached() -> None:
     async def run() -> None:
         api, defaults = FakeApi(), NamespaceDefaults(NAME)
 
@@ -211,7 +211,7 @@ def test_image_queue_and_output_are_read_beside_the_policy() -> None:
         ("output", "[", "output: this is no YAML"),
     ],
 )
-def test_what_is_wrong_with_one_key_leaves_the_others(key: str, text: str, said: str) -> None:
+def test_an_error_in_one_key_does_not_affect_the_others(key: str, text: str, said: str) -> None:
     api = FakeApi()
     put(api, "maxRetries: 7", **{key: text})
     found = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))

@@ -1,4 +1,4 @@
-"""What pods reach that are made for a pipeline beside its attempts: its check, and commands."""
+"""Network access of a pipeline's pods outside attempts: the check and the commands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NOT_DNS = {
 def make(
     network: AttemptNetwork | None, name: str = "corpus", *, preflight: bool = True, **spec: Any
 ) -> SimulatedCluster:
-    """A pipeline as its check is begun, or its attempt where none is made."""
+    """Return a pipeline at the start of its check, or of its attempt without a check."""
     cluster = SimulatedCluster(limits=Limits(preflight=preflight, attempt_network=network))
     cluster.pipeline["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
     cluster.edit(**spec)
@@ -54,7 +54,7 @@ def make(
 
 
 def find_check(cluster: SimulatedCluster) -> Endpoint:
-    """The pod of the check."""
+    """Return the pod of the check."""
     (job,) = cluster.list_of(Resource.JOB)
     return Endpoint(NAMESPACE, job["spec"]["template"]["metadata"]["labels"])
 
@@ -68,7 +68,7 @@ def pass_check(cluster: SimulatedCluster) -> None:
 
 
 def render_command(cluster: SimulatedCluster) -> dict[str, Any]:
-    """The Job of a command of `kubectl strandline`, from what the operator has left."""
+    """Return the Job of a `kubectl strandline` command, from the operator's ConfigMap."""
     (config,) = (
         body for body in cluster.list_of(Resource.CONFIG_MAP) if HEAD_TEMPLATE in body["data"]
     )
@@ -81,7 +81,7 @@ def render_command(cluster: SimulatedCluster) -> dict[str, Any]:
 
 
 def find_command(cluster: SimulatedCluster) -> Endpoint:
-    """The pod of such a Job."""
+    """Return the pod of a command's Job."""
     labels = render_command(cluster)["spec"]["template"]["metadata"]["labels"]
     return Endpoint(NAMESPACE, labels)
 
@@ -125,8 +125,8 @@ def test_names_are_asked_of_the_clusters_servers_alone(made: Made, protocol: str
 
 
 @KINDS
-def test_whoever_installs_says_who_answers_for_names(made: Made) -> None:
-    """As on OpenShift, where the servers have another port, or with a cache on each node."""
+def test_the_installation_can_choose_the_dns_servers(made: Made) -> None:
+    """Check other DNS servers, as on OpenShift (another port) or with a cache on each node."""
     servers = {
         "to": [{"ipBlock": {"cidr": "169.254.20.10/32"}}],
         "ports": [{"port": 5353, "protocol": "UDP"}],
@@ -137,26 +137,26 @@ def test_whoever_installs_says_who_answers_for_names(made: Made) -> None:
 
 
 @KINDS
-def test_the_way_out_is_open_unless_it_is_restricted(made: Made) -> None:
+def test_egress_is_open_unless_restricted(made: Made) -> None:
     for network in (OPEN, None):
         policies, pod = made(network)
         assert is_allowed(policies, pod, OUTSIDE, 443)
 
 
 @pytest.mark.parametrize("made", [make_check, make_command])
-def test_nobody_reaches_a_pod_that_answers_nobody(made: Made) -> None:
+def test_pods_without_a_server_accept_no_connections(made: Made) -> None:
     policies, pod = made(RESTRICTED)
     assert not is_allowed(policies, NEIGHBOUR, pod, 8265)
 
 
 @pytest.mark.parametrize("made", [make_check, make_command])
-def test_no_pod_beside_an_attempt_reaches_its_ray(made: Made) -> None:
+def test_pods_outside_an_attempt_do_not_reach_its_ray(made: Made) -> None:
     _, pod = made(RESTRICTED)
     policies, head = make_head(RESTRICTED)
     assert not is_allowed(policies, pod, head, 8265)
 
 
-def test_the_policy_stands_before_the_pod_of_the_check_and_goes_with_the_pipeline() -> None:
+def test_the_policy_exists_before_the_check_and_is_deleted_with_the_pipeline() -> None:
     cluster = make(RESTRICTED)
     actions = [action for plan in cluster.plans for action in plan.actions]
     kinds = [action.resource for action in actions if isinstance(action, Create)]
@@ -166,7 +166,7 @@ def test_the_policy_stands_before_the_pod_of_the_check_and_goes_with_the_pipelin
     assert (owner["kind"], owner["uid"]) == ("CurationPipeline", "uid-of-corpus")
 
 
-def test_it_is_made_once_for_a_check_and_all_commands() -> None:
+def test_one_policy_serves_the_check_and_all_commands() -> None:
     cluster = make(RESTRICTED)
     check = find_check(cluster)
     pass_check(cluster)
@@ -178,8 +178,8 @@ def test_it_is_made_once_for_a_check_and_all_commands() -> None:
     assert beside["spec"]["podSelector"] != attempts["spec"]["podSelector"]
 
 
-def test_what_was_open_before_the_values_changed_opens_nothing_now() -> None:
-    """Policies add up, and the operator may change none: the older one selects older pods."""
+def test_policies_of_earlier_values_open_nothing_for_new_pods() -> None:
+    """Check two policies: policies add up and are immutable, so the older selects older pods."""
     wide = make(AttemptNetwork(egress=({},)), preflight=False)
     narrow = make(RESTRICTED, preflight=False)
     both = [*list_policies(wide), *list_policies(narrow)]
@@ -187,15 +187,15 @@ def test_what_was_open_before_the_values_changed_opens_nothing_now() -> None:
     assert is_allowed(both, find_command(wide), OUTSIDE, 443)
 
 
-def test_each_pipeline_has_one_of_its_own() -> None:
-    """It goes with its pipeline, and must leave no pod of another without one."""
+def test_each_pipeline_has_a_separate_policy() -> None:
+    """Check that a pipeline's policy, deleted with the pipeline, covers no pod of another."""
     policies, _ = make_command(RESTRICTED)
     other = find_command(make(RESTRICTED, "images", preflight=False))
     assert is_allowed(policies, other, OUTSIDE, 443)
     assert not is_allowed(list_policies(make(RESTRICTED, "images")), other, OUTSIDE, 443)
 
 
-def test_a_users_template_takes_no_pod_out_of_the_policy() -> None:
+def test_a_users_template_can_not_remove_a_pod_from_the_policy() -> None:
     labels = {NETWORK_LABEL: "none"}
     cluster = make(RESTRICTED, ray={"podTemplate": {"metadata": {"labels": labels}}})
     policies = list_policies(cluster)
@@ -204,7 +204,7 @@ def test_a_users_template_takes_no_pod_out_of_the_policy() -> None:
     assert not is_allowed(policies, find_command(cluster), OUTSIDE, 443)
 
 
-def test_no_operator_takes_such_a_pod_for_one_of_an_attempt() -> None:
+def test_no_operator_mistakes_a_check_or_command_for_an_attempts_pod() -> None:
     for _, pod in (make_check(RESTRICTED), make_command(RESTRICTED)):
         assert PIPELINE_UID_LABEL not in pod.labels
 

@@ -1,4 +1,4 @@
-"""Nodes are seen before they go, by a watch or one by one, and what was seen last is kept."""
+"""Nodes are read before they go, by a watch or by name, and the last state is kept."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def gone(name: str = "a", **more: Any) -> Pod:
 
 
 class Watched:
-    """A memory whose nodes are watched."""
+    """A node memory with a watch."""
 
     def __init__(self, *nodes: Json) -> None:
         self.api, self.memory = FakeApi(), NodeMemory()
@@ -75,18 +75,18 @@ def test_a_watched_node_costs_no_request() -> None:
     assert cluster.api.calls == []
 
 
-def test_a_node_that_is_gone_is_remembered_for_its_pods() -> None:
+def test_a_deleted_node_is_remembered_for_its_pods() -> None:
     cluster = Watched(SPOT)
     cluster.show("DELETED", SPOT)
     marks = cluster.look(make_a_pod())["uid-of-a"]
     assert (marks.is_gone, marks.is_spot) == (True, True)
-    # A node of the same name that comes back is another one.
+    # A node that returns under the same name is another node.
     cluster.show("ADDED", {**SPOT, "metadata": {**SPOT["metadata"], "uid": "another"}})
     assert not cluster.look(make_a_pod())["uid-of-a"].is_gone
 
 
-def test_a_pod_that_went_keeps_the_marks_of_its_time() -> None:
-    """A node that has lost its last pod may be emptied for that very reason."""
+def test_a_deleted_pod_keeps_its_nodes_marks_of_that_time() -> None:
+    """Check a node that lost its last pod, and may be removed only for that reason."""
     cluster = Watched(SPOT)
     cluster.look(make_a_pod())
     cluster.look(ended=(gone(),))
@@ -95,10 +95,8 @@ def test_a_pod_that_went_keeps_the_marks_of_its_time() -> None:
 
 
 @pytest.mark.parametrize(("role", "is_kept"), [("worker", True), ("head", False)])
-def test_a_worker_that_was_let_go_keeps_the_marks_of_when_it_was(
-    role: str, *, is_kept: bool
-) -> None:
-    """Karpenter takes a node away as soon as it is empty."""
+def test_a_released_worker_keeps_its_nodes_marks_of_that_time(role: str, *, is_kept: bool) -> None:
+    """Check Karpenter, which removes a node as soon as it is empty."""
     cluster = Watched(SPOT)
     meta: Json = {
         "labels": {"strandline.dev/role": role},
@@ -111,7 +109,7 @@ def test_a_worker_that_was_let_go_keeps_the_marks_of_when_it_was(
     assert cluster.look(ended=(gone(**meta),), now=NOW + 2)["uid-of-a"] == expected
 
 
-def test_a_node_may_go_a_moment_after_its_pod() -> None:
+def test_a_node_may_vanish_a_moment_after_its_pod() -> None:
     cluster = Watched(SPOT)
     cluster.look(ended=(gone(),))
     cluster.show("DELETED", SPOT)
@@ -119,9 +117,7 @@ def test_a_node_may_go_a_moment_after_its_pod() -> None:
 
 
 @pytest.mark.parametrize(("age", "is_gone"), [(1.0, False), (3600.0, True)])
-def test_a_node_that_was_gone_before_this_process_is_known_to_be(
-    age: float, *, is_gone: bool
-) -> None:
+def test_a_node_deleted_before_this_process_counts_as_gone(age: float, *, is_gone: bool) -> None:
     created = format_time(NOW - age)
     assert Watched().look(ended=(gone(creationTimestamp=created),)) == {}
     cluster = Watched(spell_node("node-2"))
@@ -130,7 +126,7 @@ def test_a_node_that_was_gone_before_this_process_is_known_to_be(
     assert [marks.is_gone for marks in found.values()] == ([True] if is_gone else [])
 
 
-def test_without_a_watch_a_node_is_read_when_a_pod_comes_and_when_it_goes() -> None:
+def test_without_a_watch_a_node_is_read_at_a_pods_start_and_end() -> None:
     api, memory = FakeApi(nodes={"node-1": SPOT}), NodeMemory()
 
     def look(*pods: Pod, ended: tuple[Pod, ...] = (), now: float) -> dict[str, NodeMarks]:
@@ -146,7 +142,7 @@ def test_without_a_watch_a_node_is_read_when_a_pod_comes_and_when_it_goes() -> N
     assert len(api.calls) == 2
 
 
-def test_a_pass_reads_a_few_nodes_at_most() -> None:
+def test_a_pass_reads_only_a_few_nodes() -> None:
     api, memory = FakeApi(), NodeMemory()
     pods = [make_a_pod(str(number), f"node-{number}") for number in range(100)]
     asyncio.run(memory.read_marks(api, pods, (), NOW))
@@ -155,7 +151,7 @@ def test_a_pass_reads_a_few_nodes_at_most() -> None:
     assert len({call.name for call in api.calls}) == 2 * MOST_READS
 
 
-def test_without_rights_nothing_is_known_and_nobody_asks_again_soon() -> None:
+def test_without_permission_nodes_are_unknown_and_not_requested_soon() -> None:
     api, memory = FakeApi(), NodeMemory()
 
     def refuse(call: Call) -> None:
@@ -168,7 +164,7 @@ def test_without_rights_nothing_is_known_and_nobody_asks_again_soon() -> None:
     assert len(api.calls) == 1
 
 
-def test_a_server_that_does_not_answer_makes_no_node_gone() -> None:
+def test_an_unresponsive_server_makes_no_node_count_as_gone() -> None:
     api, memory = FakeApi(), NodeMemory()
 
     def fail(_: Call) -> None:
@@ -178,7 +174,7 @@ def test_a_server_that_does_not_answer_makes_no_node_gone() -> None:
     assert asyncio.run(memory.read_marks(api, [make_a_pod()], (gone("c"),), NOW)) == {}
 
 
-def test_where_nodes_are_not_to_be_read_none_is() -> None:
+def test_disabled_node_reads_make_no_requests() -> None:
     api, memory = FakeApi(), NodeMemory(is_allowed=False)
     assert asyncio.run(memory.read_marks(api, [make_a_pod()], (gone("c"),), NOW)) == {}
     assert asyncio.run(memory.look(api, ["node-1"], NOW))["node-1"].state is NodeState.UNREAD
@@ -197,7 +193,7 @@ def make_event(name: str, uid: str, reason: str, message: str) -> Json:
     }
 
 
-def test_a_pass_reads_why_karpenter_evicts_a_pod_and_keeps_it() -> None:
+def test_karpenters_reason_for_an_eviction_is_read_and_kept() -> None:
     api = FakeApi(nodes={"node-1": KARPENTERS})
     pipeline = make_pipeline(api.store)
     make_attempt(api.store, pipeline)
@@ -229,7 +225,7 @@ def test_a_pass_reads_why_karpenter_evicts_a_pod_and_keeps_it() -> None:
     assert len(api.calls) == asked
 
 
-def test_karpenters_word_for_a_spot_interruption_stands_with_its_node() -> None:
+def test_karpenters_spot_interruption_event_is_read_from_its_node() -> None:
     api, memory = FakeApi(), NoticeMemory()
     event = make_event("node-1", "", "SpotInterrupted", "Spot interruption warning was triggered")
     event["involvedObject"] = {"kind": "Node", "name": "node-1"}
@@ -239,15 +235,15 @@ def test_karpenters_word_for_a_spot_interruption_stands_with_its_node() -> None:
         notices = asyncio.run(memory.read_reasons(api, [pod], marks, NOW))
         (seen,) = find_pod_evidence(pod, marks["uid-of-a"], notices)
         assert (seen.cause, seen.details["reason"]) == (Cause.PREEMPTED, "SpotReclaimed")
-    # Of a pod that stays nobody asks.
+    # No reasons are read for a pod that stays.
     asked = len(api.calls)
     asyncio.run(memory.read_reasons(api, [make_a_pod("b")], marks, NOW))
     assert len(api.calls) == asked
 
 
 @pytest.mark.parametrize("is_deleting", [True, False])
-def test_the_reason_is_read_for_a_pod_that_holds_its_node_back(is_deleting: bool) -> None:
-    """Karpenter deletes the node of a spot interruption too, and that cloud does not wait."""
+def test_the_reason_is_read_for_a_pod_that_blocks_its_nodes_removal(is_deleting: bool) -> None:
+    """Check Karpenter's deletion of the node after a spot interruption; the cloud does not wait."""
     api, memory = FakeApi(), NoticeMemory()
     event = make_event("node-1", "", "SpotInterrupted", "Spot interruption warning was triggered")
     event["involvedObject"] = {"kind": "Node", "name": "node-1"}

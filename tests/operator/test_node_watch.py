@@ -1,4 +1,4 @@
-"""A node that is marked asks at once for passes of the pipelines that have pods there."""
+"""A mark on a node requests passes of the pipelines with pods on this node."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from test_service import Scene
 
 
 def find_marks(scene: Scene) -> NodeMarks | None:
-    """What the newest pass knew of the node of the one pod."""
+    """Return the newest pass's marks of the only pod's node, or None."""
     return next(iter(scene.views[-1].marks.values()), None)
 
 
 def make_scene(settings: Settings | None = None) -> Scene:
-    """A pipeline with a pod on `node-1`, and another without."""
+    """Return a scene of a pipeline with a pod on `node-1`, and another pipeline without pods."""
     scene = Scene(settings)
     pipeline = make_pipeline(scene.api.store)
     make_attempt(scene.api.store, pipeline)
@@ -34,7 +34,7 @@ def make_scene(settings: Settings | None = None) -> Scene:
     return scene
 
 
-def test_a_mark_on_a_node_asks_for_passes_of_who_has_pods_there() -> None:
+def test_a_mark_on_a_node_requests_passes_of_its_pods_pipelines() -> None:
     scene = make_scene()
 
     async def story() -> None:
@@ -58,7 +58,7 @@ def test_a_mark_on_a_node_asks_for_passes_of_who_has_pods_there() -> None:
     scene.play(story)
 
 
-def test_a_heartbeat_of_a_node_asks_for_nothing() -> None:
+def test_a_heartbeat_of_a_node_requests_no_pass() -> None:
     scene = make_scene()
 
     async def story() -> None:
@@ -73,7 +73,7 @@ def test_a_heartbeat_of_a_node_asks_for_nothing() -> None:
     scene.play(story)
 
 
-def test_without_the_right_to_watch_nodes_nothing_is_missing_but_marks(
+def test_without_permission_to_watch_nodes_only_marks_are_missing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = make_scene()
@@ -89,7 +89,7 @@ def test_without_the_right_to_watch_nodes_nothing_is_missing_but_marks(
         await scene.service.start()
         await until(lambda: "corpus" in scene.seen)
         view = next(view for view in scene.views if view.pipeline.meta.name == "corpus")
-        # It was read by name instead, and nobody is told of a right that is not needed.
+        # The node was read by name, and no report mentions the unneeded permission.
         assert [marks.is_spot for marks in view.marks.values()] == [True]
         assert view.refusals == ()
 
@@ -97,7 +97,7 @@ def test_without_the_right_to_watch_nodes_nothing_is_missing_but_marks(
     assert not [line for line in caplog.records if line.levelno >= logging.WARNING]
 
 
-def test_nodes_are_left_alone_where_that_is_set() -> None:
+def test_nodes_are_not_read_if_disabled() -> None:
     scene = make_scene(Settings(read_nodes=False))
 
     async def story() -> None:

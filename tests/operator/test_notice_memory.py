@@ -1,4 +1,4 @@
-"""Events are read for what does not get to start, seldom, and for nothing else."""
+"""Events are read rarely, and only for objects that fail to start."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WARNING = {
 def make_parts(
     pods: dict[str, Body], age: float = 10.0, **rayjob: Any
 ) -> tuple[RayJob, list[RayClusterState], list[Pod]]:
-    """The RayJob of attempt 1, its RayCluster, and pods of that age by name."""
+    """Return the RayJob of attempt 1, its RayCluster, and pods of this age by name."""
     created = format_time(NOW - age)
     labels = {"strandline.dev/attempt": "1"}
     metadata = {"labels": labels, "creationTimestamp": created}
@@ -89,7 +89,7 @@ def make_parts(
         ({"head-1": {"phase": "Running"}}, 100, WELL),
     ],
 )
-def test_stuck_is_what_ought_to_have_brought_something_about(
+def test_objects_without_their_expected_dependents_are_stuck(
     pods: dict[str, Body], age: float, expected: str
 ) -> None:
     assert list_stuck(*make_parts(pods, age), NOW) == tuple(expected.split())
@@ -102,7 +102,7 @@ def test_a_rayjob_without_its_cluster_is_stuck_itself() -> None:
 
 
 @pytest.mark.parametrize("status", [{"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}])
-def test_nothing_is_asked_once_the_driver_runs(status: Body) -> None:
+def test_no_events_are_read_while_the_driver_is_running(status: Body) -> None:
     assert list_stuck(*make_parts({"head-1": UNREADY}, 100, **status), NOW) == ()
 
 
@@ -115,10 +115,10 @@ def test_nothing_is_asked_once_the_driver_runs(status: Body) -> None:
         ({"head-1": READY, "submitter-1": READY}, WELL),
     ],
 )
-def test_a_submitter_that_is_not_there_is_asked_about_whatever_kuberay_says(
+def test_events_of_a_missing_submitter_are_read_in_any_state(
     pods: dict[str, Body], expected: str
 ) -> None:
-    """KubeRay says Running once it has made the Job, which may not get its pod."""
+    """Check a RayJob that KubeRay reports as Running once its Job exists, perhaps without a pod."""
     parts = make_parts(pods, 100, jobDeploymentStatus="Running")
     assert list_stuck(*parts, NOW) == tuple(expected.split())
 
@@ -136,7 +136,7 @@ UNPLACED = {
 
 
 def leave_unplaced(*names: str, **rayjob: Any) -> tuple[RayJob, list[RayClusterState], list[Pod]]:
-    """Pods without a node; a worker is of the group that its name says."""
+    """Return pods without a node; a worker's name contains its group."""
     job, clusters, _ = make_parts({}, 100, **rayjob)
     bodies = [
         {
@@ -155,23 +155,23 @@ def leave_unplaced(*names: str, **rayjob: Any) -> tuple[RayJob, list[RayClusterS
     return job, clusters, [Pod.read(body) for body in bodies]
 
 
-def test_of_pods_without_a_node_one_of_each_kind_is_asked_about_a_head_first() -> None:
+def test_events_are_read_for_one_unplaced_pod_per_group_head_first() -> None:
     parts = leave_unplaced("gpu-1", "gpu-2", "cpu-1", "head-1")
     assert list_stuck(*parts, NOW) == ("head-1", "cpu-1", "gpu-1")
 
 
-def test_workers_without_a_node_are_asked_about_while_the_driver_runs() -> None:
+def test_events_of_unplaced_workers_are_read_while_the_driver_is_running() -> None:
     runs = {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}
     parts = leave_unplaced("cpu-1", "cpu-2", **runs)
     assert list_stuck(*parts, NOW) == ("cpu-1",)
 
 
-def test_no_more_than_some_objects_are_asked_about() -> None:
+def test_events_are_read_for_a_limited_number_of_objects() -> None:
     pods = {f"worker-{number}": CREATING for number in range(20)}
     assert len(list_stuck(*make_parts(pods), NOW)) == MOST_OBJECTS
 
 
-def test_events_are_kept_for_a_moment() -> None:
+def test_events_are_cached_for_a_moment() -> None:
     api, memory = FakeApi(FakeStore()), NoticeMemory()
 
     async def look(now: float) -> int:
@@ -183,7 +183,7 @@ def test_events_are_kept_for_a_moment() -> None:
 
 
 @pytest.mark.parametrize("error", [Forbidden(403, "", "no"), Unavailable(0, "", "gone")])
-def test_where_events_can_not_be_read_nothing_is_told_and_all_goes_on(error: Exception) -> None:
+def test_unreadable_events_are_ignored(error: Exception) -> None:
     api = FakeApi(FakeStore())
 
     def refuse(call: Call) -> None:
@@ -194,8 +194,8 @@ def test_where_events_can_not_be_read_nothing_is_told_and_all_goes_on(error: Exc
     assert asyncio.run(NoticeMemory().look(api, NAMESPACE, ["a", "b"], 0.0)) == ()
 
 
-def test_what_was_read_before_stands_while_events_can_not_be_read() -> None:
-    """Or a condition would come and go with each question that fails."""
+def test_earlier_events_count_while_events_are_unreadable() -> None:
+    """Check that a condition does not flap with each failed read of events."""
     api, memory = FakeApi(FakeStore()), NoticeMemory()
     api.store.create(Resource.EVENT, NAMESPACE, WARNING)
 
@@ -224,14 +224,14 @@ def nominate(api: FakeApi) -> None:
     api.store.create(Resource.EVENT, "default", body)
 
 
-def test_of_a_pod_s_node_claim_the_events_are_read_too() -> None:
+def test_events_of_a_pods_node_claim_are_read_too() -> None:
     api = FakeApi(FakeStore())
     nominate(api)
     found = asyncio.run(NoticeMemory().look(api, NAMESPACE, ["a"], 0.0))
     assert [notice.reason for notice in found] == ["Nominated", "InsufficientCapacityError"]
 
 
-def test_where_node_claims_can_not_be_read_that_is_asked_once_a_day() -> None:
+def test_unreadable_node_claims_are_requested_once_a_day() -> None:
     api, memory = FakeApi(FakeStore()), NoticeMemory()
     nominate(api)
 
@@ -249,7 +249,7 @@ def test_where_node_claims_can_not_be_read_that_is_asked_once_a_day() -> None:
     assert [asyncio.run(look(now)) for now in (0.0, 100.0, 90_000.0)] == [1, 1, 2]
 
 
-def test_the_newest_warning_counts_however_its_time_is_spelled() -> None:
+def test_the_newest_warning_counts_in_any_time_format() -> None:
     bodies: list[Body] = [
         {
             "reason": "FailedMount",
@@ -275,7 +275,7 @@ def test_the_newest_warning_counts_however_its_time_is_spelled() -> None:
     assert [notice.first for notice in notices] == [50, 300, 200, 400, 0]
 
 
-def test_a_page_of_events_about_one_name_is_asked_for() -> None:
+def test_one_page_of_events_is_requested_per_name() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         stub.answer({"items": [{"reason": "FailedMount"}], "metadata": {"continue": "more"}})
         assert await api.list_events("team", "a") == [{"reason": "FailedMount"}]
@@ -297,7 +297,7 @@ async def _tell(story: Callable[[Stub, KubernetesApi], Awaitable[None]]) -> None
 
 
 def start_head(api: FakeApi, **status: Any) -> Body:
-    """The head pod of an attempt that KubeRay has made and that does not run yet."""
+    """Create the head pod of an attempt that KubeRay has made but that does not run yet."""
     pipeline = make_pipeline(api.store)
     attempt = make_attempt(api.store, pipeline)
     make_rayjob(api.store, pipeline, attempt, {"jobDeploymentStatus": "Initializing"})
@@ -333,8 +333,8 @@ def read_summary(api: FakeApi) -> tuple[str, str]:
     return summary["reason"], summary["message"]
 
 
-def test_a_mount_that_fails_is_told_by_the_pass_that_follows() -> None:
-    """From the object of the event to the condition of the pipeline."""
+def test_a_failed_mount_is_reported_by_the_next_pass() -> None:
+    """Check the path from the event's object to the pipeline's condition."""
     api = FakeApi(FakeStore(time=NOW))
     pod = start_head(api, **CREATING)
     operator = Operator(api, Limits())
@@ -350,8 +350,8 @@ def test_a_mount_that_fails_is_told_by_the_pass_that_follows() -> None:
     assert 'head pod corpus-1-head: secret "s3" not found' in message
 
 
-def test_what_an_autoscaler_says_is_weighed_with_the_nodes_that_there_are() -> None:
-    """An event that warns of nothing, and a list of nodes, by which a full one is told."""
+def test_an_autoscalers_message_is_combined_with_the_existing_nodes() -> None:
+    """Check a normal event and a list of nodes, which identify a full node."""
     api = FakeApi(FakeStore(time=NOW))
     placed = start_head(api)
     api.store.remove(Resource.POD, NAMESPACE, "corpus-1-head")

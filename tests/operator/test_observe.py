@@ -1,4 +1,4 @@
-"""What one pass reads, from a server with anything on it: odd objects make no pass fail."""
+"""The reads of a pass, from a server with any content: odd objects never fail a pass."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def pipeline(api: FakeApi) -> Body:
     return make_pipeline(api.store, retry={"maxRetries": 7})
 
 
-def test_a_pipeline_that_is_gone_is_none(api: FakeApi) -> None:
+def test_a_deleted_pipeline_is_none(api: FakeApi) -> None:
     assert try_to_look(api) is None
     assert len(api.calls) == 1
 
 
-def test_all_that_carries_the_uid_is_seen_and_nothing_else(api: FakeApi, pipeline: Body) -> None:
+def test_only_objects_with_the_pipelines_uid_are_read(api: FakeApi, pipeline: Body) -> None:
     other = make_pipeline(api.store, "other")
     for number in (10, 2):
         make_attempt(api.store, pipeline, number)
@@ -118,7 +118,7 @@ def test_all_that_carries_the_uid_is_seen_and_nothing_else(api: FakeApi, pipelin
     assert (view.has_kuberay, view.turn.is_open) == (True, False)
 
 
-def test_the_driver_gets_the_manifest_without_what_is_ours(api: FakeApi, pipeline: Body) -> None:
+def test_the_drivers_manifest_omits_the_operators_fields(api: FakeApi, pipeline: Body) -> None:
     metadata = {"labels": {"team": "blue"}, "annotations": {"a": "b"}}
     api.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", {"metadata": metadata})
     api.store.put_status(
@@ -135,7 +135,7 @@ def test_the_driver_gets_the_manifest_without_what_is_ours(api: FakeApi, pipelin
     }
 
 
-def test_an_invalid_spec_is_said_and_everything_else_still_seen(api: FakeApi) -> None:
+def test_an_invalid_spec_is_reported_and_the_rest_is_read(api: FakeApi) -> None:
     pipeline = make_pipeline(api.store, stagess=[], onChange="Maybe")
     make_attempt(api.store, pipeline)
     view = look(api)
@@ -196,7 +196,7 @@ def test_an_attempt_of_somebody_else_does_not_count(api: FakeApi, pipeline: Body
     assert look(api).attempts == ()
 
 
-def test_without_kuberay_the_rest_is_seen(api: FakeApi, pipeline: Body) -> None:
+def test_without_kuberay_the_rest_is_read(api: FakeApi, pipeline: Body) -> None:
     api.unserved |= {Resource.RAYJOB, Resource.RAYCLUSTER}
     make_attempt(api.store, pipeline)
     view = look(api)
@@ -209,7 +209,7 @@ def test_without_kuberay_the_rest_is_seen(api: FakeApi, pipeline: Body) -> None:
     [Resource.PIPELINE, Resource.ATTEMPT, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD],
 )
 @pytest.mark.parametrize("error", [TooMany(429, "", "no"), Unavailable(500, "", "sorry")])
-def test_what_can_not_be_read_is_never_taken_for_gone(
+def test_an_unreadable_object_never_counts_as_gone(
     api: FakeApi, pipeline: Body, resource: Resource, error: ApiError
 ) -> None:
     def refuse(call: Any) -> None:
@@ -240,7 +240,7 @@ def test_refusals_of_the_last_pass_and_broken_defaults_are_passed_on(
     assert view.defaults_problem.startswith("ConfigMap strandline-defaults: retry: this is no YAML")
 
 
-def test_a_claim_that_was_named_is_the_one_that_is_read(api: FakeApi) -> None:
+def test_the_named_claim_is_read(api: FakeApi) -> None:
     make_pipeline(api.store, storage={"ledger": {"claimName": "mine"}})
     api.store.create(Resource.CLAIM, NAMESPACE, {"metadata": {"name": "mine"}})
     claim = look(api).claim
@@ -248,7 +248,7 @@ def test_a_claim_that_was_named_is_the_one_that_is_read(api: FakeApi) -> None:
     assert claim.meta.name == "mine"
 
 
-def test_pods_that_went_are_seen_as_they_were_last(api: FakeApi, pipeline: Body) -> None:
+def test_deleted_pods_appear_in_their_last_state(api: FakeApi, pipeline: Body) -> None:
     inputs = make_senses()
     for name in ("stays", "went", "just-went"):
         body = make_pod(api.store, pipeline, name, "worker")
@@ -265,14 +265,14 @@ def test_pods_that_went_are_seen_as_they_were_last(api: FakeApi, pipeline: Body)
     ]
 
 
-def test_makers_are_read_before_what_they_make(api: FakeApi, pipeline: Body) -> None:
+def test_owners_are_read_before_their_dependents(api: FakeApi, pipeline: Body) -> None:
     look(api)
     lists = [call.resource for call in api.calls if call.verb == "list"]
     assert lists[:4] == [Resource.ATTEMPT, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD]
 
 
 def read_claims(api: FakeApi, inputs: PassInputs, times: int, now: float = NOW) -> int:
-    """How many of some looks have read the claim."""
+    """Return the number of passes that read the claim."""
     before = sum(call.resource is Resource.CLAIM for call in api.calls)
     for _ in range(times):
         asyncio.run(look_at(api, inputs, now))
@@ -298,7 +298,7 @@ def test_a_claim_under_an_attempt_is_read_once_a_minute(
     make_attempt(api.store, pipeline)
     assert read_claims(api, inputs, 3) == 1
     assert read_claims(api, inputs, 1, NOW + KEEP_SECONDS) == 1
-    assert read_claims(api, inputs, 1, NOW) == 1  # a clock that was put back
+    assert read_claims(api, inputs, 1, NOW) == 1  # a clock that was set back
     view = asyncio.run(look_at(api, inputs, NOW + 1))
     assert view.claim is not None
     assert view.claim.phase == "Bound"
@@ -306,7 +306,7 @@ def test_a_claim_under_an_attempt_is_read_once_a_minute(
     assert read_claims(api, inputs, 1, NOW + 2) == 1
 
 
-def test_a_claim_on_which_an_attempt_is_to_be_made_is_read_anew(
+def test_a_claim_is_read_again_before_a_new_attempt(
     api: FakeApi, pipeline: Body, claim: Body
 ) -> None:
     inputs = make_senses()
@@ -316,7 +316,7 @@ def test_a_claim_on_which_an_attempt_is_to_be_made_is_read_anew(
     assert read_claims(api, inputs, 3) == 3
 
 
-def test_a_claim_that_waits_for_its_volume_is_read_every_few_seconds(
+def test_an_unbound_claim_is_read_every_few_seconds(
     api: FakeApi, pipeline: Body, claim: Body
 ) -> None:
     make_attempt(api.store, pipeline)
@@ -326,7 +326,7 @@ def test_a_claim_that_waits_for_its_volume_is_read_every_few_seconds(
     assert read_claims(api, inputs, 3, NOW + UNBOUND_SECONDS) == 1
 
 
-def test_a_claim_that_was_just_made_is_not_read(api: FakeApi, pipeline: Body, claim: Body) -> None:
+def test_a_newly_made_claim_is_not_read(api: FakeApi, pipeline: Body, claim: Body) -> None:
     make_attempt(api.store, pipeline)
     inputs = make_senses()
     uid = str(pipeline["metadata"]["uid"])
@@ -334,14 +334,14 @@ def test_a_claim_that_was_just_made_is_not_read(api: FakeApi, pipeline: Body, cl
     assert read_claims(api, inputs, 3) == 0
 
 
-def test_a_claim_without_a_volume_is_read_anew(api: FakeApi, pipeline: Body, claim: Body) -> None:
+def test_a_claim_without_a_volume_is_read_again(api: FakeApi, pipeline: Body, claim: Body) -> None:
     make_attempt(api.store, pipeline)
     inputs = make_senses()
     api.store.put_status(Resource.CLAIM, NAMESPACE, "corpus-ledger", {"phase": "Lost"})
     assert read_claims(api, inputs, 3) == 3
 
 
-def test_a_spec_is_read_anew_when_anything_of_it_has_changed() -> None:
+def test_a_spec_is_parsed_again_after_any_change() -> None:
     body = make_pipeline(FakeApi().store, retry={"maxRetries": 7})
     first = read_pipeline(body)
     again = read_pipeline(copy.deepcopy(body), first)
@@ -365,7 +365,7 @@ def make_code(api: FakeApi) -> None:
     api.store.create(Resource.CONFIG_MAP, NAMESPACE, body)
 
 
-def test_code_is_read_for_the_attempt_that_is_to_bring_it(api: FakeApi) -> None:
+def test_code_is_read_for_the_next_attempt(api: FakeApi) -> None:
     pipeline = make_pipeline(api.store, code={"configMap": "mystages"})
     assert look(api).code is None
     make_code(api)
@@ -380,7 +380,7 @@ def test_code_is_read_for_the_attempt_that_is_to_bring_it(api: FakeApi) -> None:
     assert look(api).code is not None
 
 
-def test_code_that_may_not_be_read_is_not_taken_for_missing(api: FakeApi) -> None:
+def test_unreadable_code_does_not_count_as_missing(api: FakeApi) -> None:
     make_pipeline(api.store, code={"configMap": "mystages"})
     make_code(api)
 
@@ -400,7 +400,7 @@ def test_code_that_may_not_be_read_is_not_taken_for_missing(api: FakeApi) -> Non
 
 
 def plant_check(api: FakeApi, **status: Any) -> Body:
-    """A pipeline whose attempt is due, with the Job that checks it and that Job's pod."""
+    """Create a due pipeline, its preflight Job, and the pod of this Job."""
     pipeline = make_pipeline(api.store)
     labels = {"strandline.dev/preflight": "key-1"}
     due = {"run": "first", "nextAttemptTime": "2026-11-25T07:00:00Z", **status}
@@ -423,18 +423,16 @@ def test_the_job_of_a_check_is_read_with_its_pod(api: FakeApi) -> None:
     assert job is not None
     assert job.pod is not None
     assert (job.meta.name, job.pod.meta.name) == ("corpus-preflight", "corpus-preflight-x")
-    # No pod of a check is one of an attempt, or the attempt would wait for it.
+    # The pod of a check belongs to no attempt; otherwise the attempt would wait for the pod.
     assert look(api, make_checking()).pods == ()
 
 
 @pytest.mark.parametrize("resource", [Resource.JOB, Resource.POD])
-def test_a_job_that_may_not_be_read_keeps_nothing_else_from_being_read(
-    api: FakeApi, resource: Resource
-) -> None:
+def test_an_unreadable_job_does_not_prevent_other_reads(api: FakeApi, resource: Resource) -> None:
     plant_check(api)
 
     def refuse(call: Call) -> None:
-        # Its pod is looked for once it is known.
+        # A pass lists the pods only after it has read the Job.
         is_of_check = any(past.resource is Resource.JOB for past in api.calls)
         if is_of_check and call.resource is resource:
             raise Forbidden(403, "Forbidden", "no such right")
@@ -444,7 +442,7 @@ def test_a_job_that_may_not_be_read_keeps_nothing_else_from_being_read(
     assert (view.unread, view.preflight and view.preflight.unread) == ((), "no such right")
 
 
-def test_nothing_is_read_of_a_check_that_nobody_makes_now(api: FakeApi) -> None:
+def test_an_unneeded_check_is_not_read(api: FakeApi) -> None:
     plant_check(api, nextAttemptTime=None)
     assert look(api, make_checking()).preflight is None
     plant = FakeApi()

@@ -1,4 +1,4 @@
-"""The operator's command: help, version, and one sentence where it can't start."""
+"""The operator's command: help, version, and one sentence per startup error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow  # each of them starts the command
+pytestmark = pytest.mark.slow  # the tests start the command
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -67,7 +67,7 @@ def test_bad_settings_are_one_sentence(
     assert (done.returncode, done.stdout, done.stderr) == (64, "", said)
 
 
-def test_no_cluster_is_one_sentence(tmp_path: Path) -> None:
+def test_a_missing_cluster_is_one_sentence(tmp_path: Path) -> None:
     done = run("--metrics-port", "0", KUBECONFIG=str(tmp_path / "missing"))
     assert done.returncode == 64
     assert done.stdout == ""
@@ -75,7 +75,7 @@ def test_no_cluster_is_one_sentence(tmp_path: Path) -> None:
     assert line.startswith("strandline-operator: no usable cluster configuration: ")
 
 
-def test_searches_for_garbage_are_watched_while_it_serves(tmp_path: Path) -> None:
+def test_garbage_searches_are_monitored_while_serving(tmp_path: Path) -> None:
     program = """
 import gc
 from strandline_operator import __main__ as command

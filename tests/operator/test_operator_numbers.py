@@ -80,7 +80,7 @@ def test_sources_are_summed_over_active_runs() -> None:
     assert found['strandline_watch_age_seconds{resource="pods"}'] == 12
 
 
-def test_pipelines_are_counted_by_what_they_wait_for() -> None:
+def test_pipelines_are_counted_by_reason_of_their_wait() -> None:
     numbers = Numbers()
     numbers.watch_queue(lambda: 0, lambda: 0)
     for pipeline, reason in (("one", "Running"), ("two", "TeardownOverdue"), ("one", "Draining")):
@@ -94,7 +94,7 @@ def test_pipelines_are_counted_by_what_they_wait_for() -> None:
     assert read(numbers)['strandline_pipelines{reason="TeardownOverdue"}'] == 0
 
 
-def test_pipelines_are_counted_by_how_their_last_run_ended() -> None:
+def test_pipelines_are_counted_by_result_of_their_last_run() -> None:
     numbers = Numbers()
     over = "strandline_pipelines_over"
     for pipeline, result in (("one", "OOMKilled"), ("two", "InvalidSpec"), ("three", "OOMKilled")):
@@ -107,7 +107,7 @@ def test_pipelines_are_counted_by_how_their_last_run_ended() -> None:
     assert found[f'{over}{{pipeline_namespace="corpora",result="Completed"}}'] == 1
     numbers.note_result("one", "team", "")  # another run begins
     numbers.note_result("three", "team", "Completed")
-    numbers.note_result("two", "team", "")  # it is deleted
+    numbers.note_result("two", "team", "")  # the pipeline is deleted
     numbers.note_result("four", "corpora", "no such cause")
     left = {name: number for name, number in read(numbers).items() if name.startswith(over)}
     assert left == {
@@ -116,7 +116,7 @@ def test_pipelines_are_counted_by_how_their_last_run_ended() -> None:
     }
 
 
-def test_a_reason_that_is_not_known_makes_no_series() -> None:
+def test_an_unknown_reason_makes_no_series() -> None:
     numbers = Numbers()
     numbers.watch_queue(lambda: 0, lambda: 0)
     before = read(numbers)

@@ -1,4 +1,4 @@
-"""Settings from flags and variables, and sentences for those that can't be used."""
+"""Settings from flags and variables, and sentences for invalid settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strandline_operator.settings import (
 )
 
 
-def test_without_anything_the_limits_are_those_of_the_product() -> None:
+def test_the_default_settings_equal_the_default_limits() -> None:
     settings = read_settings({}, {})
     assert settings.limits == Limits()
     assert settings.watched_namespaces == (None,)
@@ -26,7 +26,7 @@ def test_without_anything_the_limits_are_those_of_the_product() -> None:
 
 
 def test_every_limit_can_be_set() -> None:
-    # Those of OpenLineage's client; and what the operator draws.
+    # Set by OpenLineage's variables, or drawn by the operator.
     by_other_variables = {"reports_lineage", "token_key"}
     limits = {field.name for field in fields(Limits)}
     assert limits - set(Settings.model_fields) == by_other_variables
@@ -52,7 +52,7 @@ def test_variables_are_read_and_flags_win() -> None:
     assert settings.retry_defaults.model_fields_set == {"max_retries"}
 
 
-def test_what_kubernetes_sets_for_a_service_is_not_ours() -> None:
+def test_service_variables_of_kubernetes_are_ignored() -> None:
     environment = {"STRANDLINE_METRICS_PORT": "tcp://10.0.0.1:9090"}
     assert read_settings({}, environment).metrics_port == 9090
 
@@ -99,7 +99,7 @@ def test_what_kubernetes_sets_for_a_service_is_not_ours() -> None:
         ({}, {"METRICS_PORT": "8080"}, "'metrics-port' and 'liveness-port' must differ"),
     ],
 )
-def test_bad_values_are_said_in_one_sentence_each(
+def test_each_bad_value_gets_one_sentence(
     flags: dict[str, str], environment: dict[str, str], said: str
 ) -> None:
     variables = {f"STRANDLINE_{name}": value for name, value in environment.items()}

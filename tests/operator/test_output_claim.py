@@ -1,4 +1,4 @@
-"""The claim for outputs: looked at as the ledger's is, and named in the same condition."""
+"""The output claim: checked like the ledger's claim, and reported in the same condition."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHARED = {"spec": {"accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose ledger has its volume, and whose workers write to a claim."""
+    """Return a pipeline with a bound ledger claim, whose workers write to a claim."""
     cluster = SimulatedCluster()
     cluster.edit(storage={"output": {"claimName": "datasets"}})
     cluster.pass_once()
@@ -47,7 +47,7 @@ def with_modes(*modes: str) -> Body:
     return {"spec": {"accessModes": list(modes)}, "status": {"phase": "Bound"}}
 
 
-def test_an_output_that_is_not_there_is_waited_for(cluster: SimulatedCluster) -> None:
+def test_a_missing_output_claim_is_awaited(cluster: SimulatedCluster) -> None:
     cluster.settle()
     truth, reason, message = said(cluster)
     assert (truth, reason) == ("False", "ClaimMissing")
@@ -70,14 +70,14 @@ def test_an_output_that_is_not_there_is_waited_for(cluster: SimulatedCluster) ->
         ({"status": {"phase": "Pending"}}, "Unknown", "ClaimPending", True),
         ({"status": {"phase": "Lost"}}, "False", "ClaimLost", False),
         (with_modes("ReadOnlyMany"), "False", "ClaimNotWritable", False),
-        # Pods of one node share it, and nobody knows yet where they will be.
+        # Pods on the same node can share the claim, and the nodes are not yet chosen.
         (with_modes("ReadWriteOnce"), "Unknown", "ClaimNotShared", True),
         (with_modes("ReadWriteOncePod"), "False", "ClaimNotShared", False),
         (with_modes("ReadWriteOnce", "ReadWriteMany"), "True", "ClaimBound", True),
         (with_modes(), "True", "ClaimBound", True),
     ],
 )
-def test_an_output_that_workers_can_not_all_write_to_is_told(
+def test_an_output_claim_not_writable_by_all_workers_is_reported(
     cluster: SimulatedCluster, claim: Body, truth: str, reason: str, is_made: bool
 ) -> None:
     put(cluster, **claim)
@@ -89,7 +89,7 @@ def test_an_output_that_workers_can_not_all_write_to_is_told(
 
 @pytest.mark.parametrize("mode", ["ReadWriteOnce", "ReadWriteOncePod"])
 @pytest.mark.parametrize("groups", [[], [{"name": "later", "minReplicas": 0, "maxReplicas": 0}]])
-def test_a_head_alone_may_have_a_claim_for_itself(mode: str, groups: list[Body]) -> None:
+def test_a_cluster_without_workers_may_use_an_unshared_claim(mode: str, groups: list[Body]) -> None:
     cluster = SimulatedCluster()
     cluster.edit(storage={"output": {"claimName": "datasets"}}, ray={"workerGroups": groups})
     cluster.pass_once()
@@ -99,7 +99,7 @@ def test_a_head_alone_may_have_a_claim_for_itself(mode: str, groups: list[Body])
     assert said(cluster)[:2] == ("True", "ClaimBound")
 
 
-def test_the_worse_of_both_is_told(cluster: SimulatedCluster) -> None:
+def test_the_worse_of_both_claims_is_reported(cluster: SimulatedCluster) -> None:
     put(cluster, **with_modes("ReadWriteOnce"))
     (ledger,) = [claim for claim in cluster.list_of(Resource.CLAIM) if "corpus" in str(claim)]
     ledger["status"] = {"phase": "Lost"}
@@ -108,7 +108,7 @@ def test_the_worse_of_both_is_told(cluster: SimulatedCluster) -> None:
     assert "claim corpus-ledger" in said(cluster)[2]
 
 
-def test_an_output_that_may_not_be_read_is_not_taken_for_missing(
+def test_an_unreadable_output_claim_does_not_count_as_missing(
     cluster: SimulatedCluster,
 ) -> None:
     refused = "persistentvolumeclaims is forbidden"
@@ -162,7 +162,7 @@ def test_both_claims_are_read_and_each_is_kept_for_a_minute_while_in_use() -> No
 
 
 @pytest.mark.parametrize("output", [{}, {"url": "s3://bucket/corpus"}])
-def test_a_pipeline_without_such_a_claim_asks_for_none(output: Body) -> None:
+def test_a_pipeline_without_an_output_claim_reads_none(output: Body) -> None:
     api = FakeApi()
     make_pipeline(api.store, storage={"output": output})
     assert asyncio.run(look(api, make_senses(api))).output is None

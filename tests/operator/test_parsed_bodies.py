@@ -1,4 +1,4 @@
-"""A body is parsed once, and again whenever anything in it is another."""
+"""A body is parsed once, and parsed again only after a change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from parsed_bodies import ParsedBodies
 
 
-def test_a_body_is_parsed_again_when_it_was_edited_and_only_then() -> None:
+def test_a_body_is_parsed_again_only_after_an_edit() -> None:
     parsed, calls = ParsedBodies(), list[Any]()
 
     def parse(body: dict[str, Any]) -> Any:
@@ -24,7 +24,7 @@ def test_a_body_is_parsed_again_when_it_was_edited_and_only_then() -> None:
     assert [repr(call) for call in calls] == ["1", "True", "1.0", "[1]"]
 
 
-def test_a_body_that_no_text_can_be_made_of_is_parsed_each_time() -> None:
+def test_a_body_without_a_text_form_is_parsed_each_time() -> None:
     body: list[Any] = []
     for _ in range(100_000):
         body = [body]
@@ -34,5 +34,5 @@ def test_a_body_that_no_text_can_be_made_of_is_parsed_each_time() -> None:
         parsed.parse(body, lambda deep: calls.append(len(deep)))
 
     assert calls == [1, 1]
-    while body:  # else its end would be as deep
+    while body:  # otherwise deallocation would recurse as deeply
         body = body.pop()

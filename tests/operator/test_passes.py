@@ -1,4 +1,4 @@
-"""A pass puts reading, deciding and writing in order, and remembers what was refused."""
+"""A pass reads, decides, and writes in this order, and keeps the refusals."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LIMITS = Limits(settle=9.0)
 
 
 class Scene:
-    """Passes over a pipeline, with a decision that a test sets."""
+    """Passes over a pipeline, with a decision that the test sets."""
 
     def __init__(self, per_minute: float = 60) -> None:
         self.api = FakeApi()
@@ -107,7 +107,7 @@ class Scene:
         self.api.before.append(hook)
 
 
-def test_a_decision_gets_the_view_the_time_the_limits_and_chance() -> None:
+def test_a_decision_gets_the_view_the_time_the_limits_and_a_random_number() -> None:
     scene = Scene()
     scene.plan = PassPlan(wake_at=160.0)
     assert scene.run() == Passed(wake_at=160.0)
@@ -116,7 +116,7 @@ def test_a_decision_gets_the_view_the_time_the_limits_and_chance() -> None:
     assert scene.passes.seen_pipelines.find(scene.uid) == KEY
 
 
-def test_a_pipeline_that_is_gone_is_forgotten() -> None:
+def test_a_deleted_pipeline_is_forgotten() -> None:
     scene = Scene()
     scene.run()
     pod = make_pod(scene.api.store, scene.pipeline, "head", "head")
@@ -131,7 +131,7 @@ def test_a_pipeline_that_is_gone_is_forgotten() -> None:
     assert len(scene.decided) == 1
 
 
-def test_a_pipeline_made_anew_under_the_name_has_no_past() -> None:
+def test_a_recreated_pipeline_has_no_history() -> None:
     scene = Scene()
     scene.fail(Forbidden(403, "", "no"), verb="patch")
     scene.plan = PassPlan(actions=(SetFinalizer(is_set=True),))
@@ -145,7 +145,7 @@ def test_a_pipeline_made_anew_under_the_name_has_no_past() -> None:
     assert scene.passes.seen_pipelines.find(scene.uid) is None
 
 
-def test_counts_are_told_when_the_statuses_stand() -> None:
+def test_counts_are_reported_after_the_statuses_are_written() -> None:
     scene = Scene()
     scene.plan = PassPlan(pipeline=PipelineStatus(attempt=1), counts=(Count("attempts", "Killed"),))
     scene.run()
@@ -161,10 +161,10 @@ def make_end(scene: Scene) -> AttemptEnd:
     ("refused", "expected"),
     [(None, 1), (Resource.PIPELINE, 1), (Resource.ATTEMPT, 0)],
 )
-def test_an_end_is_reported_where_its_status_stands_whatever_follows(
+def test_an_end_is_reported_once_its_status_is_written(
     refused: Resource | None, expected: int
 ) -> None:
-    """No later pass sees it end, though the rest may have to be done again."""
+    """Check that no later pass reports the end, even if other work has to be repeated."""
     scene = Scene()
     make_attempt(scene.api.store, scene.pipeline)
     end = make_end(scene)
@@ -177,8 +177,8 @@ def test_an_end_is_reported_where_its_status_stands_whatever_follows(
     assert scene.ends == [end] * expected
 
 
-def test_an_end_is_reported_though_the_pipelines_status_meets_a_server_error() -> None:
-    """The attempt is over by then, and no later pass sees it end."""
+def test_an_end_is_reported_despite_a_failed_pipeline_status() -> None:
+    """Check a failed write after the end: no later pass sees the attempt end."""
     scene = Scene()
     make_attempt(scene.api.store, scene.pipeline)
     end = make_end(scene)
@@ -191,7 +191,7 @@ def test_an_end_is_reported_though_the_pipelines_status_meets_a_server_error() -
     assert scene.ends == [end]
 
 
-def test_an_end_is_reported_though_what_is_done_after_it_fails() -> None:
+def test_an_end_is_reported_despite_later_failures() -> None:
     scene = Scene()
     make_attempt(scene.api.store, scene.pipeline)
     end = make_end(scene)
@@ -204,7 +204,7 @@ def test_an_end_is_reported_though_what_is_done_after_it_fails() -> None:
     assert scene.ends == [end]
 
 
-def test_what_was_not_written_was_not_done() -> None:
+def test_a_conflicting_status_reports_no_counts() -> None:
     scene = Scene()
 
     def touch(view: View) -> PassPlan:
@@ -216,10 +216,10 @@ def test_what_was_not_written_was_not_done() -> None:
     assert scene.counts == []
 
 
-def test_who_was_faster_is_no_failure_and_is_looked_at_again(
+def test_a_conflict_is_no_failure_and_causes_another_pass(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A pipeline that is deleted while its finalizer is put on, as anybody may do at any time."""
+    """Check a pipeline that a user deletes while the operator adds the finalizer."""
     caplog.set_level("INFO", logger="strandline_operator")
     scene = Scene()
     scene.fail(Conflict(409, "Conflict", "the object has been modified"), verb="patch")
@@ -230,7 +230,7 @@ def test_who_was_faster_is_no_failure_and_is_looked_at_again(
     assert {record.levelname for record in caplog.records} == {"INFO"}
 
 
-def test_counts_are_told_though_an_action_has_to_wait() -> None:
+def test_counts_are_reported_even_if_an_action_has_to_wait() -> None:
     scene = Scene()
     scene.fail(Unavailable(500, "", "sorry"), verb="patch")
     scene.plan = PassPlan(
@@ -245,7 +245,7 @@ def test_counts_are_told_though_an_action_has_to_wait() -> None:
     assert len(scene.api.store.list(Resource.EVENT)) == 1
 
 
-def test_a_refusal_is_seen_by_the_next_pass_at_once_and_after_that_in_time() -> None:
+def test_a_refusal_is_passed_to_the_next_pass() -> None:
     scene = Scene()
     scene.fail(Forbidden(403, "Forbidden", "exceeded quota"), verb="patch")
     scene.plan = PassPlan(actions=(SetFinalizer(is_set=True),), wake_at=160.0)
@@ -274,7 +274,7 @@ def test_attempts_count_against_the_rate_when_they_are_made() -> None:
     assert scene.decided[3][0].turn.is_open
 
 
-def test_the_driver_is_asked_again_though_nothing_happens() -> None:
+def test_the_driver_is_polled_again_without_any_event() -> None:
     scene = Scene()
     make_attempt(scene.api.store, scene.pipeline)
     make_pod(scene.api.store, scene.pipeline, "head", "head", ip="10.0.0.7")
@@ -282,7 +282,7 @@ def test_the_driver_is_asked_again_though_nothing_happens() -> None:
     assert scene.run() == Passed(wake_at=100.0 + LIMITS.pull_interval)
 
 
-def test_a_pipeline_at_rest_costs_one_read_until_it_changes_or_its_time_comes() -> None:
+def test_an_idle_pipeline_costs_one_read_until_a_change_or_its_time() -> None:
     scene = Scene()
     scene.plan = PassPlan(wake_at=700.0, is_at_rest=True)
     scene.run()
@@ -308,7 +308,7 @@ def test_a_rest_that_began_in_the_future_is_over() -> None:
     assert len(scene.decided) == 2
 
 
-def test_held_pipelines_are_known_to_the_gate() -> None:
+def test_held_pipelines_are_reported_to_the_gate() -> None:
     scene = Scene(per_minute=1)
     key = Key(NAMESPACE, "corpus")
     scene.passes.gate.count(scene.now, key)
@@ -323,7 +323,7 @@ def test_held_pipelines_are_known_to_the_gate() -> None:
     assert scene.passes.gate.look(scene.now, key).spread == 0.0
 
 
-def test_progress_counts_while_the_run_goes_on() -> None:
+def test_progress_counts_while_the_run_continues() -> None:
     scene = Scene()
     progress = Progress(finished=3)
     scene.plan = PassPlan(pipeline=PipelineStatus(progress=progress))
@@ -339,7 +339,7 @@ def test_progress_counts_while_the_run_goes_on() -> None:
 
 
 def test_a_head_of_another_namespace_ends_no_run() -> None:
-    """A copy with all labels, as a backup makes it when it is restored beside the original."""
+    """Check a copy with all labels, as a restored backup beside the original has."""
     api = FakeApi()
     store = api.store
     pipeline = make_pipeline(store)

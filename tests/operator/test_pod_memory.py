@@ -1,4 +1,4 @@
-"""The last of pods is kept for as long as it may tell something, and never too much of it."""
+"""The memory of deleted pods: the last state, for a limited time and a limited number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make_pods(
     return PodOwner(NAMESPACE, body["metadata"]["uid"]), [Pod.read(pod) for pod in pods]
 
 
-def test_a_pod_that_was_deleted_is_kept_as_it_was_last() -> None:
+def test_a_deleted_pod_is_kept_in_its_last_state() -> None:
     uid, (pod,) = make_pods(1)
     memory = PodMemory()
     assert memory.note(Observation(pod, is_gone=False)) == uid
@@ -33,7 +33,7 @@ def test_a_pod_that_was_deleted_is_kept_as_it_was_last() -> None:
     assert memory.gone(PodOwner(NAMESPACE, "another")) == ()
 
 
-def test_a_late_sight_brings_nobody_back() -> None:
+def test_a_late_event_does_not_revive_a_deleted_pod() -> None:
     uid, (pod,) = make_pods(1)
     memory = PodMemory()
     memory.note(Observation(pod, is_gone=True))
@@ -42,7 +42,7 @@ def test_a_late_sight_brings_nobody_back() -> None:
     assert len(memory.gone(uid)) == 1
 
 
-def test_what_was_known_and_is_not_listed_is_gone_though_no_watch_has_told() -> None:
+def test_a_known_pod_missing_from_a_list_is_gone() -> None:
     uid, (first, second, third) = make_pods(3)
     memory = PodMemory()
     for pod in (first, second, third):
@@ -59,7 +59,7 @@ def test_what_was_known_and_is_not_listed_is_gone_though_no_watch_has_told() -> 
     ]
 
 
-def test_a_pod_that_came_after_the_list_is_not_gone() -> None:
+def test_a_pod_created_after_the_list_is_not_gone() -> None:
     uid, (pod,) = make_pods(1)
     memory = PodMemory()
     before = memory.live(uid)
@@ -83,7 +83,7 @@ def test_the_oldest_make_room_in_a_pipeline_and_in_all() -> None:
     assert len(memory) == 5
 
 
-def test_a_pipeline_that_is_gone_leaves_nothing_behind() -> None:
+def test_a_deleted_pipeline_leaves_nothing_in_memory() -> None:
     memory = PodMemory()
     uid, pods = make_pods(4)
     for number, pod in enumerate(pods):
@@ -94,7 +94,7 @@ def test_a_pipeline_that_is_gone_leaves_nothing_behind() -> None:
     assert (memory.live(uid), memory.gone(uid)) == ({}, ())
 
 
-def test_a_pod_of_another_namespace_is_none_of_the_pipelines_whatever_its_labels() -> None:
+def test_a_pod_of_another_namespace_never_belongs_to_the_pipeline() -> None:
     uid, (pod,) = make_pods(1)
     memory, place = PodMemory(), PodOwner("elsewhere", uid.uid)
     copy = replace(pod, meta=replace(pod.meta, namespace="elsewhere", uid="copy"))
@@ -106,8 +106,8 @@ def test_a_pod_of_another_namespace_is_none_of_the_pipelines_whatever_its_labels
     assert len(memory.gone(place)) == 1
 
 
-def test_nothing_is_kept_of_owners_whose_pods_have_made_room() -> None:
-    """Of some nobody says that they went: no pipeline has their uid, or it went before its pods."""
+def test_owners_without_remembered_pods_are_forgotten() -> None:
+    """Check pods whose end is never reported: unknown pipelines, and pipelines deleted earlier."""
     memory, store = PodMemory(most_of_all=1), FakeStore()
     for name in ("one", "two", "three"):
         _, (pod,) = make_pods(1, name, store)
@@ -118,7 +118,7 @@ def test_nothing_is_kept_of_owners_whose_pods_have_made_room() -> None:
     assert memory == alone
 
 
-def test_a_roster_knows_who_has_which_uid_now() -> None:
+def test_a_roster_maps_uids_to_current_pipelines() -> None:
     seen_pipelines, key = SeenPipelines(), Key("team", "corpus")
     assert seen_pipelines.note(key, "one") == ""
     assert seen_pipelines.note(key, "one") == ""

@@ -1,4 +1,4 @@
-"""Drivers of running attempts are asked apart from passes, which run only where there is news."""
+"""Drivers of running attempts are polled outside passes, which run only after news."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 200.0
 
 
 class Scene:
-    """A pipeline whose driver runs, with passes by hand and a poller."""
+    """A pipeline with a running driver, with manual passes and a poller."""
 
     def __init__(self) -> None:
         self.api = FakeApi()
@@ -49,7 +49,7 @@ class Scene:
         await asyncio.sleep(0)
 
     def write(self, heard: float | None = None, **status: object) -> None:
-        """Have an attempt's status that was written with progress as it was heard then."""
+        """Write an attempt's status with the progress of this time."""
         told = {"progress": {"finished": 4, "time": format_time(heard)}} if heard else {}
         status |= {"runningTime": format_time(900.0), **told}
         self.api.store.put_status(Resource.ATTEMPT, NAMESPACE, "corpus-1", status)
@@ -63,11 +63,11 @@ class Scene:
         return await self.talk.listen(self.api, self.uid, attempt, rayjob, pods, self.now, PATIENCE)
 
     def listen(self) -> tuple[DriverView, float | None]:
-        """What a pass does."""
+        """Read the driver as a pass does."""
         return asyncio.run(self.hear())
 
     def poll(self, seconds: float = 0.0) -> list[str]:
-        """What the poller has to say, some seconds later."""
+        """Advance the time, poll the due drivers, and return the pipelines with news."""
         self.now += seconds
         self.news.clear()
         asyncio.run(self.poller.ask_due())
@@ -78,14 +78,14 @@ class Scene:
         return sum(call.verb == "pull" for call in self.api.calls)
 
 
-def test_a_pass_that_has_never_heard_of_a_driver_asks_it_itself() -> None:
+def test_a_pass_polls_an_unknown_driver_itself() -> None:
     scene = Scene()
     view, ask_at = scene.listen()
     assert view.progress is not None
     assert (ask_at, scene.pulls) == (None, 2)
 
 
-def test_a_driver_that_does_not_run_yet_is_asked_by_passes() -> None:
+def test_a_starting_driver_is_polled_by_passes() -> None:
     scene = Scene()
     scene.api.store.put_status(Resource.ATTEMPT, NAMESPACE, "corpus-1", {})
     _, ask_at = scene.listen()
@@ -93,7 +93,7 @@ def test_a_driver_that_does_not_run_yet_is_asked_by_passes() -> None:
     assert scene.talk.list_due(2000.0) == []
 
 
-def test_law_between_two_questions_an_interval_passes_whoever_asks() -> None:
+def test_law_requests_of_poller_and_passes_are_an_interval_apart() -> None:
     scene = Scene()
     scene.listen()
     scene.poll(14.0)
@@ -108,10 +108,10 @@ def test_law_between_two_questions_an_interval_passes_whoever_asks() -> None:
     assert scene.pulls == 6
 
 
-def test_progress_is_news_only_where_a_status_would_be_written() -> None:
+def test_progress_is_news_only_if_a_status_would_be_written() -> None:
     scene = Scene()
     scene.listen()
-    assert scene.poll(15.0) == [scene.uid]  # the status has none yet
+    assert scene.poll(15.0) == [scene.uid]  # the status has no progress yet
     scene.write(heard=scene.now)
     scene.listen()
     assert scene.poll(15.0) == []
@@ -131,19 +131,19 @@ def test_a_publication_is_news_at_once() -> None:
     assert scene.poll(15.0) == [scene.uid]
 
 
-def test_an_outcome_is_news_and_kept_for_the_pass() -> None:
+def test_an_outcome_is_news_and_stored_for_the_pass() -> None:
     scene = Scene()
     scene.write(heard=scene.now)
     scene.listen()
     scene.api.drivers[f"{URL}/outcome"] = OUTCOME.to_json()
     assert scene.poll(15.0) == [scene.uid]
-    scene.api.drivers.clear()  # having been heard it goes
+    scene.api.drivers.clear()  # a driver ends after its outcome has been read
     view, _ = scene.listen()
     assert view.outcome == OUTCOME
     assert scene.poll(100.0) == []
 
 
-def test_silence_is_news_once_it_has_lasted_and_where_it_may_end_the_attempt() -> None:
+def test_silence_is_news_after_a_minute_and_at_the_stall_deadline() -> None:
     scene = Scene()
     scene.write(heard=scene.now)
     scene.listen()
@@ -152,8 +152,8 @@ def test_silence_is_news_once_it_has_lasted_and_where_it_may_end_the_attempt() -
     for seconds in range(15, 271, 15):
         told += [seconds] if scene.poll(15.0) else []
         if seconds % 60 == 0:
-            scene.listen()  # passes go on, and there is nothing for them to do
-    # The first question counts for nothing.
+            scene.listen()  # passes continue without new work
+    # The first request does not count.
     assert told == [75, 225, 240, 255, 270]
 
 
@@ -164,14 +164,14 @@ def test_the_end_of_a_silence_is_news() -> None:
     scene.api.drivers.clear()
     for _ in range(5):
         scene.poll(15.0)
-    scene.write(heard=scene.now)  # so that progress is no news
+    scene.write(heard=scene.now)  # so the next progress is not news
     scene.listen()
     scene.api.drivers |= {f"{URL}/progress": PROGRESS, f"{URL}/outcome": None}
     assert scene.poll(15.0) == [scene.uid]
     assert scene.listen()[0].silence.questions == 0
 
 
-def test_who_ends_is_left_to_passes_and_asked_at_once() -> None:
+def test_an_ending_driver_is_polled_by_passes_at_once() -> None:
     scene = Scene()
     scene.listen()
     scene.now += 1.0
@@ -183,7 +183,7 @@ def test_who_ends_is_left_to_passes_and_asked_at_once() -> None:
     assert scene.talk.list_due(scene.now + 100.0) == []
 
 
-def test_nobody_asks_for_a_pipeline_that_is_gone() -> None:
+def test_drivers_of_deleted_pipelines_are_not_polled() -> None:
     scene = Scene()
     scene.listen()
     scene.talk.forget(scene.uid)
@@ -194,7 +194,7 @@ def test_nobody_asks_for_a_pipeline_that_is_gone() -> None:
 
 
 def play_slowly(scene: Scene, story: Callable[[], Awaitable[None]], *, late: str) -> None:
-    """Tell a story while a question of the poller is on its way: to the driver, or back."""
+    """Run a story while a poller's request is in flight, before or after the driver."""
 
     async def run() -> None:
         gate, held = asyncio.Event(), list[Call]()
@@ -216,7 +216,7 @@ def play_slowly(scene: Scene, story: Callable[[], Awaitable[None]], *, late: str
     asyncio.run(run())
 
 
-def test_a_word_that_comes_while_a_pass_looks_is_not_lost() -> None:
+def test_a_report_arriving_during_a_pass_is_not_lost() -> None:
     scene = Scene()
     scene.write(heard=scene.now)
     scene.listen()
@@ -233,7 +233,7 @@ def test_a_word_that_comes_while_a_pass_looks_is_not_lost() -> None:
     assert scene.listen()[0].outcome == OUTCOME
 
 
-def test_a_word_that_a_pass_has_heard_meanwhile_is_not_lost() -> None:
+def test_a_report_read_by_a_concurrent_pass_is_not_lost() -> None:
     scene = Scene()
     scene.write(heard=scene.now)
     scene.listen()
@@ -244,13 +244,13 @@ def test_a_word_that_a_pass_has_heard_meanwhile_is_not_lost() -> None:
         scene.api.store.put_status(Resource.RAYJOB, NAMESPACE, "corpus-1", {"jobStatus": "FAILED"})
         view, _ = await scene.hear()
         assert view.outcome == OUTCOME
-        scene.api.drivers.clear()  # having been heard it goes
+        scene.api.drivers.clear()  # a driver ends after its outcome has been read
 
     play_slowly(scene, end, late="question")
     assert scene.listen()[0].outcome == OUTCOME
 
 
-def test_a_word_of_an_attempt_that_nobody_wants_any_more_is_dropped() -> None:
+def test_a_report_of_a_forgotten_attempt_is_dropped() -> None:
     scene = Scene()
     scene.write(heard=scene.now)
     scene.listen()
@@ -264,7 +264,7 @@ def test_a_word_of_an_attempt_that_nobody_wants_any_more_is_dropped() -> None:
     assert scene.talk._last == {}
 
 
-def test_many_are_asked_at_once_but_not_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_drivers_are_polled_at_once_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     scene, running, most = Scene(), 0, 0
     due = [str(number) for number in range(100)]
     monkeypatch.setattr(DriverTalk, "list_due", lambda *_: due)
@@ -283,7 +283,7 @@ def test_many_are_asked_at_once_but_not_all(monkeypatch: pytest.MonkeyPatch) -> 
     assert scene.news == ["0", "50"]
 
 
-def test_it_goes_on_until_it_is_stopped() -> None:
+def test_the_poller_runs_until_stopped() -> None:
     scene = Scene()
     scene.listen()
 
@@ -294,5 +294,5 @@ def test_it_goes_on_until_it_is_stopped() -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(run())
-    # One question by the pass at the begin, the others an interval apart each.
+    # The first pass makes one request; the others follow at intervals.
     assert scene.now - 1000.0 >= 3 * 15.0 - TICK

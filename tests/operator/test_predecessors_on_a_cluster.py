@@ -1,4 +1,4 @@
-"""A run that comes after others waits for them and says so; what it reads is in its pods."""
+"""A run after other runs waits for them and reports the wait; its pods mount what it reads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def complete(cluster: SimulatedCluster, code: int = 0) -> None:
 
 
 def follow(*others: SimulatedCluster, **spec: Any) -> SimulatedCluster:
-    """A pipeline that comes after others."""
+    """Return a pipeline that runs after others."""
     cluster = SimulatedCluster()
     for other in others:
         cluster.others[other.pipeline["metadata"]["name"]] = other
@@ -50,7 +50,7 @@ def read_succeeded(cluster: SimulatedCluster) -> tuple[str, str]:
     return found.status, found.reason
 
 
-def test_it_waits_until_the_other_has_succeeded_and_says_for_whom() -> None:
+def test_a_run_waits_for_its_predecessor_and_names_it() -> None:
     raw = make_other()
     cluster = follow(raw)
     cluster.settle()
@@ -66,7 +66,7 @@ def test_it_waits_until_the_other_has_succeeded_and_says_for_whom() -> None:
     raw.finish()
     cluster.settle()
     assert len(cluster.attempts) == 1
-    # Nobody is alarmed by it.
+    # The wait causes no warning.
     assert not [event for event in cluster.events if event.is_warning]
 
 
@@ -77,7 +77,7 @@ def test_it_waits_until_the_other_has_succeeded_and_says_for_whom() -> None:
         (1, "waits for raw (run 'first' is in progress)"),
     ],
 )
-def test_one_that_failed_or_is_tried_again_is_waited_for(code: int, state: str) -> None:
+def test_a_failed_or_retried_predecessor_is_awaited(code: int, state: str) -> None:
     raw = make_other()
     complete(raw, code)
     cluster = follow(raw)
@@ -102,7 +102,7 @@ def test_a_suspended_pipeline_is_reported_as_suspended() -> None:
     assert cluster.status.state == "waits for raw (suspended; run 'first' has not finished)"
 
 
-def test_a_pipeline_with_an_obstacle_has_not_started_its_run() -> None:
+def test_a_predecessor_with_an_obstacle_has_not_started_its_run() -> None:
     raw = make_other(code={"configMap": "missing"})
     raw.settle()
     cluster = follow(raw)
@@ -110,7 +110,7 @@ def test_a_pipeline_with_an_obstacle_has_not_started_its_run() -> None:
     assert cluster.status.state == "waits for raw (run 'first' has not started)"
 
 
-def test_a_run_that_waits_has_its_time_stopped() -> None:
+def test_waiting_for_a_predecessor_stops_the_run_deadline() -> None:
     raw = make_other()
     cluster = follow(raw, after=[{"name": "raw"}], deadlines={"run": "1h"})
     cluster.settle()
@@ -125,7 +125,7 @@ def test_a_run_that_waits_has_its_time_stopped() -> None:
     assert next(iter(cluster.attempts.values()))[1].cause == "DeadlineExceeded"
 
 
-def test_one_that_is_missing_is_waited_for_since_files_come_in_any_order() -> None:
+def test_a_missing_predecessor_is_awaited() -> None:
     cluster = follow()
     cluster.settle()
     assert cluster.status.state == "waits for raw (does not exist)"
@@ -136,7 +136,7 @@ def test_one_that_is_missing_is_waited_for_since_files_come_in_any_order() -> No
     assert len(cluster.attempts) == 1
 
 
-def test_a_circle_is_refused_until_somebody_edits_one_of_them() -> None:
+def test_a_cycle_is_rejected_until_an_edit_breaks_it() -> None:
     raw, middle = make_other(after=[{"name": "middle"}]), make_other("middle")
     middle.spec["source"] = {"use": "files", "with": {"paths": [{"pipeline": "corpus"}]}}
     cluster = follow(raw, middle)
@@ -152,7 +152,7 @@ def test_a_circle_is_refused_until_somebody_edits_one_of_them() -> None:
     assert len(cluster.attempts) == 1
 
 
-def test_a_run_that_is_named_must_be_that_run() -> None:
+def test_a_named_run_must_be_the_completed_run() -> None:
     raw = make_other()
     complete(raw)
     cluster = follow(raw, after=[{"name": "raw", "runId": "second"}])
@@ -160,14 +160,14 @@ def test_a_run_that_is_named_must_be_that_run() -> None:
     assert cluster.status.state == "waits for raw (run 'second' has not started)"
     raw.edit(runId="second")
     complete(raw)
-    # Another one that has begun since takes nothing away from it.
+    # A newer run does not invalidate the named run.
     raw.edit(runId="third")
     raw.settle()
     cluster.settle()
     assert len(cluster.attempts) == 1
 
 
-def test_an_edit_that_nobody_has_looked_at_may_begin_another_run() -> None:
+def test_an_unprocessed_edit_may_start_another_run() -> None:
     raw = make_other()
     complete(raw)
     raw.edit(runId="second")
@@ -182,7 +182,7 @@ def test_an_edit_that_nobody_has_looked_at_may_begin_another_run() -> None:
     assert len(cluster.attempts) == 1
 
 
-def test_who_asks_for_an_attempt_does_not_wait() -> None:
+def test_a_requested_attempt_does_not_wait() -> None:
     cluster = follow(make_other())
     cluster.settle()
     cluster.annotate("retry", "now")
@@ -190,7 +190,7 @@ def test_who_asks_for_an_attempt_does_not_wait() -> None:
     assert len(cluster.attempts) == 1
 
 
-def test_retries_wait_for_nobody_and_another_run_does() -> None:
+def test_retries_do_not_wait_but_a_new_run_does() -> None:
     raw = make_other()
     complete(raw)
     cluster = follow(raw)
@@ -211,7 +211,7 @@ REFERENCE = {"source": {"use": "jsonl-files", "with": {"paths": [{"pipeline": "r
 
 
 def launch(raw: SimulatedCluster, reference: Body | None = None) -> tuple[Body, Body]:
-    """The RayJob of a pipeline that reads another one, and what its driver is given."""
+    """Return the RayJob of a pipeline that reads another, and its driver's document."""
     complete(raw)
     source = {"use": "jsonl-files", "with": {"paths": [reference or {"pipeline": "raw"}]}}
     cluster = follow(raw, source=source)
@@ -222,7 +222,7 @@ def launch(raw: SimulatedCluster, reference: Body | None = None) -> tuple[Body, 
 
 
 def list_mounts(rayjob: Body) -> list[tuple[str, str, bool]]:
-    """Claims of others that Ray's pods mount, with the place; the same in all of them."""
+    """Return the mounts of other pipelines' claims, equal in all Ray pods."""
     cluster = rayjob["spec"]["rayClusterSpec"]
     groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
     found = []
@@ -299,8 +299,8 @@ STORAGE: Body = {"ledger": {"claimName": "mine"}, "output": {"claimName": "share
         ({}, {"ledger": {"claimName": "mine"}, "output": {"claimName": "mine"}}),
     ],
 )
-def test_a_claim_is_in_a_pod_once_whatever_it_is_for(theirs: Body, own: Body) -> None:
-    """A kubelet never starts a pod that has one claim as two volumes, and does not say so."""
+def test_a_claim_is_in_a_pod_only_once(theirs: Body, own: Body) -> None:
+    """Check that no pod has a claim as two volumes, because a kubelet never starts such a pod."""
     raw = make_other(storage=theirs)
     source = {"use": "jsonl-files", "with": {"paths": [{"pipeline": "raw"}]}}
     cluster = follow(raw, source=source, storage=own)
@@ -324,7 +324,7 @@ def test_a_claim_is_in_a_pod_once_whatever_it_is_for(theirs: Body, own: Body) ->
         assert read["readOnly"]
 
 
-def test_a_place_in_another_pipelines_pods_can_not_be_read() -> None:
+def test_local_paths_of_another_pipelines_pods_can_not_be_read() -> None:
     raw = make_other(sink={"use": "jsonl", "with": {"path": "out"}})
     complete(raw)
     cluster = follow(raw, **REFERENCE)
@@ -333,7 +333,7 @@ def test_a_place_in_another_pipelines_pods_can_not_be_read() -> None:
     assert not cluster.attempts
 
 
-def test_one_that_is_gone_by_then_is_waited_for_at_the_launch() -> None:
+def test_a_predecessor_deleted_before_the_launch_is_awaited() -> None:
     raw = make_other()
     complete(raw)
     cluster = follow(raw, **REFERENCE)
@@ -347,7 +347,7 @@ def test_one_that_is_gone_by_then_is_waited_for_at_the_launch() -> None:
     assert not cluster.list_of(Resource.RAYJOB)
 
 
-def test_others_are_read_by_name_and_only_where_something_begins() -> None:
+def test_predecessors_are_read_by_name_and_only_before_a_start() -> None:
     api = FakeApi()
     make_pipeline(api.store, after=[{"name": "raw"}])
     make_pipeline(api.store, "raw", after=[{"name": "first"}, {"name": "corpus"}])
@@ -363,7 +363,7 @@ def test_others_are_read_by_name_and_only_where_something_begins() -> None:
     assert look(api).others is None
 
 
-def test_a_retry_looks_no_further_than_at_what_it_reads() -> None:
+def test_a_retry_reads_only_its_direct_inputs() -> None:
     api = FakeApi()
     make_pipeline(api.store, after=[{"name": "raw"}])
     make_pipeline(api.store, "raw", after=[{"name": "first"}])
@@ -373,7 +373,7 @@ def test_a_retry_looks_no_further_than_at_what_it_reads() -> None:
     assert list(look(api).others or {}) == ["raw"]
 
 
-def test_many_before_it_are_read_up_to_a_bound() -> None:
+def test_predecessors_are_read_up_to_a_limit() -> None:
     api = FakeApi()
     make_pipeline(api.store, after=[{"name": "p0"}])
     for number in range(MOST_OTHERS + 5):
@@ -392,7 +392,7 @@ def body(name: str, truth: str = "Unknown", generation: int = 1, **spec: Any) ->
     }
 
 
-def test_whoever_waits_is_looked_at_when_the_other_changes() -> None:
+def test_a_predecessors_change_wakes_its_dependents() -> None:
     dependents, raw = Dependents(), Key("team", "raw")
     reads: Body = {"source": {"with": {"paths": [{"pipeline": "raw"}]}}}
     assert dependents.note(KEY, body("corpus", after=[{"name": "raw"}])) == ()
@@ -400,10 +400,10 @@ def test_whoever_waits_is_looked_at_when_the_other_changes() -> None:
     assert dependents.note(Key("team", "other"), body("other")) == ()
     both = (KEY, Key("team", "reader"))
     assert dependents.note(raw, body("raw")) == both
-    # Progress is no news to them.
+    # Progress does not wake the dependents.
     assert dependents.note(raw, body("raw")) == ()
     assert dependents.note(raw, body("raw", "True")) == both
-    # An edit takes it out; another namespace's pipelines are others.
+    # An edit removes the dependency, and pipelines of other namespaces do not count.
     dependents.note(KEY, body("corpus", generation=2))
     assert dependents.note(Key("else", "raw"), body("raw", "True")) == ()
     assert dependents.note(raw, body("raw", "False")) == both[1:]
@@ -416,6 +416,6 @@ def test_whoever_waits_is_looked_at_when_the_other_changes() -> None:
 @pytest.mark.parametrize(
     "spec", [None, [], {"after": "raw"}, {"after": [3, {}]}, {"source": {"with": "x"}}]
 )
-def test_documents_of_any_shape_are_taken_in(spec: object) -> None:
+def test_documents_of_any_shape_are_accepted(spec: object) -> None:
     document = {"metadata": {"name": "corpus", "namespace": "team"}, "spec": spec, "status": 3}
     assert Dependents().note(KEY, document) == ()

@@ -1,4 +1,4 @@
-"""A check before a cluster is made: what it finds wrong ends the run, what ails it never does."""
+"""A check before a cluster is made: mistakes end the run, failures of the check never do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRONG = format_outcome_line(DriverOutcome(exit_code=64, message=SENTENCE))
 
 
 def make(**fields: Any) -> SimulatedCluster:
-    """A pipeline that is to be checked, whose Job was made."""
+    """Return a pipeline with an enabled check, after its Job was made."""
     cluster = SimulatedCluster(limits=Limits(preflight=True))
     cluster.edit(**fields)
     cluster.settle()
@@ -37,7 +37,7 @@ def make(**fields: Any) -> SimulatedCluster:
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """The same."""
+    """Return a pipeline whose check is under way."""
     cluster = make()
     assert find_job(cluster) is not None
     return cluster
@@ -48,13 +48,13 @@ def find_job(cluster: SimulatedCluster) -> dict[str, Any] | None:
 
 
 def list_checks(cluster: SimulatedCluster) -> int:
-    """How many Jobs were made."""
+    """Return the number of Jobs that were made."""
     actions = [action for plan in cluster.plans for action in plan.actions]
     return sum(isinstance(each, Create) and each.resource is Resource.JOB for each in actions)
 
 
 def end(cluster: SimulatedCluster, code: int = 0, message: str = "", **more: Any) -> None:
-    """The Job's pod ends."""
+    """End the pod of the Job."""
     ended = {"exitCode": code, "reason": "Error" if code else "Completed", "message": message}
     state = {
         "name": "strandline-preflight",
@@ -72,7 +72,7 @@ def show(cluster: SimulatedCluster, **status: Any) -> None:
 
 
 def sweep(cluster: SimulatedCluster) -> None:
-    """What is deleted goes."""
+    """Remove the Job if it is being deleted."""
     job = find_job(cluster)
     if job is not None and "deletionTimestamp" in job["metadata"]:
         del cluster.objects[Resource.JOB, JOB]
@@ -89,7 +89,7 @@ def record(cluster: SimulatedCluster) -> Preflight:
     return cluster.status.preflight
 
 
-# --- What is checked, and when
+# --- When a check runs, and on which input
 
 
 def test_no_attempt_is_made_before_the_check_has_passed(cluster: SimulatedCluster) -> None:
@@ -106,8 +106,8 @@ def test_no_attempt_is_made_before_the_check_has_passed(cluster: SimulatedCluste
     assert find_job(cluster) is None
 
 
-def test_it_is_looked_at_soon(cluster: SimulatedCluster) -> None:
-    """No watch tells of it."""
+def test_a_check_is_polled_soon(cluster: SimulatedCluster) -> None:
+    """Check the wake-up time: no watch reports the Job."""
     wake = cluster.plans[-1].wake_at
     assert wake is not None
     assert wake - cluster.time <= cluster.limits.settle
@@ -132,10 +132,10 @@ def test_a_mistake_ends_the_run_with_its_sentence(cluster: SimulatedCluster) -> 
 
 
 @pytest.mark.parametrize("way", ["run", "retry"])
-def test_whoever_asks_again_after_a_mistake_is_checked_again(
+def test_a_repeated_request_after_a_mistake_is_checked_again(
     cluster: SimulatedCluster, way: str
 ) -> None:
-    """An image of the same name may have been mended meanwhile."""
+    """Check a repeated request, because an image of the same name may have been fixed."""
     end(cluster, 64, WRONG)
     if way == "run":
         cluster.edit(runId="second")
@@ -147,11 +147,11 @@ def test_whoever_asks_again_after_a_mistake_is_checked_again(
     assert list(cluster.attempts) == ["corpus-1"]
 
 
-def test_the_same_is_checked_once(cluster: SimulatedCluster) -> None:
+def test_the_same_spec_is_checked_once(cluster: SimulatedCluster) -> None:
     end(cluster)
     cluster.start_rayjob()
     cluster.settle()
-    cluster.finish(137)  # so that the next one has more memory
+    cluster.finish(137)  # so the next attempt has more memory
     cluster.run_next()
     cluster.finish(0)
     cluster.edit(runId="second")
@@ -170,7 +170,7 @@ def test_the_same_is_checked_once(cluster: SimulatedCluster) -> None:
         {"ray": {"env": [{"name": "A", "value": "b"}], "workerGroups": [{"name": "cpu"}]}},
     ],
 )
-def test_another_spec_is_checked_anew(cluster: SimulatedCluster, edit: dict[str, Any]) -> None:
+def test_another_spec_is_checked_again(cluster: SimulatedCluster, edit: dict[str, Any]) -> None:
     end(cluster)
     cluster.start_rayjob()
     cluster.settle()
@@ -184,13 +184,13 @@ def test_another_spec_is_checked_anew(cluster: SimulatedCluster, edit: dict[str,
     assert len(cluster.attempts) == 2
 
 
-def test_an_edit_meanwhile_is_what_is_checked(cluster: SimulatedCluster) -> None:
+def test_an_edit_during_a_check_is_checked_instead(cluster: SimulatedCluster) -> None:
     cluster.edit(stages=[{"use": "sample-rows"}])
     cluster.settle()
     job = find_job(cluster)
     assert job is not None
     assert "deletionTimestamp" in job["metadata"]
-    end(cluster, 64, WRONG)  # the old one's word
+    end(cluster, 64, WRONG)  # the result of the old spec
     assert cluster.attempts == {}
     assert read(cluster, ConditionType.SUCCEEDED)[0] == "Unknown"
     cluster.advance(1)
@@ -211,7 +211,9 @@ def test_an_edit_meanwhile_is_what_is_checked(cluster: SimulatedCluster) -> None
         (True, False, 1),
     ],
 )
-def test_the_pipeline_has_its_way(given: bool | None, default: bool, expected: int) -> None:
+def test_a_pipelines_preflight_setting_overrides_the_default(
+    given: bool | None, default: bool, expected: int
+) -> None:
     cluster = SimulatedCluster(limits=Limits(preflight=default))
     if given is not None:
         cluster.edit(preflight=given)
@@ -220,7 +222,7 @@ def test_the_pipeline_has_its_way(given: bool | None, default: bool, expected: i
     assert len(cluster.attempts) == 1 - expected
 
 
-def test_a_suspended_pipeline_starts_none() -> None:
+def test_a_suspended_pipeline_starts_no_check() -> None:
     cluster = make(suspend=True)
     assert list_checks(cluster) == 0
     cluster.edit(suspend=False)
@@ -231,7 +233,7 @@ def test_a_suspended_pipeline_starts_none() -> None:
     assert read(cluster, ConditionType.SPEC_APPLIED) == ("True", Reason.APPLIED)
 
 
-def test_a_pipeline_that_waits_for_something_else_starts_none() -> None:
+def test_a_waiting_pipeline_starts_no_check() -> None:
     cluster = make(code={"configMap": "mystages"})
     assert list_checks(cluster) == 0
     assert read(cluster, ConditionType.SUCCEEDED)[1] == Reason.CODE_MISSING
@@ -244,7 +246,7 @@ def test_a_cancel_meanwhile_ends_the_run(cluster: SimulatedCluster) -> None:
     assert read(cluster, ConditionType.SPEC_APPLIED) == ("True", Reason.APPLIED)
 
 
-# --- What ails it is no reason to hold the run
+# --- Failures of the check itself do not hold the run
 
 
 def waiting(reason: str, message: str) -> dict[str, Any]:
@@ -269,7 +271,7 @@ UNPLACED = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are
         (None, LONGEST + 1, f"Job {JOB} has no pod"),
     ],
 )
-def test_a_check_that_comes_to_nothing_lets_the_run_go_on(
+def test_a_check_without_a_result_does_not_stop_the_run(
     cluster: SimulatedCluster, status: dict[str, Any] | None, seconds: float, told: str
 ) -> None:
     if status is not None:
@@ -296,7 +298,7 @@ def test_a_check_that_comes_to_nothing_lets_the_run_go_on(
         (127, "strandline: not found"),
     ],
 )
-def test_only_the_checks_own_word_counts(
+def test_only_the_checks_own_message_counts(
     cluster: SimulatedCluster, code: int, message: str
 ) -> None:
     end(cluster, code, message)
@@ -311,10 +313,10 @@ DEAD_PROXY = {"name": "a-log-agent", "state": {"terminated": {"exitCode": 1, "re
 
 @pytest.mark.parametrize("beside", [PROXY, DEAD_PROXY])
 @pytest.mark.parametrize("code", [0, 64])
-def test_what_is_put_beside_the_check_has_no_say_in_it(
+def test_sidecars_do_not_affect_the_check(
     cluster: SimulatedCluster, beside: dict[str, Any], code: int
 ) -> None:
-    """A proxy never ends, and so neither does the pod."""
+    """Check a proxy that never ends, so the pod never ends."""
     line = format_outcome_line(DriverOutcome(exit_code=code, message="no such stage"))
     ended = {"terminated": {"exitCode": code, "message": line if code else ""}}
     own = {"name": "strandline-preflight", "state": ended}
@@ -335,7 +337,7 @@ def test_code_that_can_never_be_fetched_is_a_mistake() -> None:
 
 
 @pytest.mark.parametrize("what", ["refused", "unread", "taken", "job"])
-def test_where_no_job_can_be_had_the_run_goes_on(what: str) -> None:
+def test_a_run_continues_if_its_check_job_can_not_be_made(what: str) -> None:
     cluster = SimulatedCluster(limits=Limits(preflight=True))
     words = 'jobs.batch is forbidden: User "operator" cannot create resource'
     if what == "refused":
@@ -350,17 +352,17 @@ def test_where_no_job_can_be_had_the_run_goes_on(what: str) -> None:
     assert list(cluster.attempts) == ["corpus-1"]
     assert record(cluster).verdict is PreflightVerdict.UNKNOWN
     assert read(cluster, ConditionType.SUCCEEDED)[1] != Reason.PERMISSION_DENIED
-    # Nobody's Job is touched.
+    # A Job of another owner is not touched.
     assert what in {"refused", "unread"} or "deletionTimestamp" not in find_job(cluster)["metadata"]  # type: ignore[index]
 
 
-def test_a_pipeline_that_is_too_long_is_not_checked() -> None:
+def test_a_pipeline_too_long_for_a_job_is_not_checked() -> None:
     cluster = make(source={"use": "files", "with": {"paths": ["x" * 100] * 700}})
     assert (list(cluster.attempts), list_checks(cluster)) == (["corpus-1"], 0)
     assert "too long" in record(cluster).message
 
 
-def test_what_was_not_learned_is_not_asked_for_at_each_retry(cluster: SimulatedCluster) -> None:
+def test_a_check_without_a_result_is_not_repeated_at_each_retry(cluster: SimulatedCluster) -> None:
     end(cluster, 137)
     cluster.start_rayjob()
     cluster.settle()
@@ -373,7 +375,7 @@ def test_what_was_not_learned_is_not_asked_for_at_each_retry(cluster: SimulatedC
     assert list_checks(cluster) == 2
 
 
-def test_nor_while_something_else_keeps_the_attempt_from_being_made(
+def test_a_check_without_a_result_is_not_repeated_during_an_obstacle(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.refused[Resource.ATTEMPT] = Refusal(Resource.ATTEMPT, "corpus-1", 422, "a policy")
@@ -391,8 +393,8 @@ STEPS = st.sampled_from(
 
 @settings(deadline=None)
 @given(st.lists(STEPS, max_size=12))
-def test_law_no_check_holds_a_run_for_ever(steps: list[str]) -> None:
-    """Whatever becomes of Jobs and pods, an attempt is made in bounded time."""
+def test_law_no_check_holds_a_run_forever(steps: list[str]) -> None:
+    """Check that an attempt is made in limited time, whatever happens to Jobs and pods."""
     cluster = make()
     edits = 1
     for number, step in enumerate(steps):
@@ -414,7 +416,7 @@ def test_law_no_check_holds_a_run_for_ever(steps: list[str]) -> None:
         elif step == "refuse":
             cluster.refused[Resource.JOB] = Refusal(Resource.JOB, JOB, 422, "a policy")
         cluster.advance(LONGEST / 2 if step == "time" else 1.0)
-        # An attempt of nothing that was asked for is never made, and never two.
+        # At most one attempt is made.
         assert len(cluster.attempts) <= 1
     for _ in range(3):
         cluster.advance(LONGEST)
@@ -425,7 +427,7 @@ def test_law_no_check_holds_a_run_for_ever(steps: list[str]) -> None:
 # --- The Job
 
 
-def test_its_pod_is_the_heads_without_our_claims_and_without_our_labels() -> None:
+def test_the_checks_pod_is_the_heads_without_claims_and_labels() -> None:
     cluster = make(
         ray={
             "image": "mine:1",
@@ -468,7 +470,7 @@ def test_its_pod_is_the_heads_without_our_claims_and_without_our_labels() -> Non
     assert name_preflight("corpus") == JOB
 
 
-def test_it_is_handed_the_pipeline_as_its_driver_would_be(cluster: SimulatedCluster) -> None:
+def test_a_check_gets_the_drivers_document(cluster: SimulatedCluster) -> None:
     job = find_job(cluster)
     assert job is not None
     program, command, text = job["spec"]["template"]["spec"]["containers"][0]["command"]

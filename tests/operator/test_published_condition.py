@@ -1,4 +1,4 @@
-"""The condition `Published`: whether readers are led to what the last complete run has made."""
+"""The condition `Published`: whether readers are led to the last complete run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GATE: dict[str, Any] = {"require": {"rows": {"min": 10}}}
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline with requirements whose first attempt runs."""
+    """Return a pipeline with publish requirements whose first attempt is running."""
     cluster = SimulatedCluster()
     cluster.edit(publish=GATE)
     cluster.launch()
@@ -36,13 +36,13 @@ def refuse(cluster: SimulatedCluster) -> None:
     cluster.finish(5, message=f"complete, but {WHY}", evidence=evidence, latest="0001/p0001")
 
 
-def test_nothing_is_told_without_requirements() -> None:
+def test_without_requirements_nothing_is_reported() -> None:
     cluster = SimulatedCluster.running()
     cluster.finish(0)
     assert find_published(cluster) is None
 
 
-def test_a_run_that_meets_them_is_published_with_place_and_revision(
+def test_a_run_that_meets_the_requirements_is_published_with_revision(
     cluster: SimulatedCluster,
 ) -> None:
     assert find_published(cluster) is None
@@ -54,7 +54,7 @@ def test_a_run_that_meets_them_is_published_with_place_and_revision(
     assert cluster.pass_once().pipeline is None
 
 
-def test_a_run_that_hands_over_is_told_with_what_the_driver_says_of_it() -> None:
+def test_a_delivery_is_reported_with_the_drivers_details() -> None:
     cluster = SimulatedCluster()
     cluster.edit(publish={"to": "delta:/data/table"})
     cluster.launch()
@@ -67,7 +67,7 @@ def test_a_run_that_hands_over_is_told_with_what_the_driver_says_of_it() -> None
     assert cluster.pass_once().pipeline is None
 
 
-def test_a_run_that_does_not_is_told_with_each_requirement(cluster: SimulatedCluster) -> None:
+def test_an_unpublished_run_is_reported_with_each_requirement(cluster: SimulatedCluster) -> None:
     refuse(cluster)
     published = find_published(cluster)
     assert published is not None
@@ -76,11 +76,11 @@ def test_a_run_that_does_not_is_told_with_each_requirement(cluster: SimulatedClu
     summary = cluster.status.find_condition(ConditionType.SUCCEEDED)
     assert summary is not None
     assert (summary.status, summary.reason) == ("False", Cause.REQUIREMENTS_NOT_MET)
-    assert len(cluster.attempts) == 1  # no retry makes rows
+    assert len(cluster.attempts) == 1  # a retry produces no more rows
     assert cluster.pass_once().pipeline is None
 
 
-def test_the_next_run_that_meets_them_is_published(cluster: SimulatedCluster) -> None:
+def test_the_next_run_that_meets_the_requirements_is_published(cluster: SimulatedCluster) -> None:
     refuse(cluster)
     cluster.edit(runId="second")
     cluster.settle()
@@ -91,7 +91,7 @@ def test_the_next_run_that_meets_them_is_published(cluster: SimulatedCluster) ->
     assert published.status == "True"
 
 
-def test_a_later_run_that_fails_leaves_readers_where_they_are(cluster: SimulatedCluster) -> None:
+def test_a_later_failed_run_does_not_change_publication(cluster: SimulatedCluster) -> None:
     cluster.finish(0, latest="0001/p0003")
     cluster.edit(runId="second")
     cluster.settle()
@@ -102,7 +102,7 @@ def test_a_later_run_that_fails_leaves_readers_where_they_are(cluster: Simulated
     assert published.status == "True"
 
 
-def test_requirements_that_come_after_the_end_are_not_called_met() -> None:
+def test_requirements_added_after_the_end_do_not_count_as_met() -> None:
     cluster = SimulatedCluster.running()
     cluster.finish(0)
     cluster.edit(publish=GATE)
@@ -110,7 +110,7 @@ def test_requirements_that_come_after_the_end_are_not_called_met() -> None:
     assert find_published(cluster) is None
 
 
-def test_without_requirements_any_more_nothing_is_told(cluster: SimulatedCluster) -> None:
+def test_removed_requirements_remove_the_condition(cluster: SimulatedCluster) -> None:
     refuse(cluster)
     spec = dict(cluster.spec)
     del spec["publish"]

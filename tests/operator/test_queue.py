@@ -1,4 +1,4 @@
-"""Passes run at the same time, each pipeline's one by one, and the process ends when asked."""
+"""Passes run concurrently, but one at a time per pipeline, and the process ends on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A, B, C = (Key("team", name) for name in "abc")
 
 
 class Scene:
-    """A queue whose passes a test opens one by one."""
+    """A queue whose passes the test releases one by one."""
 
     def __init__(self, concurrency: int = 2) -> None:
         self.now = 100.0
@@ -51,7 +51,7 @@ class Scene:
         asyncio.run(run())
 
 
-def test_one_pipeline_has_one_pass_and_others_run_beside_it() -> None:
+def test_each_pipeline_has_one_pass_at_a_time_and_others_run_concurrently() -> None:
     scene = Scene()
 
     async def story() -> None:
@@ -74,7 +74,7 @@ def test_one_pipeline_has_one_pass_and_others_run_beside_it() -> None:
     scene.play(story)
 
 
-def test_no_more_run_than_allowed() -> None:
+def test_passes_do_not_exceed_the_concurrency_limit() -> None:
     scene = Scene(concurrency=2)
 
     async def story() -> None:
@@ -98,7 +98,7 @@ def test_no_more_run_than_allowed() -> None:
         (ZeroDivisionError("a mistake"), "failed"),
     ],
 )
-def test_a_pass_that_failed_comes_again_later(result: Passed | Exception, note: str) -> None:
+def test_a_failed_pass_is_retried_later(result: Passed | Exception, note: str) -> None:
     scene = Scene()
     scene.results[A] = result
 

@@ -1,4 +1,4 @@
-"""What the operator reads of Kueue: with it, with a former version, without it, without rights."""
+"""Reads of Kueue: the current version, an older version, no Kueue, or no permission."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def render_rayjob(**spec: Any) -> RayJob:
 
 
 class Reading:
-    """Reads of one RayJob's state, with a server and a memory."""
+    """Reads of a RayJob's queue state, with a server and a memory."""
 
     def __init__(self, *unserved: KueueKind) -> None:
         self.api, self.memory = FakeApi(unserved=set(unserved)), QueueMemory()
@@ -77,7 +77,7 @@ class Reading:
 @pytest.mark.parametrize(
     ("kind", "unserved"), [(KueueKind.WORKLOAD, FORMER), (KueueKind.FORMER_WORKLOAD, CURRENT)]
 )
-def test_a_workload_is_read_in_the_version_that_is_served(
+def test_a_workload_is_read_in_the_served_version(
     kind: KueueKind, unserved: set[KueueKind]
 ) -> None:
     reading = Reading(*unserved)
@@ -115,7 +115,7 @@ def test_each_version_has_its_path() -> None:
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_without_a_workload_the_queue_itself_is_looked_for(*, exists: bool) -> None:
+def test_without_a_workload_the_queue_itself_is_read(*, exists: bool) -> None:
     reading = Reading()
     if exists:
         body = {"metadata": {"name": "team-a"}}
@@ -123,14 +123,14 @@ def test_without_a_workload_the_queue_itself_is_looked_for(*, exists: bool) -> N
     assert reading.read() == (WITHOUT_WORKLOAD if exists else ABSENT)
 
 
-def test_without_kueue_the_state_says_so() -> None:
+def test_without_kueue_the_state_reports_this() -> None:
     reading = Reading(*CURRENT, *FORMER)
     state = reading.read()
     assert state is not None
     assert "does not serve Kueue's Workloads" in state.message
 
 
-def test_without_rights_the_state_says_so_and_is_read_again_later() -> None:
+def test_without_permission_the_state_reports_this_and_is_read_later() -> None:
     reading = Reading()
     reading.error = Forbidden(403, "Forbidden", "no")
     state = reading.read()
@@ -142,7 +142,7 @@ def test_without_rights_the_state_says_so_and_is_read_again_later() -> None:
 
 
 @pytest.mark.parametrize("error", [Unavailable(0, "", "no answer"), NotFound(404, "", "no")])
-def test_a_server_that_fails_leaves_the_last_state(error: Exception) -> None:
+def test_a_failing_server_keeps_the_last_state(error: Exception) -> None:
     reading = Reading()
     reading.api.store.create(KueueKind.WORKLOAD, NAMESPACE, render_workload())
     before = reading.read()
@@ -165,7 +165,7 @@ def test_a_state_is_read_at_most_every_few_seconds() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"suspend": False}, {"suspend": None}])
-def test_a_rayjob_that_does_not_wait_costs_no_request(spec: dict[str, Any]) -> None:
+def test_a_rayjob_that_is_not_queued_costs_no_request(spec: dict[str, Any]) -> None:
     reading = Reading()
     assert reading.read(rayjob=render_rayjob(**spec)) is None
     assert reading.api.calls == []
@@ -185,7 +185,7 @@ def test_a_rayjob_that_does_not_wait_costs_no_request(spec: dict[str, Any]) -> N
                 "set `spec.active` of Workload w to true to queue it again",
             ),
         ),
-        # A resized cluster has a Workload for each size, and the former ones are finished.
+        # A resized cluster has a Workload for each size; the earlier Workloads are finished.
         (
             [
                 render_workload("old", conditions=[render_condition("", "True", "Finished")]),
@@ -210,7 +210,7 @@ def test_a_rayjob_that_does_not_wait_costs_no_request(spec: dict[str, Any]) -> N
         ),
     ],
 )
-def test_any_workload_is_read(workloads: list[Any], state: QueueState | None) -> None:
+def test_odd_workloads_are_read(workloads: list[Any], state: QueueState | None) -> None:
     assert read_workloads(workloads, "team-a") == state
 
 
@@ -239,7 +239,7 @@ def test_a_queued_attempt_explains_itself(queue: QueueState | None, words: str) 
     assert attempt.message == condition.message.partition(". You may")[0]
 
 
-def test_a_rayjob_without_a_queue_that_kueue_holds_says_what_is_missing() -> None:
+def test_a_rayjob_held_without_a_queue_name_reports_the_missing_name() -> None:
     workload = render_workload(conditions=[render_condition("LocalQueue  doesn't exist")])
     cluster = QueuedCluster(queue=read_workloads([workload], queue=""))
     cluster.settle()
@@ -251,7 +251,7 @@ def test_a_rayjob_without_a_queue_that_kueue_holds_says_what_is_missing() -> Non
     )
 
 
-def test_a_pass_reads_the_state_and_looks_again_soon() -> None:
+def test_a_pass_reads_the_state_and_polls_again_soon() -> None:
     api = FakeApi()
     pipeline = make_pipeline(api.store)
     rayjob = make_rayjob(api.store, pipeline, make_attempt(api.store, pipeline), {})

@@ -1,7 +1,7 @@
-"""What KubeRay says of itself and what the driver said are told apart, whatever the reason.
+"""KubeRay's own failures and driver failures are distinguished for every reason.
 
-One row for each way in which KubeRay 1.7.0 ends a RayJob, by its source: `rayjob_controller.go`,
-wherever it sets `Status.Reason`. Its sentences are quoted as they stand there.
+The table has one row for each way in which KubeRay 1.7.0 ends a RayJob. The rows follow each place
+in `rayjob_controller.go` that sets `Status.Reason`, and quote its messages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOGS = "last available logs (truncated to 20,000 chars):\n"
 
 
 class Row(NamedTuple):
-    """A status, and the cause; None: nothing in it says anything, or the driver has completed."""
+    """A status and the expected cause, or None for a completed driver or no evidence."""
 
     deployment: str
     job: str
@@ -124,7 +124,7 @@ RAYS = [
     Row("Complete", "STOPPED", "", "Job was intentionally stopped.", Cause.INTERRUPTED),
     Row("Failed", "STOPPED", "SubmissionFailed", BACKOFF, Cause.INTERRUPTED),
 ]
-# Ray says that the driver has completed, and what KubeRay finds amiss is the submitter's.
+# Ray reports a completed driver; KubeRay's complaint concerns the submitter.
 DONE = [
     Row("Complete", "SUCCEEDED", "", "Job finished successfully.", None),
     Row("Complete", "SUCCEEDED", GRACE, NO_TRANSITION, None),
@@ -132,7 +132,7 @@ DONE = [
     Row("Failed", "SUCCEEDED", "DeadlineExceeded", "has passed", None),
     Row("Failed", "SUCCEEDED", "AppFailed", "Ray head pod not found.", None),
 ]
-# As `rayjob_types.go` lists them.
+# The list in `rayjob_types.go`.
 REASONS = {
     "SubmissionFailed",
     "DeadlineExceeded",
@@ -155,7 +155,7 @@ def test_every_reason_of_kuberays_source_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("row", [*KUBERAYS, *RAYS], ids=str)
-def test_a_cause_is_of_whoever_said_it(row: Row) -> None:
+def test_each_status_yields_its_expected_cause(row: Row) -> None:
     status = {
         "jobDeploymentStatus": row.deployment,
         "jobStatus": row.job,
@@ -167,7 +167,7 @@ def test_a_cause_is_of_whoever_said_it(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", KUBERAYS, ids=str)
-def test_nothing_that_kuberay_says_of_itself_is_an_error_of_the_application(row: Row) -> None:
+def test_kuberays_own_failures_are_no_application_errors(row: Row) -> None:
     cluster = SimulatedCluster.running()
     end(cluster, row)
     cluster.finish_teardown()
@@ -177,7 +177,7 @@ def test_nothing_that_kuberay_says_of_itself_is_an_error_of_the_application(row:
 
 
 @pytest.mark.parametrize("row", DONE, ids=str)
-def test_what_ray_has_seen_complete_is_complete_whatever_became_of_the_submitter(
+def test_a_completed_job_is_complete_despite_its_submitter(
     row: Row,
 ) -> None:
     cluster = SimulatedCluster.running()
@@ -197,7 +197,7 @@ LOST = [
 
 
 def drain(cluster: SimulatedCluster, ending: str) -> None:
-    """A kubelet gets to stop pods that were evicted; they are still there."""
+    """Evict pods that are still terminating on their kubelet."""
     target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     cluster.set_pod(ending, conditions=[target])
     for pod in cluster.list_of(Resource.POD):
@@ -206,7 +206,7 @@ def drain(cluster: SimulatedCluster, ending: str) -> None:
 
 
 def leave(cluster: SimulatedCluster) -> None:
-    """The operator is evicted too; when it is back, all pods are gone."""
+    """Restart the operator after an eviction; all pods have gone meanwhile."""
     cluster.lose_pod("")
     cluster.gone_pods.clear()
     cluster.seen.clear()
@@ -214,8 +214,8 @@ def leave(cluster: SimulatedCluster) -> None:
 
 
 @pytest.mark.parametrize("row", LOST, ids=str)
-def test_a_drain_that_evicts_both_operators_is_an_eviction(row: Row) -> None:
-    """The last that this one sees is a head that is told to go."""
+def test_a_drain_that_evicts_both_operators_counts_as_an_eviction(row: Row) -> None:
+    """Check an operator whose last observation is a terminating head."""
     cluster = SimulatedCluster.running()
     drain(cluster, "head")
     cluster.settle()
@@ -230,7 +230,7 @@ def test_a_drain_that_evicts_both_operators_is_an_eviction(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", LOST, ids=str)
-def test_a_head_that_nobody_saw_go_interrupts_its_driver(row: Row) -> None:
+def test_a_head_lost_unobserved_interrupts_its_driver(row: Row) -> None:
     cluster = SimulatedCluster.running()
     leave(cluster)
     end(cluster, row)
@@ -241,7 +241,7 @@ def test_a_head_that_nobody_saw_go_interrupts_its_driver(row: Row) -> None:
     assert cluster.status.state.startswith("disruption 1 of 100, retry at ")
 
 
-def test_a_driver_that_said_why_it_failed_was_not_interrupted_by_the_loss_of_its_head() -> None:
+def test_a_reported_failure_takes_precedence_over_a_lost_head() -> None:
     cluster = SimulatedCluster.running()
     leave(cluster)
     end(cluster, Row("Failed", "FAILED", "AppFailed", f"{ENTRYPOINT} 1, {LOGS}x", None))
@@ -249,8 +249,8 @@ def test_a_driver_that_said_why_it_failed_was_not_interrupted_by_the_loss_of_its
     assert cluster.attempts["corpus-1"][1].cause is Cause.APPLICATION_ERROR
 
 
-def test_a_head_that_went_with_its_cluster_explains_nothing() -> None:
-    """KubeRay deletes the cluster a minute after the end, and nobody was there in between."""
+def test_a_head_deleted_with_its_cluster_explains_nothing() -> None:
+    """Check a cluster that KubeRay deletes a minute after the end, while the operator was away."""
     cluster = SimulatedCluster.running()
     leave(cluster)
     for resource, name in list(cluster.objects):
@@ -261,8 +261,8 @@ def test_a_head_that_went_with_its_cluster_explains_nothing() -> None:
     assert cluster.attempts["corpus-1"][1].cause is Cause.SUBMISSION_FAILED
 
 
-def test_a_head_that_may_still_stay_is_not_taken() -> None:
-    """A disruption may be withdrawn until the pod is told to go."""
+def test_a_withdrawn_disruption_of_the_head_does_not_count() -> None:
+    """Check that a disruption may be withdrawn until the pod is deleted."""
     cluster = SimulatedCluster.running()
     target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     cluster.set_pod("head", conditions=[target])
@@ -274,7 +274,7 @@ def test_a_head_that_may_still_stay_is_not_taken() -> None:
     assert cluster.attempts["corpus-1"][1].cause is Cause.APPLICATION_ERROR
 
 
-def test_a_driver_that_completes_in_its_grace_has_completed() -> None:
+def test_a_driver_completing_in_its_grace_period_is_complete() -> None:
     cluster = SimulatedCluster.running()
     drain(cluster, "head")
     cluster.settle()

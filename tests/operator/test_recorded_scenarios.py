@@ -1,4 +1,4 @@
-"""Every recording of a real KubeRay ends in the right cause and is followed by the right thing.
+"""Every recording of a real KubeRay ends with the right cause and the right next step.
 
 The table follows the notes of the recordings, not the code. Transcripts of the status changes are
 in tests/golden/scenarios.
@@ -28,7 +28,7 @@ WAIT = "wait"
 
 
 class End(NamedTuple):
-    """A cause, what follows, and whose pod the evidence names: role or role/container."""
+    """A cause, the next step, and the pod in the evidence: role or role/container."""
 
     cause: str
     follows: str
@@ -92,7 +92,7 @@ ENDS = {
     "s-submitter-lost": End("SubmissionFailed", RETRY),
     "s-success": End("", DONE),
     "s-suspend": End("Interrupted", DISRUPTION),
-    # With more memory, rather than let the same worker die again.
+    # The operator retries with more memory, before the same worker dies again.
     "s-worker-oom": End("OOMKilled", RETRY, "worker/ray-worker"),
     "s-worker-preempted": End("", DONE, incidents=1),
     "v-no-ray-version": End("SchedulingTimeout", RETRY),
@@ -115,7 +115,7 @@ def find_conditions(body: dict[str, Any]) -> dict[str, str]:
 
 
 def read_following(scenario: Scenario) -> str:
-    """What the pipeline's status says when the attempt is counted."""
+    """Return the next step in the pipeline's status when the attempt is counted."""
     for one in statuses(scenario, "CurationPipeline"):
         status = one.body["status"]
         if status.get("retries", {}).get("through") == 1:
@@ -129,7 +129,7 @@ def read_following(scenario: Scenario) -> str:
     return ON
 
 
-def test_every_recording_has_its_line_in_the_table() -> None:
+def test_every_recording_is_in_the_table() -> None:
     assert sorted(ENDS) == sorted(NAMES)
 
 
@@ -211,7 +211,7 @@ def test_no_condition_contradicts_another(name: str) -> None:
 
 @everywhere
 def test_a_status_is_written_only_when_something_has_changed(name: str) -> None:
-    """Each write asks for another pass; were any of them about nothing, they would never end."""
+    """Check for redundant writes: each write requests a pass, so passes would never end."""
     last: dict[str, Any] = {}
     for sighting in play(name).sightings:
         before, now = last.get(sighting.kind), forget_times(sighting.body["status"])
@@ -228,7 +228,7 @@ def test_a_status_is_written_only_when_something_has_changed(name: str) -> None:
         ("v-node-drained", r"was evicted from node node-1 \(Eviction API: evicting\)"),
     ],
 )
-def test_what_kept_the_pods_from_starting_is_in_the_message(name: str, words: str) -> None:
+def test_the_message_names_the_reason_for_the_failed_start(name: str, words: str) -> None:
     message = play(name).attempt["status"]["message"]
     assert re.search(words, message), message
 
@@ -237,7 +237,7 @@ def test_what_kept_the_pods_from_starting_is_in_the_message(name: str, words: st
     ("name", "reason", "seconds"),
     [("v-no-ray-version", "PodNotReady", 75), ("v-quota-on-pods", "QuotaUsedUp", 5)],
 )
-def test_it_was_told_long_before(name: str, reason: str, seconds: float) -> None:
+def test_the_reason_was_reported_long_before(name: str, reason: str, seconds: float) -> None:
     told = [
         status.at
         for status in statuses(play(name), "CurationPipeline")
@@ -247,10 +247,10 @@ def test_it_was_told_long_before(name: str, reason: str, seconds: float) -> None
     assert told[0] <= seconds
 
 
-def test_a_healthy_start_that_is_slow_blames_nobody() -> None:
-    """Its head takes 43 s to be Ready, and the job 23 s more.
+def test_a_slow_healthy_start_reports_no_obstacle() -> None:
+    """Check a recording whose head needs 43 s to be Ready, and whose job needs 23 s more.
 
-    That a driver is silent so long is nobody's fault either: `test_driver_silence.py`.
+    `test_driver_silence.py` tests that a driver's silence during this time has no consequences.
     """
     scenario = play("v-slow-start")
     told = [
@@ -266,8 +266,8 @@ def test_a_healthy_start_that_is_slow_blames_nobody() -> None:
     assert [one for one in warnings if one["reason"] == "Blocked"] == []
 
 
-def test_a_submitter_that_a_quota_refuses_costs_seconds_and_no_half_hour() -> None:
-    """KubeRay said Running after 52 s, and went on saying so; its Job was refused before."""
+def test_a_submitter_rejected_by_a_quota_ends_within_seconds() -> None:
+    """Check a recording where KubeRay reported Running after 52 s, though its Job was refused."""
     ends = [
         sighting.at
         for sighting in statuses(play("v-quota-on-submitter"), "CurationAttempt")
@@ -277,8 +277,8 @@ def test_a_submitter_that_a_quota_refuses_costs_seconds_and_no_half_hour() -> No
 
 
 @pytest.mark.parametrize("back", [105.0, 140.0], ids=["before KubeRay", "after KubeRay's word"])
-def test_an_operator_that_was_evicted_too_takes_the_drain_for_no_failure(back: float) -> None:
-    """KubeRay fails the RayJob by itself then, which was taken for the driver's own word."""
+def test_an_operator_evicted_too_does_not_report_the_drain_as_a_failure(back: float) -> None:
+    """Check a RayJob that KubeRay itself failed, once mistaken for the driver's report."""
     scenario = AwayScenario("v-node-drained", away=(66.0, back))
     scenario.run()
     status = scenario.attempt["status"]
@@ -295,12 +295,12 @@ def forget_times(status: dict[str, Any]) -> dict[str, Any]:
 
 
 @everywhere
-def test_every_status_is_kept(name: str, golden: Callable[[str, str], None]) -> None:
+def test_every_status_matches_its_transcript(name: str, golden: Callable[[str, str], None]) -> None:
     title = f"# {name}: {read_recording(name).title}\n\n"
     golden(f"scenarios/{name}.txt", title + render_transcript(list_statuses(name)))
 
 
-def test_a_transcript_has_what_changed_and_what_is_gone() -> None:
+def test_a_transcript_has_changed_and_removed_fields() -> None:
     ready = {"type": "Ready", "status": "False", "reason": "Waiting", "message": "for a node"}
     first = {"phase": "Pending", "conditions": [ready | {"lastTransitionTime": "1"}], "tries": 0}
     later = {"phase": "Running", "conditions": [ready | {"lastTransitionTime": "2"}]}

@@ -1,4 +1,4 @@
-"""Watched namespaces that refuse the operator: told, tried again, and no obstacle to others."""
+"""Watched namespaces that refuse the operator: reported, retried, and no obstacle to others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from test_service import Scene
 
 
 def refuse_namespaces(api: FakeApi, refused: set[str]) -> None:
-    """Have the server let nobody list or watch anything in some namespaces."""
+    """Reject all lists and watches in some namespaces."""
     list_pages, watch = api.list_pages, api.watch
 
     async def list_allowed(scope: Scope) -> AsyncIterator[Page]:
@@ -36,7 +36,7 @@ def refuse_namespaces(api: FakeApi, refused: set[str]) -> None:
     api.watch = watch_allowed  # type: ignore[method-assign]
 
 
-def test_a_namespace_that_refuses_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusing_namespace_delays_no_other(caplog: pytest.LogCaptureFixture) -> None:
     account = "home/operator"
     scene = Scene(Settings(namespaces=("gone", NAMESPACE), account=account))
     make_pipeline(scene.api.store, "a")
@@ -62,7 +62,7 @@ def test_a_namespace_that_refuses_holds_up_no_other(caplog: pytest.LogCaptureFix
     assert caplog.text.count("ignores the pipelines") == 1
 
 
-def test_where_every_namespace_refuses_it_waits() -> None:
+def test_the_operator_waits_if_every_namespace_refuses() -> None:
     scene = Scene(Settings(namespaces=("gone", "lost")))
     refused = {"gone", "lost"}
     refuse_namespaces(scene.api, refused)

@@ -1,4 +1,4 @@
-"""The manifests an attempt is made of."""
+"""Manifests of an attempt."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def render(**spec: Any) -> dict[str, Any]:
-    """The RayJob of the first attempt of a pipeline with these fields."""
+    """Return the RayJob of the first attempt of a pipeline with these fields."""
     cluster = SimulatedCluster()
     cluster.share_claim("shared")
     cluster.edit(**spec)
@@ -43,7 +43,7 @@ def render(**spec: Any) -> dict[str, Any]:
 
 
 def render_with_key() -> tuple[dict[str, Any], dict[str, Any]]:
-    """The RayJob and the Secret of an attempt whose operator has a key."""
+    """Return the RayJob and the Secret of an attempt whose operator has a key."""
     cluster = SimulatedCluster(limits=Limits(token_key=b"key"))
     cluster.settle()
     (rayjob,), (secret,) = map(cluster.list_of, (Resource.RAYJOB, Resource.SECRET))
@@ -76,7 +76,7 @@ def test_the_whole_of_an_attempt(golden: Callable[[str, str], None]) -> None:
     )
     cluster.share_claim("shared")
     cluster.settle()
-    del cluster.objects[Resource.CLAIM, "shared"]  # it is not the attempt's
+    del cluster.objects[Resource.CLAIM, "shared"]  # not part of the attempt
     made = [cluster.attempts["corpus-1"][0], *cluster.objects.values()]
     golden("operator/attempt.yaml", yaml.safe_dump_all(made, sort_keys=False))
 
@@ -100,12 +100,12 @@ def test_nothing_ends_an_attempt_by_time_that_has_no_deadline() -> None:
 @pytest.mark.parametrize(
     ("deadline", "grace", "expected"),
     [
-        # A start without room, the attempt, its drain, and what KubeRay allows beyond that.
+        # The sum: a start without capacity, the attempt, its drain, and KubeRay's extra time.
         ("2h", "30s", 30 * 86_400 + 7200 + 30 + 15 + 120),
         ("400d", "1h", 30 * 86_400 + 400 * 86_400 + 3600 + 15 + 120),
     ],
 )
-def test_kuberay_keeps_an_attempts_deadline_too_and_only_after_ours(
+def test_kuberays_deadline_follows_the_operators_deadline(
     deadline: str, grace: str, expected: int
 ) -> None:
     made = render(deadlines={"attempt": deadline}, checkpoint={"gracePeriod": grace})
@@ -133,7 +133,7 @@ def test_no_pod_has_what_reads_the_driver_and_lets_it_go() -> None:
             digest = digest_token(token) if name == "head" else None
             assert given.get(variable) == digest
             assert token not in json.dumps(rayjob)
-    # Nor what the token is derived from.
+    # The input of the token's derivation must be absent, too.
     assert f'"{uid}"' not in json.dumps(rayjob["spec"])
 
 
@@ -169,7 +169,7 @@ IN_HEAD = {"spec": {"containers": [{"name": "ray-head", "env": [DISABLED]}]}}
         ({"version": "v3.0.0rc1"}, {"mode": "token"}),
         ({"version": "2.60.9"}, None),
         ({"version": "nightly"}, None),
-        ({"image": "mine:1"}, None),  # whose version nobody has told
+        ({"image": "mine:1"}, None),  # the version of this image is unknown
         ({"version": "2.61.0", "authOptions": {"mode": "disabled"}}, {"mode": "disabled"}),
         ({"version": "2.61.0", "podTemplate": IN_HEAD}, None),
     ],
@@ -182,32 +182,32 @@ def test_a_ray_that_starts_only_with_a_token_is_given_one(
     cluster.settle()
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     assert rayjob["spec"]["rayClusterSpec"].get("authOptions") == asked
-    # A KubeRay that does not know it would leave the token out unseen.
+    # A KubeRay without support for the field would silently omit the token.
     assert list_strict(cluster) == ([Resource.RAYJOB] if asked else [])
 
 
 @pytest.mark.parametrize("mode", ["disabled", "token"])
-def test_a_ray_that_is_to_want_no_token_is_told_so_itself(mode: str) -> None:
-    """KubeRay says nothing to it then, and newer ones want a token unless they are told."""
+def test_a_ray_without_token_authentication_has_it_disabled(mode: str) -> None:
+    """Check both modes: KubeRay passes nothing to Ray, and newer Rays default to a token."""
     for pod in pods_of(render(ray={"authOptions": {"mode": mode}})).values():
         told = pod["spec"]["containers"][0].get("env", [])
         assert (DISABLED in told) == (mode == "disabled")
 
 
-def test_why_a_ray_has_ended_outlives_its_pod() -> None:
+def test_ray_containers_use_log_lines_as_termination_messages() -> None:
     for name, pod in pods_of(render()).items():
         policy = pod["spec"]["containers"][0].get("terminationMessagePolicy")
         assert policy == (None if name == "submitter" else "FallbackToLogsOnError")
 
 
-def test_without_them_a_field_that_is_not_known_is_left_out_as_ever() -> None:
+def test_without_own_options_objects_are_not_created_strictly() -> None:
     cluster = SimulatedCluster()
     cluster.settle()
     assert list_strict(cluster) == []
 
 
 def list_strict(cluster: SimulatedCluster) -> list[Resource]:
-    """What was made only with all that it is asked for."""
+    """Return the kinds that were created in strict mode."""
     made = (action for plan in cluster.plans for action in plan.actions)
     return [each.resource for each in made if isinstance(each, Create) and each.is_strict]
 
@@ -221,7 +221,7 @@ def list_strict(cluster: SimulatedCluster) -> list[Resource]:
         {"containers": [{"name": "ray-head", "volumeMounts": None}]},
     ],
 )
-def test_parts_of_a_template_that_are_none_are_left_for_the_server_to_refuse(part: Any) -> None:
+def test_odd_parts_of_a_template_are_left_to_the_server(part: Any) -> None:
     head = pods_of(render(ray={"head": {"podTemplate": {"spec": part}}}))["head"]
     assert head["spec"]["containers"][0]["name"] == "ray-head"
 
@@ -244,7 +244,7 @@ def test_every_container_is_confined() -> None:
         ({}, {}),
     ],
 )
-def test_users_and_groups_are_the_installations_the_pipelines_or_the_clusters(
+def test_users_and_groups_come_from_installation_pipeline_or_cluster(
     given: dict[str, Any] | None, chosen: dict[str, Any]
 ) -> None:
     always = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
@@ -271,13 +271,13 @@ def test_a_user_without_an_entry_in_the_image_has_a_name() -> None:
         assert variables["USER"] == variables["LOGNAME"] == "strandline"
 
 
-def test_the_dashboards_address_is_the_pipelines_where_it_names_one() -> None:
+def test_a_pipeline_can_set_the_dashboards_address() -> None:
     rayjob = render(ray={"head": {"rayStartParams": {"dashboard-host": "::1"}}})
     head = rayjob["spec"]["rayClusterSpec"]["headGroupSpec"]
     assert head["rayStartParams"] == {"dashboard-host": "::1"}
 
 
-def test_the_head_drains_within_its_grace() -> None:
+def test_the_head_drains_within_its_grace_period() -> None:
     head = pods_of(render(checkpoint={"gracePeriod": "50s"}))["head"]["spec"]
     assert head["terminationGracePeriodSeconds"] == 65
     (container,) = head["containers"]
@@ -286,7 +286,7 @@ def test_the_head_drains_within_its_grace() -> None:
     assert "sleep 8" in command
     variables = {one["name"]: one["value"] for one in container["env"]}
     assert variables["RAY_task_oom_retries"] == "0"
-    assert variables["RAY_JOB_STOP_WAIT_TIME_S"] == "58"  # or `ray job stop` kills what drains
+    assert variables["RAY_JOB_STOP_WAIT_TIME_S"] == "58"  # before `ray job stop` kills the driver
 
 
 def find_leave_hook(**group: Any) -> str:
@@ -296,7 +296,7 @@ def find_leave_hook(**group: Any) -> str:
 
 
 @pytest.mark.parametrize(("grace", "seconds"), [(None, 30), (120, 120), (0, 0)])
-def test_a_worker_tells_the_driver_of_its_end_within_its_grace(
+def test_a_worker_reports_its_end_to_the_driver_within_its_grace_period(
     grace: int | None, seconds: int
 ) -> None:
     template = {"spec": {"terminationGracePeriodSeconds": grace}}
@@ -306,7 +306,7 @@ def test_a_worker_tells_the_driver_of_its_end_within_its_grace(
     )
 
 
-def test_a_workers_own_hook_is_left_alone() -> None:
+def test_a_workers_own_hook_is_kept() -> None:
     hook = {"preStop": {"exec": {"command": ["mine"]}}}
     template = {"spec": {"containers": [{"name": "ray-worker", "lifecycle": hook}]}}
     assert find_leave_hook(podTemplate=template) == "mine"
@@ -332,8 +332,8 @@ def test_the_driver_knows_who_may_tell_it_that_a_node_goes() -> None:
     assert secret["metadata"]["ownerReferences"] == rayjob["metadata"]["ownerReferences"]
 
 
-def test_without_a_key_nobody_can_tell_the_driver_anything() -> None:
-    """Everybody could derive such tokens, and what is only printed has no key."""
+def test_without_a_key_the_driver_accepts_no_notices() -> None:
+    """Check that there is no token, because without a key anyone could derive tokens."""
     cluster = SimulatedCluster()
     cluster.settle()
     assert cluster.list_of(Resource.SECRET) == []
@@ -342,7 +342,7 @@ def test_without_a_key_nobody_can_tell_the_driver_anything() -> None:
     assert names.isdisjoint({NOTICE_VARIABLE, "STRANDLINE_HEARER"})
 
 
-def test_readiness_asks_for_no_program_in_the_image() -> None:
+def test_readiness_needs_no_program_in_the_image() -> None:
     params = {"dashboard-agent-listen-port": "52999"}
     group = {"name": "cpu", "rayStartParams": params}
     pods = pods_of(render(ray={"image": "mine:1", "workerGroups": [group]}))
@@ -355,7 +355,7 @@ def test_readiness_asks_for_no_program_in_the_image() -> None:
     assert not {"readinessProbe", "livenessProbe"} & set(submitter)
 
 
-def test_a_users_own_probe_is_left_alone() -> None:
+def test_a_users_own_probe_is_kept() -> None:
     probe = {"exec": {"command": ["true"]}}
     template = {"spec": {"containers": [{"name": "ray-head", "readinessProbe": probe}]}}
     (container,) = pods_of(render(ray={"head": {"podTemplate": template}}))["head"]["spec"][
@@ -365,7 +365,7 @@ def test_a_users_own_probe_is_left_alone() -> None:
     assert "httpGet" in container["livenessProbe"]
 
 
-def test_rays_version_is_said_where_it_is_known() -> None:
+def test_rays_version_is_set_if_known() -> None:
     def said(**ray: Any) -> str | None:
         version: str | None = render(ray=ray)["spec"]["rayClusterSpec"].get("rayVersion")
         return version
@@ -387,7 +387,7 @@ def test_only_the_head_has_the_ledger() -> None:
     assert "output" in mounts["head"] & mounts["cpu"]
 
 
-def test_the_driver_reads_the_pipeline_that_the_cluster_has() -> None:
+def test_the_drivers_pipeline_has_a_resolved_output_location() -> None:
     cluster = SimulatedCluster()
     cluster.edit(storage={"output": {"claimName": "shared"}})
     cluster.share_claim("shared")
@@ -399,7 +399,7 @@ def test_the_driver_reads_the_pipeline_that_the_cluster_has() -> None:
     assert pipeline.spec.storage.output.url == "/var/lib/strandline-output/team/corpus"
 
 
-def test_the_driver_is_given_what_differs_from_the_defaults() -> None:
+def test_the_driver_gets_only_settings_that_differ_from_the_defaults() -> None:
     cluster = SimulatedCluster()
     cluster.pipeline = store(cluster.pipeline, pipeline_definition())
     cluster.edit(checkpoint={"interval": "60s", "keepLast": 7}, later={"colour": "blue"})
@@ -468,5 +468,5 @@ def test_a_users_template_wins_but_for_what_holds_the_attempt_together() -> None
         ({"a": 1}, {}, {"a": 1}),
     ],
 )
-def test_one_manifest_over_another(base: Any, top: Any, merged: Any) -> None:
+def test_manifests_are_merged(base: Any, top: Any, merged: Any) -> None:
     assert lay_over(base, top) == merged

@@ -1,4 +1,4 @@
-"""What users add to the pods of an attempt: where it goes, and where it doesn't."""
+"""User additions to the pods of an attempt: the affected containers, and the unaffected."""
 
 from __future__ import annotations
 
@@ -60,10 +60,8 @@ SECRET = {"secretKeyRef": {"name": "s3", "key": "user"}}
 
 @pytest.mark.parametrize("place", ["field", "template"])
 @pytest.mark.parametrize("own", [{"value": "me"}, {"valueFrom": SECRET}])
-def test_a_variable_of_ours_that_a_user_sets_is_the_users_alone(
-    place: str, own: dict[str, Any]
-) -> None:
-    """KubeRay's definition refuses a name twice, and Kubernetes a value beside its origin."""
+def test_a_user_can_override_an_operator_variable(place: str, own: dict[str, Any]) -> None:
+    """Check that a variable is set once: duplicates, and values with a source, are rejected."""
     user = {"name": "USER", **own}
     template = {"spec": {"containers": [{"name": "ray-head", "env": [user]}]}}
     field, everywhere = {"env": [user]}, {"head": {"podTemplate": template}}
@@ -75,7 +73,7 @@ def test_a_variable_of_ours_that_a_user_sets_is_the_users_alone(
 GROUPS = [{"name": "cpu"}]
 
 
-def test_a_template_for_all_pods_reaches_the_container_that_it_names() -> None:
+def test_a_template_for_all_pods_applies_to_the_named_container() -> None:
     template = {
         "spec": {
             "nodeSelector": {"disk": "fast"},
@@ -97,12 +95,12 @@ def test_a_template_for_all_pods_reaches_the_container_that_it_names() -> None:
 
 
 @pytest.mark.parametrize("template", [{"spec": {"containers": []}}, {"spec": {"containers": None}}])
-def test_an_empty_list_takes_no_container_away(template: dict[str, Any]) -> None:
+def test_an_empty_list_removes_no_container(template: dict[str, Any]) -> None:
     ray = {"workerGroups": GROUPS}
     assert pods_of(render(ray=ray | {"podTemplate": template})) == pods_of(render(ray=ray))
 
 
-def test_a_template_that_fits_no_container_is_refused_before_anything_is_made() -> None:
+def test_a_template_for_an_unknown_container_is_rejected_first() -> None:
     cluster = SimulatedCluster()
     template = {"spec": {"containers": [{"name": "main", "env": []}]}}
     cluster.edit(ray={"podTemplate": template})
@@ -127,10 +125,10 @@ def test_the_heads_pod_is_kept_for_commands_after_the_run() -> None:
     assert json.loads(config["data"]["head.json"]) == head
 
 
-def test_a_pod_that_would_fill_the_config_is_not_kept() -> None:
+def test_a_pod_too_large_for_the_config_map_is_not_kept() -> None:
     cluster = SimulatedCluster()
     cluster.edit(ray={"podTemplate": {"spec": {"hostAliases": ["a" * 500_000]}}})
     cluster.settle()
     (config,) = cluster.list_of(Resource.CONFIG_MAP)
-    # What a command must have for a policy to find it stays: nobody gets out of it by size.
+    # The metadata that makes a policy select a command stays, whatever the template's size.
     assert config["data"].keys() == {"pipeline.yaml", "command-metadata.json"}

@@ -1,4 +1,4 @@
-"""A cluster that grows: the autoscaler's container alone gets a token."""
+"""An elastic cluster: only the autoscaler's container gets a token."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def full_size_of(cluster: dict[str, Any]) -> Any:
     return json.loads(values[0]) if values else None
 
 
-def test_a_group_that_may_grow_brings_an_autoscaler() -> None:
+def test_a_growing_group_enables_the_autoscaler() -> None:
     cluster = cluster_of(workerGroups=[GROWS, GPU])
     assert cluster["enableInTreeAutoscaling"] is True
     options = cluster["autoscalerOptions"]
@@ -53,7 +53,7 @@ def test_a_group_that_may_grow_brings_an_autoscaler() -> None:
         {"workerGroups": [GROWS], "queueName": "nightly"},
     ],
 )
-def test_a_cluster_of_a_fixed_size_has_none(ray: dict[str, Any]) -> None:
+def test_a_cluster_of_a_fixed_size_has_no_autoscaler(ray: dict[str, Any]) -> None:
     cluster = cluster_of(**ray)
     assert "enableInTreeAutoscaling" not in cluster
     assert "autoscalerOptions" not in cluster
@@ -62,7 +62,7 @@ def test_a_cluster_of_a_fixed_size_has_none(ray: dict[str, Any]) -> None:
     assert not any("projected" in volume for volume in volumes)
 
 
-def test_a_queue_that_the_pipeline_is_labelled_with_admits_a_fixed_size() -> None:
+def test_a_queue_label_on_the_pipeline_fixes_the_size() -> None:
     cluster = SimulatedCluster()
     cluster.edit(ray={"workerGroups": [GROWS]})
     cluster.pipeline["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "nightly"}
@@ -72,7 +72,7 @@ def test_a_queue_that_the_pipeline_is_labelled_with_admits_a_fixed_size() -> Non
 
 
 @pytest.mark.parametrize("value", ["true", "false"])
-def test_a_queue_that_resizes_what_it_has_admitted_lets_it_grow(value: str) -> None:
+def test_a_queue_that_supports_resizing_allows_growth(value: str) -> None:
     cluster = SimulatedCluster()
     cluster.edit(ray={"workerGroups": [GROWS], "queueName": "nightly"})
     cluster.pipeline["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": value}
@@ -100,14 +100,14 @@ def test_the_autoscaler_alone_gets_a_token() -> None:
         assert name == "head" or token not in {volume["name"] for volume in pod["spec"]["volumes"]}
 
 
-def test_every_place_of_the_autoscaler_is_a_volume_of_the_head() -> None:
+def test_every_path_of_the_autoscaler_is_a_volume_of_the_head() -> None:
     rayjob = render(ray={"workerGroups": [GROWS]})
     mounts = rayjob["spec"]["rayClusterSpec"]["autoscalerOptions"]["volumeMounts"]
     volumes = {volume["name"] for volume in pods_of(rayjob)["head"]["spec"]["volumes"]}
     assert {mount["name"] for mount in mounts} <= volumes
 
 
-def test_the_driver_knows_the_full_size() -> None:
+def test_the_driver_gets_the_full_size() -> None:
     head = {"resources": {"cpu": 1}, "rayStartParams": {"num-cpus": "0"}}
     huge = {**GROWS, "name": "many", "maxReplicas": 10**6, "rayStartParams": {"num-cpus": "2"}}
     assert full_size_of(cluster_of(workerGroups=[GROWS, GPU])) == [
@@ -119,7 +119,7 @@ def test_the_driver_knows_the_full_size() -> None:
     assert FULL_SIZE == VARIABLE
 
 
-def test_the_pods_that_come_later_have_the_labels_of_the_first() -> None:
+def test_later_pods_have_the_same_labels() -> None:
     cluster = cluster_of(workerGroups=[GROWS])
     labels = cluster["workerGroupSpecs"][0]["template"]["metadata"]["labels"]
     assert labels["strandline.dev/attempt"] == "1"
@@ -127,7 +127,7 @@ def test_the_pods_that_come_later_have_the_labels_of_the_first() -> None:
 
 
 @pytest.mark.parametrize(("container", "seen"), [("ray-head", 1), ("autoscaler", 0)])
-def test_the_end_of_an_autoscaler_says_nothing_of_the_head(container: str, seen: int) -> None:
+def test_the_end_of_an_autoscaler_is_no_evidence_about_the_head(container: str, seen: int) -> None:
     state = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
     pod = Pod.read(
         {

@@ -1,6 +1,6 @@
-"""What a whole attempt asks of the API server, request by request: none is made twice for nothing.
+"""The API server requests of a whole attempt, request by request, without useless repeats.
 
-Questions to drivers are no requests to the server, and are left out. Streams are not counted.
+Requests to drivers and streams are not counted.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ def count_requests(scenario: Scenario) -> Counter[str]:
     return Counter(f"{call.verb} {call.resource}" for call in calls)
 
 
-def test_an_attempt_that_ends_well_makes_just_these_requests() -> None:
+def test_a_successful_attempt_makes_exactly_these_requests() -> None:
     scenario = Scenario("s-success")
     scenario.run()
     assert count_requests(scenario) == {
         "status curationpipelines.strandline.dev": 7,
         "status curationattempts.strandline.dev": 6,
         "create events": 4,
-        # No volume comes, so the claim is looked at every five seconds where there is a pass.
+        # The volume is never bound, so passes read the claim at most every five seconds.
         "get persistentvolumeclaims": 6,
         "get configmaps": 2,
-        # Before there are pods, and before the attempt counts as over: that can't be taken back.
+        # Read before pods are made and before the attempt is frozen, because both are irreversible.
         "list rayjobs.ray.io": 2,
         "list rayclusters.ray.io": 2,
         "list pods": 2,
-        # What the namespace demands of containers, once a minute for all of its pipelines.
+        # The namespace's rules for containers, read once a minute for all of its pipelines.
         "list resourcequotas": 1,
         "list limitranges": 1,
-        # Here no watch shows them: when a pod comes, and when it goes.
+        # Without a watch, a node is read when a pod comes and when the pod goes.
         "get nodes": 2,
-        # Our finalizer, put on and taken off.
+        # The operator adds and removes its finalizer.
         "patch curationpipelines.strandline.dev": 2,
         "create persistentvolumeclaims": 1,
         "create curationattempts.strandline.dev": 1,
         "create configmaps": 1,
         "create rayjobs.ray.io": 1,
         "log pods": 1,
-        # Its workers wait for a node.
+        # The attempt's workers wait for a node.
         "events events": 1,
         "delete rayjobs.ray.io": 1,
     }
@@ -57,11 +57,13 @@ def test_an_attempt_that_ends_well_makes_just_these_requests() -> None:
     [
         ("a-success", 3),
         ("d3-head-container-oom-kernel", 4),
-        # Its submitter stays for two minutes, and says nothing new.
+        # The submitter stays for two minutes without new output.
         ("f2-head-preempted", 10),
     ],
 )
-def test_a_log_without_an_outcome_is_not_read_over_and_over(recording: str, reads: int) -> None:
+def test_a_log_without_an_outcome_is_read_a_limited_number_of_times(
+    recording: str, reads: int
+) -> None:
     scenario = Scenario(recording)
     scenario.run()
     assert count_requests(scenario)["log pods"] == reads
@@ -70,12 +72,12 @@ def test_a_log_without_an_outcome_is_not_read_over_and_over(recording: str, read
 @pytest.mark.parametrize(
     ("error", "reads"),
     [
-        # The node is gone, and the log with it: once while the submitter runs, once at its end.
+        # The log went with the node: one read while the submitter runs, one at its end.
         (NotFound(404, "NotFound", 'nodes "node-1" not found'), 2),
         (Unavailable(500, "InternalError", "dial tcp: connection refused"), 2),
     ],
 )
-def test_a_log_that_can_not_be_read_costs_two_requests_at_most(error: ApiError, reads: int) -> None:
+def test_an_unreadable_log_costs_at_most_two_requests(error: ApiError, reads: int) -> None:
     scenario = Scenario("s-success")
 
     def refuse(call: Call) -> None:

@@ -1,4 +1,4 @@
-"""A pod that has failed and begins once more, as on a VM that is started again, is seen to have."""
+"""A failed pod that starts again, as on a restarted VM, is recognized as restarted."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NAME = "corpus-1-head"
 
 
 class Watcher:
-    """An operator whose passes see pods from its watches, or from the server, and decide nothing.
+    """An operator without decisions, whose passes read pods from its watches or the server.
 
     Args:
-        is_late: the watch lags behind, so that pods are read from the server.
+        is_late: the watch lags behind, so pods are read from the server.
     """
 
     def __init__(self, *, is_late: bool) -> None:
@@ -54,7 +54,7 @@ class Watcher:
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_pod_that_begins_once_more_keeps_why_it_had_ended(*, is_late: bool) -> None:
+def test_a_restarted_pod_keeps_the_reason_of_its_end(*, is_late: bool) -> None:
     watcher = Watcher(is_late=is_late)
     failed = watcher.show(end_by_shutdown())
     assert (failed.phase, failed.is_revived) == ("Failed", False)
@@ -70,7 +70,7 @@ def test_a_pod_that_begins_once_more_keeps_why_it_had_ended(*, is_late: bool) ->
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_pod_that_only_began_later_was_never_ended(*, is_late: bool) -> None:
+def test_a_pod_that_starts_late_has_no_earlier_end(*, is_late: bool) -> None:
     watcher = Watcher(is_late=is_late)
     for phase in ("Pending", "Running", "Pending"):
         assert not watcher.show({"phase": phase}).is_revived

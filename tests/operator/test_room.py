@@ -1,7 +1,7 @@
-"""What schedulers and autoscalers write about pods without a node, sentence by sentence.
+"""Messages of schedulers and autoscalers about pods without a node, one by one.
 
-The sentences are those of kube-scheduler, of the cluster autoscaler (GKE's and AKS's own lines
-among them) and of Karpenter (EKS Auto Mode's among them), as their sources make them.
+The messages come from the sources of kube-scheduler, of the cluster autoscaler (including lines of
+GKE and AKS), and of Karpenter (including EKS Auto Mode).
 """
 
 from __future__ import annotations
@@ -230,12 +230,12 @@ def find(pod: Pod, *notices: Notice, sizes: tuple[NodeSize, ...] | None = None) 
         ),
     ],
 )
-def test_what_those_say_that_make_nodes(reason: str, words: str, expected: str) -> None:
-    """Beside a scheduler that finds no node for the selector, of a pool that has none now."""
+def test_messages_of_node_creators_are_classified(reason: str, words: str, expected: str) -> None:
+    """Check node creators beside a scheduler that finds no node, because the pool is empty."""
     finding = find_room(make_pod(NOWHERE), [make_notice(reason, words, "them")], None, NOW)
     assert finding is not None
     assert (finding.kind, finding.speaker, finding.words) == (expected, "them", words)
-    # Of a pool near its limits Karpenter says the same as of a pod that is too large.
+    # Karpenter reports a pool near its limits and an oversized pod in the same way.
     is_small = "enough resources" in words and reason == "FailedScheduling"
     assert finding.is_certain is (expected == "NeverFits" and not is_small)
 
@@ -295,12 +295,12 @@ def test_what_those_say_that_make_nodes(reason: str, words: str, expected: str) 
         ("", None, None),
     ],
 )
-def test_what_the_scheduler_says_where_nobody_else_speaks(
+def test_scheduler_messages_are_classified_without_an_autoscaler(
     words: str, sizes: tuple[NodeSize, ...] | None, expected: str | None
 ) -> None:
     assert find(make_pod(words), sizes=sizes) == expected
     finding = find_room(make_pod(words), [], sizes, NOW)
-    # Somebody may yet make a node: no word of the scheduler's is certain.
+    # The scheduler's report is never certain, because a new node may appear.
     assert finding is None or not finding.is_certain
 
 
@@ -311,10 +311,10 @@ NEVER = make_notice(
 )
 
 
-def test_a_node_that_is_there_and_full_may_be_larger_than_those_that_can_be_made() -> None:
+def test_an_existing_full_node_may_be_larger_than_new_nodes() -> None:
     assert find(make_pod(), NEVER, sizes=LARGE) == RoomKind.NO_ROOM
     assert find(make_pod(), NEVER, sizes=SMALL) == RoomKind.NEVER_FITS
-    # What daemons take is in nobody's list; the autoscaler has counted it.
+    # No list has the daemons' share, but the autoscaler counts it.
     assert find(make_pod(), NEVER, sizes=(NodeSize("tight", 16 * GIB, 4.0),)) == RoomKind.NEVER_FITS
     tainted = (NodeSize("large", 64 * GIB, 16.0, taints=(Taint("team", "other", "NoSchedule"),)),)
     assert find(make_pod(), NEVER, sizes=tainted) == RoomKind.NEVER_FITS
@@ -325,7 +325,7 @@ def test_a_node_that_is_there_and_full_may_be_larger_than_those_that_can_be_made
 
 
 def require(operator: str) -> dict[str, Any]:
-    """The part of a pod's spec that we add to keep it on spot nodes, or off them."""
+    """Return the affinity that the operator adds for spot nodes, or against spot nodes."""
     expression = {"key": "capacity", "operator": operator, "values": ["spot"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     return {
@@ -334,13 +334,13 @@ def require(operator: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("notices", [(), (NEVER,)])
-def test_a_node_that_the_affinity_rules_out_has_no_room(notices: tuple[Notice, ...]) -> None:
+def test_a_node_excluded_by_the_affinity_has_no_room(notices: tuple[Notice, ...]) -> None:
     spot = (NodeSize("large", 64 * GIB, 16.0, labels={"capacity": "spot"}),)
     assert find(make_pod(**require("NotIn")), *notices, sizes=spot) == RoomKind.NEVER_FITS
     assert find(make_pod(**require("In")), *notices, sizes=spot) == RoomKind.NO_ROOM
 
 
-def test_only_who_knows_all_nodes_is_certain() -> None:
+def test_an_autoscalers_verdict_is_certain_only_if_nodes_are_readable() -> None:
     unread = find_room(make_pod(), [NEVER], None, NOW)
     read = find_room(make_pod(), [NEVER], SMALL, NOW)
     assert unread is not None
@@ -354,14 +354,14 @@ def make_claim_notice(name: str, ago: float) -> Notice:
     return Notice("NodeClaim", name, "", "InsufficientCapacityError", words, at, at, "karpenter")
 
 
-def test_a_node_claim_that_no_cloud_has_room_for_is_told_of_its_pod() -> None:
+def test_a_failed_node_claim_is_reported_for_its_pod() -> None:
     words = "Pod should schedule on: nodeclaim/default-a"
     nominated = make_notice("Nominated", words, "karpenter", ago=60)
     assert find(make_pod(NOWHERE), nominated) == RoomKind.ON_ITS_WAY
     assert (
         find(make_pod(NOWHERE), nominated, make_claim_notice("default-a", 30)) == RoomKind.NO_ROOM
     )
-    # It was for somebody else, or another one was tried since.
+    # The failed claim belonged to another pod, or a newer claim was tried since.
     other = make_claim_notice("default-b", 30)
     assert find(make_pod(NOWHERE), nominated, other) == RoomKind.ON_ITS_WAY
     again = make_notice("Nominated", "Pod should schedule on: nodeclaim/default-c", "karpenter", 9)
@@ -369,28 +369,28 @@ def test_a_node_claim_that_no_cloud_has_room_for_is_told_of_its_pod() -> None:
     assert find(make_pod(NOWHERE), *tried) == RoomKind.ON_ITS_WAY
 
 
-def test_a_node_that_does_not_come_is_on_its_way_no_longer() -> None:
+def test_an_overdue_node_is_no_longer_on_its_way() -> None:
     words = "pod triggered scale-up: [{spot-pool 0->1 (max: 7)}]"
     assert find(make_pod(), make_notice("TriggeredScaleUp", words, ago=600)) == RoomKind.ON_ITS_WAY
     assert find(make_pod(), make_notice("TriggeredScaleUp", words, ago=1000)) == RoomKind.NO_ROOM
 
 
-def test_one_that_can_make_a_node_is_enough() -> None:
+def test_a_single_successful_autoscaler_suffices() -> None:
     nominated = make_notice("Nominated", "Pod should schedule on: nodeclaim/a", "karpenter", ago=90)
     assert find(make_pod(), NEVER, nominated, sizes=SMALL) == RoomKind.ON_ITS_WAY
 
 
-def test_an_autoscaler_without_a_reason_leaves_it_to_the_scheduler() -> None:
+def test_without_an_autoscalers_reason_the_schedulers_message_counts() -> None:
     silent = make_notice("NotTriggerScaleUp", "pod didn't trigger scale-up:", "cluster-autoscaler")
     assert find(make_pod(), silent, sizes=LARGE) == RoomKind.NO_ROOM
 
 
-def test_words_about_other_pods_say_nothing() -> None:
+def test_messages_about_other_pods_are_ignored() -> None:
     other = Notice("Pod", "corpus-1-head", "uid-2", "TriggeredScaleUp", "up", NOW, NOW)
     assert find(make_pod(NOWHERE), other) == RoomKind.NEVER_FITS
 
 
-def test_a_pod_with_a_node_or_on_its_way_out_has_no_lack_of_room() -> None:
+def test_a_placed_or_terminating_pod_does_not_lack_room() -> None:
     assert find(make_pod(nodeName="node-1")) is None
     leaving = {"metadata": {"name": "a", "deletionTimestamp": format_time(NOW)}}
     assert find_room(Pod.read(leaving), [], None, NOW) is None
@@ -422,7 +422,7 @@ WORDS = st.sampled_from(
     words=WORDS,
     sizes=st.sampled_from([None, (), SMALL, LARGE]),
 )
-def test_nothing_never_fits_while_an_autoscaler_has_tried_lately(
+def test_no_pod_counts_as_unfit_while_an_autoscaler_tries(
     told: list[tuple[tuple[str, str], str, float]],
     words: str,
     sizes: tuple[NodeSize, ...] | None,
@@ -444,7 +444,7 @@ ODD = st.recursive(
 
 
 @given(containers=ODD, selector=ODD, tolerations=ODD, resources=ODD)
-def test_what_a_pod_asks_for_is_read_whatever_stands_there(
+def test_a_pods_requests_are_read_from_odd_specs(
     containers: Any, selector: Any, tolerations: Any, resources: Any
 ) -> None:
     odd = [{"name": "a", "resources": resources}, {"resources": {"requests": resources}}]
@@ -456,7 +456,7 @@ def test_what_a_pod_asks_for_is_read_whatever_stands_there(
         find_room(pod, [NEVER], LARGE, NOW)
 
 
-def test_what_a_pod_asks_for_is_added_up_and_described() -> None:
+def test_a_pods_requests_are_summed_and_described() -> None:
     pod = make_pod(
         containers=[
             {"name": "ray-head", "resources": {"limits": {"cpu": "500m", "nvidia.com/gpu": 1}}},

@@ -1,4 +1,4 @@
-"""What `deadlines.run` counts: the time in which a run could go on, and no other."""
+"""The time that `deadlines.run` counts: only the time in which the run could proceed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MINUTE, HOUR = 60.0, 3600.0
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs, and whose run may take an hour."""
+    """Return a pipeline whose first attempt is running, with a deadline of an hour for the run."""
     cluster = SimulatedCluster.running()
     cluster.edit(deadlines={"run": "1h"})
     cluster.settle()
@@ -32,7 +32,7 @@ def ending(cluster: SimulatedCluster) -> tuple[str, str]:
 
 
 def hold_back(cluster: SimulatedCluster, seconds: float) -> None:
-    """Suspend the pipeline for a while; nothing of it runs at the end."""
+    """Suspend the pipeline for a while, until nothing runs."""
     cluster.edit(suspend=True)
     cluster.settle()
     if not all(status.is_frozen for _, status in cluster.attempts.values()):
@@ -56,7 +56,7 @@ def test_time_in_suspension_is_not_the_runs(cluster: SimulatedCluster) -> None:
     assert ending(cluster) == ("False", "DeadlineExceeded")
 
 
-def test_a_run_that_began_suspended_has_all_its_time() -> None:
+def test_a_run_created_suspended_has_its_whole_time() -> None:
     cluster = SimulatedCluster()
     cluster.edit(suspend=True, deadlines={"run": "1h"})
     cluster.settle()
@@ -71,7 +71,7 @@ def test_a_run_that_began_suspended_has_all_its_time() -> None:
     assert ending(cluster) == ("False", "DeadlineExceeded")
 
 
-def test_time_in_a_queue_is_not_the_runs() -> None:
+def test_time_in_a_queue_does_not_count() -> None:
     cluster = SimulatedCluster()
     cluster.edit(deadlines={"run": "1h"})
     cluster.settle()
@@ -103,7 +103,7 @@ def test_a_retry_after_a_suspension_is_not_after_the_deadline(cluster: Simulated
     assert ending(cluster)[0] == "Unknown"
 
 
-def test_a_run_that_waits_for_somebody_ends_at_its_deadline_too(cluster: SimulatedCluster) -> None:
+def test_a_run_waiting_for_a_user_ends_at_its_deadline_too(cluster: SimulatedCluster) -> None:
     cluster.turn = Turn(is_open=False)
     cluster.finish(1)
     cluster.advance(59 * MINUTE)
@@ -119,7 +119,7 @@ def test_a_run_that_waits_for_somebody_ends_at_its_deadline_too(cluster: Simulat
     assert not cluster.pipeline["metadata"]["finalizers"]
 
 
-def test_a_new_run_has_a_clock_of_its_own(cluster: SimulatedCluster) -> None:
+def test_a_new_run_has_its_own_clock(cluster: SimulatedCluster) -> None:
     hold_back(cluster, 10 * HOUR)
     cluster.start_rayjob()
     cluster.settle()
@@ -134,7 +134,7 @@ def test_a_new_run_has_a_clock_of_its_own(cluster: SimulatedCluster) -> None:
     assert ending(cluster) == ("False", "DeadlineExceeded")
 
 
-def test_a_run_that_is_over_has_no_clock_to_write(cluster: SimulatedCluster) -> None:
+def test_a_finished_run_writes_no_clock(cluster: SimulatedCluster) -> None:
     cluster.finish()
     before = cluster.status.run_clock
     cluster.edit(suspend=True)
@@ -154,7 +154,7 @@ def test_a_suspension_is_written_once_and_read_again(cluster: SimulatedCluster) 
     assert cluster.status.run_clock == began
 
 
-def test_a_clock_that_went_backwards_takes_no_time_away() -> None:
+def test_a_clock_set_back_does_not_reduce_the_time() -> None:
     paused = RunClock().tick(100.0, is_paused=True)
     assert paused.tick(90.0, is_paused=False) == RunClock()
     assert paused.count_paused(90.0) == 0.0

@@ -1,4 +1,4 @@
-"""Which pass is due when: one at a time for each pipeline, none forgotten, failures ever later."""
+"""Due passes: one at a time per pipeline, no request lost, increasing pauses after failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from strandline_operator.reconcile.scheduling.schedule import (
 A, B = Key("team", "a"), Key("team", "b")
 
 
-def test_who_has_been_due_for_longest_goes_first() -> None:
+def test_the_longest_due_pipeline_goes_first() -> None:
     schedule = Schedule()
     schedule.enqueue(B, 1.0)
     schedule.enqueue(A, 2.0)
@@ -34,8 +34,8 @@ def test_who_has_been_due_for_longest_goes_first() -> None:
     assert schedule.lag(9.0) == 0.0
 
 
-def test_a_lag_is_read_while_pipelines_become_due() -> None:
-    """Metrics are read in a thread of their own."""
+def test_the_lag_can_be_read_while_pipelines_become_due() -> None:
+    """Read metrics in a separate thread, as the server does."""
     schedule, is_over = Schedule(), Event()
     for number in range(1000):
         schedule.enqueue(Key("team", str(number)), 1.0)
@@ -58,7 +58,7 @@ def test_a_lag_is_read_while_pipelines_become_due() -> None:
         sys.setswitchinterval(interval)
 
 
-def test_a_poke_during_a_pass_asks_for_one_more() -> None:
+def test_a_poke_during_a_pass_causes_another_pass() -> None:
     schedule = Schedule()
     schedule.enqueue(A, 0.0)
     assert schedule.take(0.0) == A
@@ -67,7 +67,7 @@ def test_a_poke_during_a_pass_asks_for_one_more() -> None:
     assert schedule.take(1.0) is None
     assert schedule.longest_silence(3.0) == 3.0
     schedule.note_sign(A, 2.0)
-    schedule.note_sign(B, 2.0)  # it does not run
+    schedule.note_sign(B, 2.0)  # no pass runs for this pipeline
     assert schedule.longest_silence(3.0) == 1.0
 
     schedule.finish(A, 3.0, wake_at=100.0)
@@ -92,7 +92,7 @@ def test_a_pass_is_woken_at_its_time() -> None:
     assert schedule.next_time == 30.0 + LEAST_PAUSE
 
 
-def test_a_burst_of_pokes_is_one_pass_now_and_one_a_moment_later() -> None:
+def test_a_burst_of_pokes_causes_two_passes() -> None:
     schedule, passes = Schedule(), 0
     for tick in range(100):
         now = 50.0 + tick / 1000
@@ -104,7 +104,7 @@ def test_a_burst_of_pokes_is_one_pass_now_and_one_a_moment_later() -> None:
     assert schedule.next_time == 50.0 + LEAST_PAUSE
 
 
-def test_a_pipeline_that_is_gone_leaves_nothing_behind() -> None:
+def test_a_deleted_pipeline_leaves_nothing_behind() -> None:
     schedule = Schedule()
     schedule.enqueue(A, 0.0)
     schedule.take(0.0)
@@ -116,7 +116,7 @@ def test_a_pipeline_that_is_gone_leaves_nothing_behind() -> None:
     assert schedule.take(1.0) == A
 
 
-def test_failures_are_waited_for_longer_and_longer_until_one_goes_well() -> None:
+def test_pauses_after_failures_grow_until_a_success() -> None:
     schedule, now, waits = Schedule(), 0.0, []
     schedule.enqueue(A, now)
     for _ in range(20):
@@ -143,7 +143,7 @@ def test_a_server_that_asks_for_rest_gets_it() -> None:
     assert schedule.next_time == 17.0
 
 
-def test_one_that_fails_holds_nobody_else_up() -> None:
+def test_a_failing_pipeline_delays_no_other() -> None:
     schedule = Schedule()
     schedule.enqueue(A, 0.0)
     schedule.take(0.0)
@@ -163,7 +163,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_law_at_most_one_pass_at_a_time_and_no_poke_is_lost(
+def test_law_a_pipeline_has_one_pass_at_a_time_and_loses_no_poke(
     steps: Sequence[tuple[str, Key, float]],
 ) -> None:
     schedule, now = Schedule(), 0.0
@@ -210,7 +210,7 @@ def test_old_entries_do_not_pile_up(count: int) -> None:
     assert len(schedule._heap) == 0
 
 
-def test_a_time_that_was_promised_goes_before_those_who_wait_for_longer() -> None:
+def test_a_promised_time_takes_precedence_over_longer_waits() -> None:
     schedule = Schedule()
     schedule.enqueue(A, 0.0)
     schedule.take(0.0)
@@ -228,10 +228,10 @@ def test_a_time_that_was_promised_goes_before_those_who_wait_for_longer() -> Non
 
 
 @given(st.lists(st.booleans()), st.booleans())
-def test_law_what_happens_during_a_pass_asks_for_another(
+def test_law_events_during_a_pass_cause_another_pass(
     events: Sequence[bool], is_promised: bool
 ) -> None:
-    """Each step: whether anything happens during the pass."""
+    """Check a series of passes, each with or without an event during the pass."""
     schedule, now = Schedule(), 0.0
     for is_during in events:
         schedule.enqueue(A, now)
@@ -258,13 +258,13 @@ def test_namespaces_take_turns() -> None:
     assert [key.namespace for key in taken if key] == ["many", "few", "many", "few"]
 
 
-def test_passes_of_one_namespace_leave_some_for_the_others() -> None:
+def test_passes_of_one_namespace_leave_capacity_for_others() -> None:
     schedule = Schedule(most_running=2)
     for key in list_keys("slow", 5):
         schedule.enqueue(key, 0.0)
     slow = [schedule.take(1.0), schedule.take(1.0)]
     assert schedule.take(1.0) is None
-    assert [schedule.next_time] == [None]  # whoever waits for a time would ask again at once
+    assert [schedule.next_time] == [None]  # a queue that waits until a time would ask again at once
     assert schedule.lag(9.0) == 9.0
     schedule.enqueue(A, 2.0)
     assert schedule.next_time == 2.0
@@ -292,7 +292,7 @@ def test_law_who_is_due_waits_for_no_more_than_one_pass_of_each_other_namespace(
     assert len(order) == len(waiting)
     for at, namespace in enumerate(order):
         left = order[at + 1 :]
-        # Between two passes of one namespace each that has some left has one.
+        # Between two passes of a namespace, each other namespace with due pipelines has one pass.
         if namespace in left:
             between = left[: left.index(namespace)]
             assert set(between) == set(left) - {namespace}

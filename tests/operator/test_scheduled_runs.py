@@ -1,4 +1,4 @@
-"""Runs by the clock: one for each time at most, none beside another, and what is left out told."""
+"""Scheduled runs: at most one for each time, never two at once, and skipped runs are reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def schedule(cron: str, zone: str | None = None) -> RunSchedule:
 
 
 def start(**given: object) -> SimulatedCluster:
-    """A pipeline with a schedule whose first run has completed a little after midnight."""
+    """Return a pipeline with a schedule whose first run completed a little after midnight."""
     cluster = SimulatedCluster(time=MIDNIGHT)
     cluster.edit(schedule=given or NIGHTLY)
     cluster.settle()
@@ -61,7 +61,7 @@ def test_a_run_begins_at_its_time_under_a_name_of_its_own() -> None:
     go_to(cluster, MIDNIGHT + 3 * HOUR)
     assert cluster.status.run == "at-20261124t0300z"
     assert len(cluster.attempts) == 2
-    # The driver is told of that run, and the spec stays as it was.
+    # The driver gets the new run's name, and the spec does not change.
     (config,) = [
         body for body in cluster.list_of(Resource.CONFIG_MAP) if "corpus-2" in str(body["metadata"])
     ]
@@ -75,7 +75,7 @@ def test_a_run_begins_at_its_time_under_a_name_of_its_own() -> None:
     assert read_schedule(cluster).missed == 0
 
 
-def test_a_time_makes_one_run_however_often_it_is_looked_at() -> None:
+def test_a_scheduled_time_starts_one_run_despite_many_passes() -> None:
     cluster = start()
     go_to(cluster, MIDNIGHT + 3 * HOUR)
     cluster.start_rayjob()
@@ -105,7 +105,7 @@ def test_a_time_that_comes_while_a_run_goes_on_is_left_out_and_told() -> None:
     assert cluster.status.run == "at-20261126t0300z"
 
 
-def test_a_retry_that_is_due_is_a_run_that_goes_on() -> None:
+def test_a_run_with_a_due_retry_is_still_running() -> None:
     cluster = start()
     go_to(cluster, MIDNIGHT + 3 * HOUR)
     cluster.start_rayjob()
@@ -118,7 +118,7 @@ def test_a_retry_that_is_due_is_a_run_that_goes_on() -> None:
     assert read_schedule(cluster).missed == 1
 
 
-def test_a_run_that_has_failed_for_good_is_followed_by_the_next() -> None:
+def test_a_failed_run_is_followed_by_the_next_scheduled_run() -> None:
     cluster = start()
     go_to(cluster, MIDNIGHT + 3 * HOUR)
     cluster.start_rayjob()
@@ -128,7 +128,7 @@ def test_a_run_that_has_failed_for_good_is_followed_by_the_next() -> None:
     assert cluster.status.run == "at-20261125t0300z"
 
 
-def test_an_operator_that_was_away_begins_the_last_one() -> None:
+def test_after_an_outage_only_the_last_missed_run_starts() -> None:
     cluster = start()
     cluster.restart(5 * DAY)
     cluster.settle()
@@ -138,7 +138,7 @@ def test_an_operator_that_was_away_begins_the_last_one() -> None:
     assert event.message.startswith("4 scheduled runs were skipped, the last one due at")
 
 
-def test_one_that_is_too_late_is_left_out() -> None:
+def test_a_run_past_its_start_deadline_is_skipped() -> None:
     cluster = start(cron="0 3 * * *", startingDeadline="1h")
     cluster.restart(4.5 * HOUR)
     cluster.settle()
@@ -148,7 +148,7 @@ def test_one_that_is_too_late_is_left_out() -> None:
     assert cluster.status.run == "at-20261125t0300z"
 
 
-def test_nothing_begins_while_it_is_suspended() -> None:
+def test_a_suspended_pipeline_starts_no_scheduled_run() -> None:
     cluster = start()
     cluster.edit(suspend=True)
     go_to(cluster, MIDNIGHT + 3 * HOUR)
@@ -158,7 +158,7 @@ def test_nothing_begins_while_it_is_suspended() -> None:
     assert cluster.status.run == "first"
 
 
-def test_a_run_id_still_begins_a_run_and_only_when_it_changes() -> None:
+def test_a_changed_run_id_still_starts_a_run() -> None:
     cluster = start()
     go_to(cluster, MIDNIGHT + 3 * HOUR)
     cluster.start_rayjob()
@@ -175,7 +175,7 @@ def test_a_run_id_still_begins_a_run_and_only_when_it_changes() -> None:
     assert (cluster.status.run, cluster.status.requested_run) == ("at-20261125t0300z", "second")
 
 
-def test_another_rule_counts_from_when_it_was_written() -> None:
+def test_a_new_schedule_counts_from_its_edit() -> None:
     cluster = start()
     cluster.edit(schedule={"cron": "30 * * * *"})
     cluster.settle()
@@ -189,7 +189,7 @@ def test_another_rule_counts_from_when_it_was_written() -> None:
     assert cluster.status.schedule is None
 
 
-def test_one_that_never_comes_is_no_trouble() -> None:
+def test_a_schedule_without_future_times_is_harmless() -> None:
     cluster = start(cron="0 0 30 2 *")
     assert read_schedule(cluster).next_time is None
     go_to(cluster, MIDNIGHT + 400 * DAY)
@@ -197,7 +197,7 @@ def test_one_that_never_comes_is_no_trouble() -> None:
 
 
 @pytest.mark.parametrize("cut_at", range(1, 24))
-def test_a_kill_before_any_call_makes_no_second_run(cut_at: int) -> None:
+def test_a_kill_before_any_call_causes_no_second_run(cut_at: int) -> None:
     cluster = start()
     cluster.calls, cluster.cut_at = 0, cut_at
     go_to(cluster, MIDNIGHT + 3 * HOUR)
@@ -209,7 +209,7 @@ def test_a_kill_before_any_call_makes_no_second_run(cut_at: int) -> None:
     assert read_schedule(cluster).missed == 0
 
 
-def test_a_status_of_before_there_were_schedules_is_read_as_it_was() -> None:
+def test_a_status_without_a_schedule_is_read_unchanged() -> None:
     status = PipelineStatus.parse({"run": "second"})
     assert status.answered_run == "second"
 
@@ -217,15 +217,15 @@ def test_a_status_of_before_there_were_schedules_is_read_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("after", "expected"),
     [
-        # The clock skips the hour: the run is made up for right after.
+        # The clock skips this hour, so the run starts right afterwards.
         ("2026-03-29T00:00:00+01:00", "2026-03-29T03:00:00+02:00"),
-        # The hour comes twice: the run comes once, the first time.
+        # This hour occurs twice, and the run starts once, at the first occurrence.
         ("2026-10-25T00:00:00+02:00", "2026-10-25T02:30:00+02:00"),
         ("2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"),
         ("2026-07-01T00:00:00+02:00", "2026-07-01T02:30:00+02:00"),
     ],
 )
-def test_a_zones_changes_of_the_clock_lose_and_double_nothing(after: str, expected: str) -> None:
+def test_clock_changes_of_a_zone_neither_skip_nor_repeat_runs(after: str, expected: str) -> None:
     assert find_next(schedule("30 2 * * *", "Europe/Berlin"), at(after)) == at(expected)
 
 
@@ -234,9 +234,7 @@ def test_a_zones_changes_of_the_clock_lose_and_double_nothing(after: str, expect
     begin=st.floats(MIDNIGHT, MIDNIGHT + 400 * DAY),
     length=st.floats(0, 50 * DAY),
 )
-def test_law_starts_are_counted_as_they_would_have_come(
-    minute: int, begin: float, length: float
-) -> None:
+def test_law_missed_starts_are_counted_exactly(minute: int, begin: float, length: float) -> None:
     rule, end = schedule(f"{minute} */7 * * *", "America/New_York"), begin + length
     count, latest, time = 0, None, find_next(rule, begin)
     while time is not None and time <= end:
@@ -244,7 +242,7 @@ def test_law_starts_are_counted_as_they_would_have_come(
     assert count_starts(rule, begin, end) == (latest, count)
 
 
-def test_so_many_starts_that_they_are_not_counted_have_a_last_one() -> None:
+def test_the_last_start_is_known_even_if_too_many_were_missed_to_count() -> None:
     every_minute = schedule("* * * * *")
     assert count_starts(every_minute, MIDNIGHT, MIDNIGHT + 300 * DAY) == (
         MIDNIGHT + 300 * DAY,

@@ -1,4 +1,4 @@
-"""A cache of a scope ends as its server stands, whatever it was shown and in which order."""
+"""A scope's cache ends in the server's state, whatever the order of its events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_cache() -> ScopeCache[Value]:
 
 @dataclass
 class World:
-    """A store, and a cache that is shown it late; `answers` are writes that it was not told of."""
+    """A store and a cache that lags behind; `answers` are writes the cache has not seen."""
 
     store: FakeStore = field(default_factory=FakeStore)
     cache: ScopeCache[Value] = field(default_factory=make_cache)
@@ -45,7 +45,7 @@ class World:
     told: list[Observation[Value]] = field(default_factory=list)
 
     def change(self, verb: str, name: str, text: str) -> None:
-        """Somebody changes an object, if that can be."""
+        """Change an object if the change is possible."""
         there = self.store.get(KIND, NAMESPACE, name) is not None
         if verb == "make" and not there:
             body = {"metadata": {"name": name}, "data": text}
@@ -61,13 +61,13 @@ class World:
         self.shown = len(self.store.history)
 
     def stream(self, events: int | None = None) -> None:
-        """The stream shows some of what it has not shown yet; all of it without a number."""
+        """Deliver some of the pending events, or all if `events` is None."""
         for change in self.store.history[self.shown :][:events]:
             self.told += self.cache.apply(change.kind, change.body)
             self.shown += 1
 
     def answer(self, index: int) -> None:
-        """The answer to one of our writes arrives."""
+        """Deliver the response to one of the operator's writes."""
         if self.answers:
             self.cache.put(self.answers.pop(index % len(self.answers)), 0.0)
 
@@ -114,14 +114,14 @@ def test_law_a_list_ends_in_the_same_state_as_the_stream(steps: list[Any], is_li
         world.stream()
     there = {read(body) for body in world.store.list(KIND)}
     assert describe(world.cache) == there
-    # Answers that arrive after everything else bring nothing back.
+    # Late responses do not bring deleted objects back.
     while world.answers:
         world.answer(0)
     assert describe(world.cache) == there
 
 
 @given(STEPS)
-def test_law_what_is_observed_adds_up_to_what_is_there(steps: list[Any]) -> None:
+def test_law_observations_add_up_to_the_current_state(steps: list[Any]) -> None:
     world = World()
     world.list_all()
     play(world, [step for step in steps if step[0] != "answer"])
@@ -132,7 +132,7 @@ def test_law_what_is_observed_adds_up_to_what_is_there(steps: list[Any]) -> None
 
 
 @given(STEPS, st.sampled_from(NAMES))
-def test_law_what_was_written_is_read_until_the_server_shows_more(
+def test_law_a_write_is_read_back_until_a_newer_version_arrives(
     steps: list[Any], name: str
 ) -> None:
     world = World()
@@ -142,15 +142,13 @@ def test_law_what_was_written_is_read_until_the_server_shows_more(
     world.change("make" if before is None else "edit", name, "mine")
     world.cache.put(world.answers.pop(), 0.0)
     (mine,) = (value for value in describe(world.cache) if value[2] == "mine" and value[0] == name)
-    # Older events, on their way since before the write, do not take it back.
+    # Older events, in flight since before the write, do not revert the write.
     world.stream(len(world.store.history) - world.shown - 1)
     assert mine in describe(world.cache)
 
 
 @given(STEPS, st.sampled_from(NAMES))
-def test_law_a_list_that_was_made_before_a_write_takes_nothing_of_it_back(
-    steps: list[Any], name: str
-) -> None:
+def test_law_an_older_list_does_not_revert_a_write(steps: list[Any], name: str) -> None:
     world = World()
     world.list_all()
     play(world, steps)
@@ -166,7 +164,7 @@ def test_law_a_list_that_was_made_before_a_write_takes_nothing_of_it_back(
     assert {value for value in describe(world.cache) if value[0] == name} == {mine}
 
 
-def test_what_was_written_is_expected_for_a_while_and_then_not_believed() -> None:
+def test_an_unconfirmed_write_expires_after_a_while() -> None:
     world = World()
     world.list_all()
     world.change("make", "a", "mine")
@@ -179,7 +177,7 @@ def test_what_was_written_is_expected_for_a_while_and_then_not_believed() -> Non
     assert world.cache.is_current(102.0 + EXPECTATION_SECONDS)
 
 
-def test_what_was_expected_by_a_clock_that_was_ahead_is_late_all_the_same() -> None:
+def test_a_write_dated_by_a_fast_clock_makes_the_cache_stale() -> None:
     world = World()
     world.list_all()
     world.change("make", "a", "mine")
@@ -190,7 +188,7 @@ def test_what_was_expected_by_a_clock_that_was_ahead_is_late_all_the_same() -> N
     assert world.cache.is_current(60.0)
 
 
-def test_a_bookmark_meets_what_is_expected() -> None:
+def test_a_bookmark_confirms_a_write() -> None:
     world = World()
     world.list_all()
     world.change("make", "a", "mine")
@@ -202,7 +200,7 @@ def test_a_bookmark_meets_what_is_expected() -> None:
     assert len(world.cache) == 1
 
 
-def test_what_was_never_listed_or_is_not_followed_is_not_current() -> None:
+def test_an_unlisted_or_unwatched_scope_is_not_current() -> None:
     cache = make_cache()
     assert not cache.is_current(0.0)
     assert not cache.put({"metadata": {"name": "a", "uid": "1", "resourceVersion": "7"}}, 0.0)
@@ -214,7 +212,7 @@ def test_what_was_never_listed_or_is_not_followed_is_not_current() -> None:
     assert not cache.is_current(0.0)
 
 
-def test_versions_that_are_no_numbers_only_come_later() -> None:
+def test_non_numeric_versions_are_ordered_by_arrival() -> None:
     cache = make_cache()
 
     def make(version: str, text: str) -> Body:
@@ -229,7 +227,7 @@ def test_versions_that_are_no_numbers_only_come_later() -> None:
     assert len(cache) == 0
 
 
-def test_an_equal_object_of_another_version_is_no_change() -> None:
+def test_an_equal_object_with_another_version_is_no_change() -> None:
     cache = make_cache()
     body = {"metadata": {"name": "a", "uid": "1", "resourceVersion": "5"}}
     cache.replace([cache.read(body)], "5")
@@ -240,7 +238,7 @@ def test_an_equal_object_of_another_version_is_no_change() -> None:
     assert cache.find("a") == (("a", "1", "None"),)
 
 
-def test_it_has_what_it_was_shown_and_what_came_before() -> None:
+def test_a_cache_has_seen_its_version_and_earlier_versions() -> None:
     world = World()
     world.change("make", "a", "old")
     (old,) = world.answers
@@ -256,7 +254,7 @@ def test_it_has_what_it_was_shown_and_what_came_before() -> None:
     assert not world.cache.has(opaque)
 
 
-def test_events_of_no_shape_change_nothing() -> None:
+def test_malformed_events_change_nothing() -> None:
     cache = make_cache()
     cache.replace([], "5")
     assert cache.apply("BOOKMARK", {}) == []

@@ -1,4 +1,4 @@
-"""A driver that is started a second time inside one RayJob ends the attempt, whoever did it."""
+"""A driver that starts a second time within one RayJob ends the attempt, whatever the reason."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FIRST, SECOND = "2026-11-21T10:26:19Z", "2026-11-21T10:28:40Z"
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs; Ray has said since when."""
+    """Return a pipeline whose first attempt is running, with Ray's start time."""
     cluster = SimulatedCluster.running()
     start(cluster, FIRST)
     return cluster
 
 
 def start(cluster: SimulatedCluster, time: str | None) -> None:
-    """The RayJob says that its driver was started then."""
+    """Report the start time of the driver in the RayJob."""
     cluster.end_rayjob("Running", "RUNNING", rayJobInfo={} if time is None else {"startTime": time})
     cluster.settle()
 
@@ -38,7 +38,7 @@ def test_a_second_start_under_the_same_head_ends_the_attempt(cluster: SimulatedC
     assert cluster.status.next_attempt_time is not None
 
 
-def test_a_second_start_that_no_operator_saw_is_noticed_by_the_next(
+def test_a_second_start_during_an_outage_is_noticed_afterwards(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.restart(3600.0)
@@ -47,7 +47,7 @@ def test_a_second_start_that_no_operator_saw_is_noticed_by_the_next(
 
 
 @pytest.mark.parametrize("time", [FIRST, None, "2026-11-21T10:26:19+00:00"])
-def test_the_same_start_told_again_is_no_second_one(
+def test_a_repeated_report_of_the_same_start_is_no_second_start(
     cluster: SimulatedCluster, time: str | None
 ) -> None:
     start(cluster, time)
@@ -55,7 +55,7 @@ def test_the_same_start_told_again_is_no_second_one(
     assert status_of(cluster).end_time is None
 
 
-def test_a_run_that_has_completed_is_complete_however_often_it_was_started(
+def test_a_completed_run_stays_complete_after_a_second_start(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.outcome = DriverOutcome(exit_code=0)
@@ -64,7 +64,7 @@ def test_a_run_that_has_completed_is_complete_however_often_it_was_started(
     assert status_of(cluster).cause is None
 
 
-def test_the_next_attempt_has_a_start_of_its_own(cluster: SimulatedCluster) -> None:
+def test_the_next_attempt_has_its_own_start(cluster: SimulatedCluster) -> None:
     cluster.finish(1)
     cluster.run_next()
     start(cluster, SECOND)

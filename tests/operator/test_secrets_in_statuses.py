@@ -1,4 +1,4 @@
-"""No status, condition, event or log line of the operator shows what looks like a secret."""
+"""No status, condition, event, or log line of the operator shows a likely secret."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strandline_operator.model.view import Refusal
 from strandline_operator.reconcile.enact import render_event
 from test_driver_talk import Scene
 
-# Put together, so that nobody who looks for secrets finds these.
+# Split, so that secret scanners do not report these strings.
 AWS_KEY: Final = "AKIA" + "IOSFODNN7EXAMPLE"
 PASSWORD: Final = "hunter2"  # noqa: S105 - made up
 BEARER: Final = "0a1b2c3d4e5f6a7b"
@@ -35,7 +35,7 @@ META = Meta("corpus", NAMESPACE, "uid")
 
 
 def check(shown: Any) -> None:
-    """It shows that something was left out, and none of it."""
+    """Check that the text marks an omission and contains no secret."""
     text = json.dumps(shown)
     assert not [secret for secret in HIDDEN if secret in text]
     assert SECRET in text
@@ -54,11 +54,11 @@ def test_the_drivers_last_lines(leak: str) -> None:
     scene.api.logs[NAMESPACE, "submit"] = f"begun\n{leak}\n{format_line(outcome)}\n"
     view, _ = scene.listen(100.0)
     check(AttemptStatus().model_copy(update={"log_tail": view.log_tail}).to_json())
-    # What is decided from the outcome is the driver's own word.
+    # Decisions use the driver's original outcome.
     assert view.log_outcome == outcome == find_outcome_line(format_line(outcome))
 
 
-def test_a_key_of_many_lines() -> None:
+def test_a_multi_line_key_is_scrubbed() -> None:
     body = ["MIIEpAIBAAKCAQEA0123456789abcdef"] * 20
     scene = Scene()
     scene.end(jobStatus="FAILED")
@@ -70,7 +70,7 @@ def test_a_key_of_many_lines() -> None:
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_what_kuberay_repeats_of_the_log(leak: str) -> None:
+def test_log_lines_repeated_by_kuberay_are_scrubbed(leak: str) -> None:
     cluster = SimulatedCluster.running()
     cluster.fail_attempt(leak)
     check(list_statuses(cluster))
@@ -84,7 +84,7 @@ def test_what_the_driver_says_of_its_end(leak: str) -> None:
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_why_a_container_does_not_start(leak: str) -> None:
+def test_messages_of_waiting_containers_are_scrubbed(leak: str) -> None:
     cluster = SimulatedCluster()
     cluster.settle()
     cluster.bind_claim()
@@ -97,7 +97,7 @@ def test_why_a_container_does_not_start(leak: str) -> None:
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_what_the_api_server_says_of_an_object_that_it_refuses(leak: str) -> None:
+def test_rejections_by_the_api_server_are_scrubbed(leak: str) -> None:
     cluster = SimulatedCluster()
     cluster.refused[Resource.RAYJOB] = Refusal(Resource.RAYJOB, "corpus-1", 422, leak)
     cluster.settle()
@@ -107,7 +107,7 @@ def test_what_the_api_server_says_of_an_object_that_it_refuses(leak: str) -> Non
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_a_status_that_was_scrubbed_is_not_written_again(leak: str) -> None:
+def test_a_scrubbed_status_is_not_written_again(leak: str) -> None:
     cluster = SimulatedCluster.running()
     cluster.fail_attempt(leak)
     cluster.settle()

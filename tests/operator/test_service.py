@@ -1,4 +1,4 @@
-"""The operator at work over an API server in memory: whatever is seen asks for a pass in time."""
+"""The operator over an API server in memory: each observed change requests a pass in time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from strandline_operator.settings import Settings
 
 
 class Scene:
-    """A service whose decisions are kept and come to nothing."""
+    """A service that records its decisions without acting."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.api = FakeApi()
@@ -64,7 +64,7 @@ class Scene:
         asyncio.run(run())
 
 
-def test_every_pipeline_that_is_there_gets_a_pass() -> None:
+def test_every_existing_pipeline_gets_a_pass() -> None:
     scene = Scene()
     for name in ("a", "b"):
         make_pipeline(scene.api.store, name)
@@ -76,7 +76,7 @@ def test_every_pipeline_that_is_there_gets_a_pass() -> None:
     scene.play(story)
 
 
-def test_it_waits_for_its_own_kinds_and_for_rights(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_service_waits_for_its_kinds_and_permissions(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
     scene.api.unserved.add(Resource.PIPELINE)
 
@@ -121,7 +121,7 @@ def test_what_belongs_to_a_pipeline_asks_for_its_pass() -> None:
     scene.play(story)
 
 
-def test_what_was_copied_into_another_namespace_is_none_of_the_pipelines() -> None:
+def test_copies_in_another_namespace_request_no_pass() -> None:
     scene = Scene()
     store = scene.api.store
     pipeline = make_pipeline(store)
@@ -145,7 +145,7 @@ def test_what_was_copied_into_another_namespace_is_none_of_the_pipelines() -> No
     scene.play(story)
 
 
-def test_an_event_asks_for_a_pass_of_whoever_comes_after() -> None:
+def test_a_pipelines_event_requests_a_pass_of_its_dependents() -> None:
     scene = Scene()
     store = scene.api.store
     make_pipeline(store, after=[{"name": "raw"}])
@@ -162,7 +162,7 @@ def test_an_event_asks_for_a_pass_of_whoever_comes_after() -> None:
     scene.play(story)
 
 
-def test_an_event_of_kopfs_asks_for_a_pass_where_no_watch_has_shown_as_much() -> None:
+def test_an_event_from_kopf_requests_a_pass_before_the_watch_delivers_it() -> None:
     scene = Scene()
     store = scene.api.store
     pipeline = make_pipeline(store)
@@ -192,7 +192,7 @@ def test_an_event_of_kopfs_asks_for_a_pass_where_no_watch_has_shown_as_much() ->
     scene.play(story)
 
 
-def test_the_first_passes_wait_for_lists_and_not_for_ever() -> None:
+def test_the_first_passes_wait_for_lists_for_a_limited_time() -> None:
     scene = Scene()
     make_pipeline(scene.api.store)
     opened = asyncio.Event()
@@ -214,9 +214,9 @@ def test_the_first_passes_wait_for_lists_and_not_for_ever() -> None:
     scene.play(story)
 
 
-def test_events_of_our_kinds_ask_for_a_pass() -> None:
+def test_events_of_strandlines_kinds_request_a_pass() -> None:
     scene = Scene()
-    scene.api.is_stalled = True  # a watch that shows the same would ask for passes of its own
+    scene.api.is_stalled = True  # otherwise a watch of the same object would request passes, too
 
     async def story() -> None:
         await scene.service.start()
@@ -233,13 +233,13 @@ def test_events_of_our_kinds_ask_for_a_pass() -> None:
     scene.play(story)
 
 
-def test_only_the_namespaces_that_were_named_are_looked_at() -> None:
+def test_only_the_named_namespaces_are_watched() -> None:
     scene = Scene(Settings(namespaces=("one", "two")))
     make_pipeline(scene.api.store)
 
     async def story() -> None:
         await scene.service.start()
-        # Nodes are in no namespace.
+        # Nodes have no namespace.
         *watches, nodes = scene.service.watches
         assert {watch.scope.namespace for watch in watches} == {"one", "two"}
         assert (len(watches), nodes.scope.resource) == (10, Resource.NODE)
@@ -266,7 +266,7 @@ def test_a_pipeline_that_no_stream_told_of_is_found() -> None:
     assert scene.waits.count(300.0) == 1
 
 
-def test_what_may_not_be_watched_is_in_every_view() -> None:
+def test_refused_watches_are_in_every_view() -> None:
     scene = Scene()
     make_pipeline(scene.api.store)
 
@@ -288,7 +288,7 @@ def test_what_may_not_be_watched_is_in_every_view() -> None:
     scene.play(story)
 
 
-def test_a_failing_server_is_no_reason_to_be_killed() -> None:
+def test_a_failing_server_does_not_make_the_operator_unhealthy() -> None:
     scene = Scene()
     make_pipeline(scene.api.store)
 
@@ -329,7 +329,7 @@ def test_what_is_stuck_is_said() -> None:
     scene.play(story)
 
 
-def test_a_server_that_is_slow_is_not_taken_for_an_operator_that_is_stuck() -> None:
+def test_a_slow_server_does_not_count_as_a_stuck_operator() -> None:
     scene = Scene()
     pipeline = make_pipeline(scene.api.store)
     make_attempt(scene.api.store, pipeline)
@@ -338,7 +338,7 @@ def test_a_server_that_is_slow_is_not_taken_for_an_operator_that_is_stuck() -> N
     def answer_slowly(_: object) -> None:
         scene.now += 28.0
         for watch in scene.service.watches:
-            watch.last_event = scene.now  # as bookmarks do it
+            watch.last_event = scene.now  # as bookmarks do
         scene.service.queue.note_answer()
         answers.append(max(scene.service.check().values()))
 
@@ -347,7 +347,7 @@ def test_a_server_that_is_slow_is_not_taken_for_an_operator_that_is_stuck() -> N
         await until(lambda: len(scene.seen) == 1)
         scene.api.before.append(answer_slowly)
         for cache in scene.service._cache.namespaces.values():
-            cache.pipelines.is_connected = False  # so that all is read from the server
+            cache.pipelines.is_connected = False  # so that all reads go to the server
         scene.service.queue.enqueue(KEY)
         await until(lambda: len(scene.seen) == 2)
 
@@ -355,7 +355,7 @@ def test_a_server_that_is_slow_is_not_taken_for_an_operator_that_is_stuck() -> N
     assert 28.0 * len(answers) > STUCK_PASS
 
 
-def test_health_is_told_from_the_start_on() -> None:
+def test_health_is_reported_from_the_start() -> None:
     scene = Scene()
 
     async def story() -> None:
@@ -367,7 +367,7 @@ def test_health_is_told_from_the_start_on() -> None:
     scene.play(story)
 
 
-def test_a_queue_that_is_merely_long_is_not_stuck() -> None:
+def test_a_long_queue_is_not_stuck() -> None:
     scene = Scene()
 
     async def story() -> None:
@@ -383,7 +383,7 @@ def test_a_queue_that_is_merely_long_is_not_stuck() -> None:
     scene.play(story)
 
 
-def test_work_that_has_ended_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_ended_background_work_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
 
     def explode(_: object) -> None:
@@ -425,7 +425,7 @@ def write_once(view: View, now: float, limits: Limits, drawn: float) -> PassPlan
     return PassPlan(pipeline=PipelineStatus(attempt=1) if is_new else None)
 
 
-def test_what_was_written_is_read_at_once_though_no_stream_has_shown_it() -> None:
+def test_a_write_is_read_back_before_the_stream_delivers_it() -> None:
     scene = Scene()
     make_pipeline(scene.api.store)
     scene.api.is_stalled = True
@@ -439,7 +439,7 @@ def test_what_was_written_is_read_at_once_though_no_stream_has_shown_it() -> Non
         assert scene.views[1].pipeline.status.attempt == 1
         await asyncio.sleep(0.02)
         reads = {call.verb for call in scene.api.calls[asked:]} - {"status", "watch"}
-        assert reads == {"get"}  # of defaults, and of the claim
+        assert reads == {"get"}  # of the defaults and the claim
         assert not any(call.resource is Resource.PIPELINE for call in scene.api.calls[asked + 1 :])
         assert len(scene.views) == 2
 
@@ -467,7 +467,7 @@ def test_what_no_stream_shows_in_time_is_read_from_the_server() -> None:
     scene.play(story)
 
 
-def test_drivers_of_running_attempts_are_asked_without_passes() -> None:
+def test_drivers_of_running_attempts_are_polled_without_passes() -> None:
     scene = Scene()
     store = scene.api.store
     pipeline = make_pipeline(store)

@@ -1,4 +1,4 @@
-"""Clocks that differ, and clocks that are set: nothing ends, waits or begins because of that."""
+"""Clocks that differ or are set: no end, wait, or start because of the clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ A, B = Key("team", "a"), Key("team", "b")
 
 
 class SkewedCluster(SimulatedCluster):
-    """A cluster whose server's clock is behind the operator's by so many seconds."""
+    """A cluster whose server clock is this many seconds behind the operator's clock."""
 
     ahead = 0.0
 
@@ -55,7 +55,7 @@ def test_an_attempt_starts_however_far_the_server_s_clock_is_off(ahead: float) -
 
 
 @pytest.mark.parametrize("ahead", [31 * 60.0, -31 * 60.0])
-def test_a_start_has_its_own_time_and_no_more(ahead: float) -> None:
+def test_a_start_has_exactly_its_own_time(ahead: float) -> None:
     cluster = SkewedCluster(time=MIDNIGHT)
     cluster.ahead = ahead
     cluster.settle()
@@ -74,7 +74,7 @@ def finish_first_run(cluster: SimulatedCluster) -> None:
 
 @pytest.mark.parametrize("ahead", [HOUR, DAY, 400 * DAY])
 @pytest.mark.parametrize("cron", ["0 3 * * *", "*/5 * * * *"])
-def test_a_schedule_goes_on_after_a_moment_in_the_future(cron: str, ahead: float) -> None:
+def test_a_schedule_continues_after_a_clock_step(cron: str, ahead: float) -> None:
     cluster = SimulatedCluster(time=MIDNIGHT)
     cluster.edit(schedule={"cron": cron})
     finish_first_run(cluster)
@@ -94,7 +94,7 @@ def test_a_schedule_goes_on_after_a_moment_in_the_future(cron: str, ahead: float
     assert len(cluster.attempts) == before + 1
 
 
-def test_a_rule_that_was_written_in_the_future_counts_from_now() -> None:
+def test_a_schedule_edited_in_the_future_counts_from_now() -> None:
     cluster = SimulatedCluster(time=MIDNIGHT)
     finish_first_run(cluster)
     cluster.edit(schedule={"cron": "0 3 * * *"})
@@ -106,7 +106,7 @@ def test_a_rule_that_was_written_in_the_future_counts_from_now() -> None:
     assert cluster.status.run == "at-20261124t0300z"
 
 
-def test_a_small_step_back_makes_no_second_run() -> None:
+def test_a_small_step_back_causes_no_second_run() -> None:
     cluster = SimulatedCluster(time=MIDNIGHT)
     cluster.edit(schedule={"cron": "0 3 * * *"})
     finish_first_run(cluster)
@@ -135,7 +135,7 @@ def test_a_retry_waits_no_longer_than_it_would_have(ahead: float) -> None:
     assert len(cluster.attempts) == 2
 
 
-def test_a_run_that_is_due_in_a_wrong_future_begins_now() -> None:
+def test_a_run_due_by_a_wrong_clock_starts_now() -> None:
     cluster = SimulatedCluster(time=MIDNIGHT)
     finish_first_run(cluster)
     cluster.edit(suspend=True)
@@ -174,7 +174,7 @@ def test_a_deadline_counts_from_the_step_back_at_the_latest() -> None:
     assert str(cluster.attempts["corpus-1"][1].cause) == "DeadlineExceeded"
 
 
-def test_a_start_in_the_future_is_given_up_in_time() -> None:
+def test_a_start_dated_in_the_future_times_out_in_time() -> None:
     cluster = SimulatedCluster(time=MIDNIGHT + DAY)
     cluster.settle()
     cluster.time = MIDNIGHT
@@ -221,7 +221,7 @@ def test_passes_that_are_due_in_the_future_are_due_in_time() -> None:
     schedule.enqueue(B, HOUR)
     assert schedule.take(HOUR) == B
     schedule.fail(B, HOUR)
-    # The clock is set an hour back; whatever happens now is looked at soon.
+    # The clock is set back an hour, and new events still get a pass soon.
     assert schedule.take(0.0) is None
     assert schedule.next_time is not None
     assert schedule.next_time <= 1.0
@@ -229,7 +229,7 @@ def test_passes_that_are_due_in_the_future_are_due_in_time() -> None:
     assert schedule.take(30.0) == A
 
 
-def test_what_happens_after_a_step_back_is_not_held() -> None:
+def test_events_after_a_step_back_are_not_delayed() -> None:
     schedule = Schedule()
     schedule.enqueue(A, HOUR)
     assert schedule.take(HOUR) == A
@@ -238,7 +238,7 @@ def test_what_happens_after_a_step_back_is_not_held() -> None:
     assert schedule.take(11.0) == A
 
 
-def test_a_pass_under_way_at_a_step_back_ends_as_ever() -> None:
+def test_a_pass_during_a_step_back_ends_normally() -> None:
     schedule = Schedule()
     schedule.enqueue(A, HOUR)
     assert schedule.take(HOUR) == A
@@ -249,10 +249,10 @@ def test_a_pass_under_way_at_a_step_back_ends_as_ever() -> None:
 
 @pytest.mark.parametrize("is_noticed", [True, False])
 @pytest.mark.parametrize("later", [0.0, 30.0])
-def test_what_a_pass_asks_for_that_began_before_a_step_back_is_due_in_time(
+def test_a_wake_time_requested_before_a_step_back_is_due_in_time(
     later: float, *, is_noticed: bool
 ) -> None:
-    """It has asked by the clock as it was; what it has written asks for nothing else."""
+    """Check a pass that requested the next by the old clock, and whose write requests nothing."""
     schedule = Schedule()
     schedule.enqueue(A, HOUR)
     assert schedule.take(HOUR) == A
@@ -261,13 +261,13 @@ def test_what_a_pass_asks_for_that_began_before_a_step_back_is_due_in_time(
     schedule.finish(A, 0.5, HOUR + later)
     assert schedule.take(later - 1.0) is None
     assert schedule.take(later + 2.0) == A
-    # The next one goes by the clock as it is.
+    # The next pass follows the new clock.
     schedule.finish(A, later + 2.0, later + 20.0)
     assert schedule.take(later + 19.0) is None
     assert schedule.take(later + 20.0) == A
 
 
-def test_a_queue_goes_on_after_a_step_back() -> None:
+def test_a_queue_continues_after_a_step_back() -> None:
     now, begun = [HOUR], list[Key]()
 
     async def run(key: Key) -> Passed:
@@ -293,11 +293,11 @@ def test_a_queue_goes_on_after_a_step_back() -> None:
 
 class _Deaf:
     def note_pass(self, seconds: float, outcome: str) -> None:
-        """Nobody counts."""
+        """Ignore the pass."""
 
 
 class Times:
-    """What a machine's two clocks say: the one that is set, and the one that only runs."""
+    """The two clocks of a machine: wall clock and monotonic clock."""
 
     def __init__(self, wall: float) -> None:
         self.wall, self.run = wall, 100.0
@@ -314,7 +314,7 @@ DATE = "Tue, 24 Nov 2026 00:00:00 GMT"
 
 
 @pytest.mark.parametrize("ahead", [31 * 60.0, -31 * 60.0, DAY, -DAY])
-def test_the_server_s_time_is_ours(ahead: float) -> None:
+def test_the_operator_uses_the_servers_time(ahead: float) -> None:
     times = Times(MIDNIGHT + ahead)
     clock = times.make()
     clock.compare(DATE, times.run)
@@ -323,7 +323,7 @@ def test_the_server_s_time_is_ours(ahead: float) -> None:
     assert clock() == pytest.approx(MIDNIGHT + 30.0, abs=1.0)
 
 
-def test_a_machine_s_clock_that_is_set_is_not_noticed() -> None:
+def test_setting_the_machines_clock_has_no_effect() -> None:
     times = Times(MIDNIGHT)
     clock = times.make()
     clock.compare(DATE, times.run)
@@ -331,14 +331,14 @@ def test_a_machine_s_clock_that_is_set_is_not_noticed() -> None:
     assert clock() == pytest.approx(MIDNIGHT)
 
 
-def test_clocks_that_are_kept_together_are_left_alone() -> None:
+def test_synchronized_clocks_are_not_corrected() -> None:
     times = Times(MIDNIGHT + 3.7)
     clock = times.make()
     clock.compare(DATE, times.run)
     assert clock() == MIDNIGHT + 3.7
 
 
-def test_an_answer_that_took_long_says_little() -> None:
+def test_a_slow_response_does_not_correct_the_clock() -> None:
     times = Times(MIDNIGHT - 25.0)
     clock, asked = times.make(), times.run
     times.go_on(28.0)
@@ -346,7 +346,7 @@ def test_an_answer_that_took_long_says_little() -> None:
     assert clock() == MIDNIGHT + 3.0
 
 
-def test_a_date_that_is_none_says_nothing() -> None:
+def test_an_invalid_date_is_ignored() -> None:
     times = Times(MIDNIGHT)
     clock = times.make()
     for text in ("", "soon", "Tue, 99 Nov 2026 00:00:00 GMT", "24 Nov 99999 00:00:00 GMT"):
@@ -355,7 +355,7 @@ def test_a_date_that_is_none_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(("status", "is_taken"), [(200, True), (403, True), (503, False)])
-def test_an_answer_of_the_server_sets_the_clock(status: int, is_taken: bool) -> None:
+def test_a_response_of_the_server_sets_the_clock(status: int, is_taken: bool) -> None:
     times = Times(MIDNIGHT + HOUR)
     clock = times.make()
 
@@ -381,11 +381,11 @@ def test_an_answer_of_the_server_sets_the_clock(status: int, is_taken: bool) -> 
         ("", "2026-11-24T00:00:00Z", True),
         ("", "soon", False),
         ("", None, False),
-        # The answer's own date is later by as much as the request took, and is believed alone.
+        # The response's date alone counts, though it is later by the duration of the request.
         (DATE, "2026-11-25T00:00:00Z", True),
     ],
 )
-def test_what_the_server_makes_sets_the_clock_where_answers_have_no_date(
+def test_created_objects_set_the_clock_if_responses_have_no_date(
     ahead: float, date: str, created: object, *, is_taken: bool
 ) -> None:
     times = Times(MIDNIGHT + ahead)
@@ -402,8 +402,8 @@ def test_what_the_server_makes_sets_the_clock_where_answers_have_no_date(
     assert (abs(clock() - MIDNIGHT) < 60.0) is is_taken
 
 
-def test_what_was_made_before_sets_no_clock() -> None:
-    """Only what is new tells what time it is."""
+def test_objects_created_earlier_do_not_set_the_clock() -> None:
+    """Check that only a new object's time counts."""
     times = Times(MIDNIGHT + HOUR)
     clock = times.make()
 

@@ -1,4 +1,4 @@
-"""Off spot nodes for the rest of a run: after losses, or without room, at no cost; then back."""
+"""Fallback from spot nodes for the rest of a run: after losses or without capacity, for free."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def spot(**fallback: Any) -> dict[str, Any]:
 def start(
     head: dict[str, Any] | None = None, cpu: dict[str, Any] | None = None
 ) -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     cluster = SimulatedCluster()
     group = {"name": "cpu"} | ({"spot": cpu} if cpu else {})
     cluster.edit(ray={"head": {"spot": head} if head else {}, "workerGroups": [group]})
@@ -46,7 +46,7 @@ def start(
 
 
 def preempt(cluster: SimulatedCluster, ending: str) -> None:
-    """A cloud takes the node of a pod, and with it the attempt where that was the head's."""
+    """Reclaim the node of a pod; the loss of the head's node ends the attempt."""
     target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     cluster.set_pod(ending, phase="Failed", conditions=[target])
     cluster.settle()
@@ -94,18 +94,18 @@ def test_the_next_run_is_on_spot_nodes_again() -> None:
     assert is_on_spot(cluster)
 
 
-def test_a_loss_on_demand_or_of_somebody_else_is_no_loss_of_a_spot_node() -> None:
+def test_other_losses_do_not_count_as_spot_losses() -> None:
     cluster = start(cpu=spot(afterDisruptions=1))
     preempt(cluster, "head")
     cluster.run_next()
     assert cluster.status.spot == ()
-    # The rest goes on without a worker: that has ended nothing.
+    # The attempt continues without the worker, so the loss has not ended anything.
     preempt(cluster, "cpu")
     assert cluster.status.spot == ()
     assert is_on_spot(cluster, "cpu")
 
 
-def test_an_attempt_that_is_made_anew_for_a_worker_counts_for_its_group() -> None:
+def test_an_attempt_recreated_for_a_worker_counts_for_its_group() -> None:
     cluster = start(cpu=spot(afterDisruptions=1))
     cluster.edit(onWorkerLoss={"disruption": "Recreate"})
     preempt(cluster, "cpu")
@@ -116,7 +116,7 @@ def test_an_attempt_that_is_made_anew_for_a_worker_counts_for_its_group() -> Non
 
 
 def dry(head: dict[str, Any] | None = None, cpu: dict[str, Any] | None = None) -> SimulatedCluster:
-    """A pipeline whose first attempt finds no room."""
+    """Return a pipeline whose first attempt finds no capacity."""
     cluster = start(head, cpu)
     cluster.edit(runId="second")
     cluster.finish()
@@ -128,7 +128,7 @@ def dry(head: dict[str, Any] | None = None, cpu: dict[str, Any] | None = None) -
     return cluster
 
 
-def test_without_room_for_long_enough_the_next_attempt_is_on_demand_and_free() -> None:
+def test_after_a_long_shortage_the_next_attempt_is_on_demand_for_free() -> None:
     cluster = dry(head=spot(afterNoRoom="20m"), cpu=spot(afterNoRoom="20m"))
     before = cluster.status.retries
     wait(cluster, 1140.0, step=60.0)
@@ -148,7 +148,7 @@ def test_without_room_for_long_enough_the_next_attempt_is_on_demand_and_free() -
     assert before is not None
     assert after is not None
     assert (after.retries, after.disruptions) == (before.retries, before.disruptions)
-    # Where there is no room on demand either, that is waited for as ever.
+    # Without on-demand capacity, the usual wait applies.
     play_dry(cluster, 3 * HOUR)
     assert len(cluster.attempts) == 3
 
@@ -183,7 +183,7 @@ SHORTAGES: dict[str, tuple[str, tuple[str, str] | None]] = {
 
 
 def report(cluster: SimulatedCluster, notice: tuple[str, str] | None) -> None:
-    """An autoscaler speaks of each pod without a node, as it does every few minutes."""
+    """Record the autoscaler's report about each pod without a node."""
     for pod in cluster.list_of(Resource.POD):
         if notice is not None and not pod.get("spec", {}).get("nodeName"):
             cluster.warn("Pod", pod["metadata"]["name"], *notice)
@@ -198,13 +198,13 @@ def wait_dry(cluster: SimulatedCluster, notice: tuple[str, str] | None, seconds:
 
 
 @pytest.mark.parametrize("name", SHORTAGES)
-def test_fallback_works_however_a_shortage_is_reported(name: str) -> None:
+def test_fallback_works_for_every_report_of_a_shortage(name: str) -> None:
     words, notice = SHORTAGES[name]
     cluster = dry(head=spot(afterNoRoom="50m"), cpu=spot(afterNoRoom="50m"))
     cluster.sizes = (NodeSize("regular", 2**40, 512.0),)
     unplace(cluster, "", words)
     before = cluster.status.retries
-    # The operator's own limit for starts is 30 minutes, and 5 for what never fits.
+    # The operator's own limits are 30 minutes for a start and 5 for pods that never fit.
     wait_dry(cluster, notice, 2940.0)
     assert newest(cluster).end_time is None
     wait_dry(cluster, notice, 120.0)
@@ -220,7 +220,7 @@ def test_fallback_works_however_a_shortage_is_reported(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SHORTAGES)
-def test_workers_fall_back_however_their_shortage_is_reported(name: str) -> None:
+def test_workers_fall_back_for_every_report_of_a_shortage(name: str) -> None:
     words, notice = SHORTAGES[name]
     cluster = start(cpu=spot(afterNoRoom="20m"))
     unplace(cluster, "cpu", words)
@@ -231,7 +231,7 @@ def test_workers_fall_back_however_their_shortage_is_reported(name: str) -> None
 
 
 @pytest.mark.parametrize("name", SHORTAGES)
-def test_a_drought_that_takes_the_last_node_is_left(name: str) -> None:
+def test_a_drought_after_a_preemption_triggers_the_fallback(name: str) -> None:
     words, notice = SHORTAGES[name]
     cluster = start(head=spot(afterNoRoom="20m"))
     preempt(cluster, "head")
@@ -255,7 +255,7 @@ def test_a_drought_that_takes_the_last_node_is_left(name: str) -> None:
         "Scheduling is blocked due to non-empty scheduling gates",
     ],
 )
-def test_a_wait_for_something_else_than_a_node_is_no_reason_to_leave(words: str) -> None:
+def test_a_wait_for_something_other_than_a_node_triggers_no_fallback(words: str) -> None:
     cluster = dry(head=spot(afterNoRoom="20m"), cpu=spot(afterNoRoom="20m"))
     unplace(cluster, "", words)
     wait_dry(cluster, None, 2400.0)
@@ -264,7 +264,7 @@ def test_a_wait_for_something_else_than_a_node_is_no_reason_to_leave(words: str)
     assert [group.on_demand_since for group in cluster.status.spot] == [None, None]
 
 
-def test_what_never_fits_on_demand_either_ends_in_time() -> None:
+def test_a_pod_unfit_for_on_demand_nodes_ends_in_time() -> None:
     cluster = dry(head=spot(afterNoRoom="20m"), cpu=spot(afterNoRoom="20m"))
     unplace(cluster, "", NO_SUCH_NODE)
     wait_dry(cluster, None, 1260.0)
@@ -277,8 +277,8 @@ def test_what_never_fits_on_demand_either_ends_in_time() -> None:
     assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
 
 
-def test_a_pod_that_no_fallback_helps_ends_the_attempt_in_time() -> None:
-    """The head has room on spot nodes alone, and the group waits in vain for others."""
+def test_a_pod_without_a_fallback_ends_the_attempt_in_time() -> None:
+    """Check a head that waits only for spot nodes, and a group that waits for other nodes."""
     cluster = dry(head=spot(afterNoRoom="2h"))
     unplace(cluster, "", NO_SUCH_NODE)
     wait_dry(cluster, ("NotTriggerScaleUp", NEVER), 800.0)
@@ -286,7 +286,7 @@ def test_a_pod_that_no_fallback_helps_ends_the_attempt_in_time() -> None:
     assert "cpu" in newest(cluster).message
 
 
-def test_a_submitter_without_a_node_leaves_spot_nodes_with_its_head() -> None:
+def test_an_unplaced_submitter_falls_back_with_its_head() -> None:
     cluster = start(head=spot(afterNoRoom="20m"))
     cluster.edit(runId="second")
     cluster.finish()
@@ -302,7 +302,7 @@ def test_a_submitter_without_a_node_leaves_spot_nodes_with_its_head() -> None:
     assert not is_on_spot(cluster, "submitter")
 
 
-def test_a_node_that_is_always_on_its_way_is_not_waited_for_without_end() -> None:
+def test_the_wait_for_a_coming_node_is_limited() -> None:
     cluster = dry(head=spot(afterNoRoom="20m"))
     place(cluster, "cpu")
     notice = ("TriggeredScaleUp", "pod triggered scale-up: [{spot 0->1 (max: 9)}]")
@@ -324,13 +324,13 @@ def test_a_group_that_has_room_stays_on_spot_nodes() -> None:
     assert not is_on_spot(cluster, "cpu")
 
 
-def test_without_that_condition_spot_nodes_are_waited_for() -> None:
+def test_without_the_fallback_setting_spot_nodes_are_awaited() -> None:
     cluster = dry(head=spot(afterDisruptions=1), cpu=spot(afterDisruptions=1))
     wait(cluster, 3 * HOUR)
     assert newest(cluster).end_time is None
 
 
-def test_a_node_on_its_way_is_not_left_behind() -> None:
+def test_a_coming_node_delays_the_fallback() -> None:
     cluster = dry(head=spot(afterNoRoom="20m"))
     place(cluster, "cpu")
     wait(cluster, 1140.0, step=60.0)
@@ -342,7 +342,7 @@ def test_a_node_on_its_way_is_not_left_behind() -> None:
     cluster.warn("Pod", name, "TriggeredScaleUp", "pod triggered scale-up: [{spot 0->1}]")
     wait(cluster, 600.0, step=60.0)
     assert newest(cluster).end_time is None
-    # It did not come.
+    # The node did not come.
     wait(cluster, 900.0, step=60.0)
     assert newest(cluster).end_time is not None
 
@@ -360,7 +360,7 @@ def test_workers_that_never_come_while_the_driver_runs_fall_back_too() -> None:
 
 
 @pytest.mark.parametrize("cut_at", range(1, 30))
-def test_an_operator_that_is_killed_anywhere_decides_the_same(cut_at: int) -> None:
+def test_an_operator_killed_at_any_call_decides_the_same(cut_at: int) -> None:
     cluster = dry(head=spot(afterNoRoom="20m"), cpu=spot(afterNoRoom="20m"))
     wait(cluster, 1140.0, step=60.0)
     cluster.cut_at = cluster.calls + cut_at
@@ -373,7 +373,7 @@ def test_an_operator_that_is_killed_anywhere_decides_the_same(cut_at: int) -> No
     assert newest(cluster).cause is None
 
 
-def test_the_cause_of_an_attempt_that_left_for_other_nodes_is_no_failure() -> None:
+def test_the_cause_of_an_attempt_ended_for_a_fallback_is_no_failure() -> None:
     cluster = dry(head=spot(afterNoRoom="20m"))
     place(cluster, "cpu")
     wait(cluster, 1500.0)
@@ -383,7 +383,7 @@ def test_the_cause_of_an_attempt_that_left_for_other_nodes_is_no_failure() -> No
     )
 
 
-def test_a_head_that_is_lost_on_demand_has_lost_no_spot_node() -> None:
+def test_a_head_lost_on_demand_is_no_spot_loss() -> None:
     cluster = start(head=spot(afterDisruptions=1))
     preempt(cluster, "head")
     cluster.run_next()
@@ -391,7 +391,7 @@ def test_a_head_that_is_lost_on_demand_has_lost_no_spot_node() -> None:
     assert [group.disruptions for group in cluster.status.spot] == [1]
 
 
-def test_workers_that_went_with_the_head_have_ended_nothing() -> None:
+def test_workers_lost_with_the_head_do_not_count() -> None:
     cluster = start(head=spot(afterDisruptions=2), cpu=spot(afterDisruptions=1))
     target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     cluster.set_pod("cpu", phase="Failed", conditions=[target])
@@ -399,7 +399,7 @@ def test_workers_that_went_with_the_head_have_ended_nothing() -> None:
     assert [(group.name, group.disruptions) for group in cluster.status.spot] == [("head", 1)]
 
 
-def test_a_driver_that_could_say_that_it_was_told_to_go_has_lost_its_node_too() -> None:
+def test_a_driver_reporting_its_interruption_has_lost_its_node_too() -> None:
     cluster = start(head=spot(afterDisruptions=1))
     target = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
     cluster.set_pod("head", phase="Failed", conditions=[target])
@@ -407,7 +407,7 @@ def test_a_driver_that_could_say_that_it_was_told_to_go_has_lost_its_node_too() 
     assert [(group.name, group.disruptions) for group in cluster.status.spot] == [("head", 1)]
 
 
-def test_a_run_that_was_suspended_has_lost_nothing() -> None:
+def test_a_suspension_does_not_count_as_a_loss() -> None:
     cluster = start(head=spot(afterDisruptions=1))
     cluster.edit(suspend=True)
     cluster.finish_teardown()

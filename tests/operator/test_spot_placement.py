@@ -1,4 +1,4 @@
-"""Spot nodes by preset: what pods ask for, and that a head is not put beside them unasked."""
+"""Spot presets: the pods' placement, and a head that avoids spot nodes by default."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from test_render import pods_of, render
 NO_RAYJOB = Refusal(Resource.RAYJOB, "corpus-1", 0, "not yet")
 GROUP = {"name": "cpu", "resources": {"cpu": 4}}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# Labels and taints of a spot node and of one on demand, as each cloud makes them.
+# Labels and taints of a spot node, and labels of an on-demand node, for each cloud.
 NODES: dict[str, tuple[dict[str, str], str, dict[str, str]]] = {
     "gke": ({"cloud.google.com/gke-spot": "true"}, "cloud.google.com/gke-spot", {}),
     "eks": (
@@ -39,7 +39,7 @@ NODES: dict[str, tuple[dict[str, str], str, dict[str, str]]] = {
 
 
 def fits(spec: dict[str, Any], labels: dict[str, str], taint: str = "") -> bool:
-    """Whether a scheduler would put a pod on a node with these labels and this taint."""
+    """Return True if a scheduler would place a pod on a node with these labels and this taint."""
     selector = spec.get("nodeSelector", {})
     affinity = spec.get("affinity", {}).get("nodeAffinity", {}).get(REQUIRED, {})
     terms = affinity.get("nodeSelectorTerms", [{"matchExpressions": []}])
@@ -62,7 +62,7 @@ def meets(expression: dict[str, Any], labels: dict[str, str]) -> bool:
 
 
 def render_spot(on_demand: tuple[str, ...] = (), **ray: Any) -> dict[str, dict[str, Any]]:
-    """The pods' specs by what they are, with those on demand that have fallen back."""
+    """Return the pod specs by role, with the given fallbacks to on-demand nodes."""
     cluster = SimulatedCluster()
     cluster.edit(ray=ray)
     cluster.refused[Resource.RAYJOB] = NO_RAYJOB
@@ -76,21 +76,21 @@ def render_spot(on_demand: tuple[str, ...] = (), **ray: Any) -> dict[str, dict[s
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_group_runs_on_spot_nodes_and_the_head_on_others(preset: str) -> None:
+def test_a_group_runs_on_spot_nodes_and_the_head_does_not(preset: str) -> None:
     spot, taint, regular = NODES[preset]
     pods = render_spot(workerGroups=[GROUP | {"spot": {"preset": preset}}])
     assert fits(pods["cpu"], spot, taint)
     assert not fits(pods["cpu"], regular)
     for name in ("head", "submitter"):
         assert fits(pods[name], regular)
-        # As nodes are that no cloud's group has made.
+        # A node outside any cloud's node group.
         assert fits(pods[name], {})
         assert not fits(pods[name], spot, taint)
         assert not fits(pods[name], spot)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_head_is_on_spot_nodes_where_that_is_asked_for(preset: str) -> None:
+def test_a_head_is_on_spot_nodes_if_requested(preset: str) -> None:
     spot, taint, regular = NODES[preset]
     asked = {"spot": {"preset": preset}}
     pods = render_spot(head=asked, workerGroups=[GROUP | asked])
@@ -100,7 +100,7 @@ def test_a_head_is_on_spot_nodes_where_that_is_asked_for(preset: str) -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_what_falls_back_is_on_nodes_on_demand(preset: str) -> None:
+def test_pods_after_a_fallback_are_on_demand(preset: str) -> None:
     spot, taint, regular = NODES[preset]
     asked = {"spot": {"preset": preset, "fallback": {"afterNoRoom": "20m"}}}
     pods = render_spot(("head", "cpu"), head=asked, workerGroups=[GROUP | asked])
@@ -112,7 +112,7 @@ def test_what_falls_back_is_on_nodes_on_demand(preset: str) -> None:
     assert fits(mixed["cpu"], regular)
 
 
-def test_nodes_of_one_s_own_are_named_by_labels() -> None:
+def test_custom_spot_nodes_are_selected_by_labels() -> None:
     spot = {
         "nodeSelector": {"pool": "cheap"},
         "tolerations": [{"key": "cheap", "operator": "Exists", "effect": "NoSchedule"}],
@@ -128,7 +128,7 @@ def test_nodes_of_one_s_own_are_named_by_labels() -> None:
     assert "tolerations" not in fallen["cpu"]
 
 
-def test_a_head_keeps_off_the_nodes_that_have_all_labels_of_a_group_s() -> None:
+def test_a_head_avoids_nodes_with_all_labels_of_a_spot_group() -> None:
     selector = {"pool": "cheap", "zone": "a"}
     groups = [
         GROUP | {"spot": {"nodeSelector": selector}},
@@ -141,7 +141,7 @@ def test_a_head_keeps_off_the_nodes_that_have_all_labels_of_a_group_s() -> None:
     assert not fits(head, {"pool": "firm", "cloud.google.com/gke-spot": "true"})
 
 
-def test_labels_beside_a_preset_are_added_to_its_own() -> None:
+def test_labels_are_added_to_a_presets_labels() -> None:
     spot = {
         "preset": "karpenter",
         "nodeSelector": {"node.kubernetes.io/instance-type": "m6i.4xlarge"},
@@ -153,12 +153,12 @@ def test_labels_beside_a_preset_are_added_to_its_own() -> None:
     }
 
 
-def test_nothing_is_placed_where_nobody_speaks_of_spot() -> None:
+def test_without_spot_settings_no_placement_is_added() -> None:
     for pod in pods_of(render()).values():
         assert not {"nodeSelector", "tolerations", "affinity"} & pod["spec"].keys()
 
 
-def test_what_a_user_s_template_says_of_nodes_stays() -> None:
+def test_node_settings_of_a_users_template_are_kept() -> None:
     template = {
         "spec": {
             "nodeSelector": {"zone": "a"},
@@ -185,7 +185,7 @@ def test_what_a_user_s_template_says_of_nodes_stays() -> None:
     assert not fits(pods["head"], spot)
 
 
-def test_a_head_whose_own_template_names_spot_nodes_is_left_there() -> None:
+def test_a_head_template_for_spot_nodes_is_kept() -> None:
     label = "cloud.google.com/gke-spot"
     template = {"spec": {"nodeSelector": {label: "true"}}}
     groups = [GROUP | {"spot": {"preset": "gke"}}]

@@ -1,4 +1,4 @@
-"""Losses that a run has absorbed do not explain its end, before and after an operator restart."""
+"""Absorbed losses do not explain a run's end, before and after an operator restart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ End = Callable[[SimulatedCluster], None]
 
 
 def make_running(**spec: Any) -> SimulatedCluster:
-    """An attempt that runs, its pods on a spot node; worker losses are absorbed."""
+    """Return a running attempt with pods on a spot node; worker losses are absorbed."""
     cluster = SimulatedCluster()
     spot = {"preset": "gke", "fallback": {"afterDisruptions": 1}}
     group = {"name": "cpu", "resources": {"memory": "8Gi"}, "spot": spot}
@@ -62,7 +62,7 @@ def put_status(cluster: SimulatedCluster, name: str, status: Json) -> None:
 
 
 def preempt(cluster: SimulatedCluster, name: str = "corpus-1-other", *, is_dated: bool) -> None:
-    """A worker's node is taken back, and KubeRay deletes the pod."""
+    """Reclaim a worker's node, and delete the pod as KubeRay does."""
     status = end_by_shutdown()
     if is_dated:
         status["conditions"][0]["lastTransitionTime"] = format_time(cluster.time)
@@ -75,7 +75,7 @@ def preempt(cluster: SimulatedCluster, name: str = "corpus-1-other", *, is_dated
 def kill_for_memory(
     cluster: SimulatedCluster, name: str = "corpus-1-other", *, is_dated: bool
 ) -> None:
-    """A worker is killed for memory, and KubeRay deletes the pod."""
+    """Kill a worker for memory, and delete the pod as KubeRay does."""
     container = oom("ray-worker")
     if is_dated:
         container["state"]["terminated"]["finishedAt"] = format_time(cluster.time)
@@ -86,7 +86,7 @@ def kill_for_memory(
 
 
 def go_on(cluster: SimulatedCluster, seconds: float, finished: int = 500) -> None:
-    """The driver reports progress, half of it at once."""
+    """Report progress twice; the first report has half of the sources."""
     cluster.advance(15.0)
     tell_progress(cluster, finished // 2)
     cluster.advance(seconds)
@@ -94,7 +94,7 @@ def go_on(cluster: SimulatedCluster, seconds: float, finished: int = 500) -> Non
 
 
 def forget(cluster: SimulatedCluster) -> None:
-    """The operator restarts: what only its process knew is lost."""
+    """Restart the operator, so its memory is lost."""
     cluster.gone_pods.clear()
     cluster.seen.clear()
     cluster.restart(5.0)
@@ -164,8 +164,8 @@ def test_an_absorbed_loss_does_not_explain_a_later_end(
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_loss_that_was_made_good_for_does_not_explain_an_end_soon_after_it(loss: str) -> None:
-    """No source has been finished meanwhile; another worker has become ready."""
+def test_a_replaced_loss_does_not_explain_an_end_soon_after(loss: str) -> None:
+    """Check a replaced worker: no source has been finished, but another worker is ready."""
     cluster = make_running()
     add_worker(cluster)
     LOSSES[loss](cluster, is_dated=True)
@@ -184,7 +184,7 @@ def test_a_loss_that_was_made_good_for_does_not_explain_an_end_soon_after_it(los
 @pytest.mark.parametrize(
     ("loss", "cause"), [("preempted", Cause.PREEMPTED), ("killed for memory", Cause.OOM_KILLED)]
 )
-def test_a_loss_just_before_the_end_explains_it_also_after_a_restart(
+def test_a_loss_just_before_the_end_explains_it_even_after_a_restart(
     loss: str, cause: Cause, *, is_dated: bool, is_restarted: bool
 ) -> None:
     cluster = make_running()
@@ -227,7 +227,7 @@ def test_a_second_kill_in_the_same_container_counts_though_the_first_was_absorbe
     assert cluster.status.memory == {"cpu": "12288Mi"}
 
 
-def test_a_kill_that_a_clock_of_the_future_dates_is_one_loss() -> None:
+def test_a_kill_dated_in_the_future_is_one_loss() -> None:
     cluster = make_running()
     add_worker(cluster)
     container = oom("ray-worker")
@@ -268,7 +268,7 @@ def test_many_losses_leave_room_for_the_heads_own_record(*, is_restarted: bool) 
     assert "corpus-1-head" in status.message
 
 
-def test_the_end_of_the_head_is_its_own_and_not_that_of_a_worker_just_before() -> None:
+def test_a_heads_end_is_not_explained_by_an_earlier_worker_loss() -> None:
     cluster = make_running()
     add_worker(cluster)
     preempt(cluster, is_dated=True)
@@ -288,7 +288,7 @@ def preempt_submitter(cluster: SimulatedCluster) -> None:
     preempt(cluster, "corpus-1-xyz", is_dated=False)
 
 
-def test_the_submitters_loss_explains_what_kuberay_makes_of_it_a_while_later() -> None:
+def test_a_submitters_loss_explains_kuberays_later_report() -> None:
     cluster = make_running()
     preempt_submitter(cluster)
     go_on(cluster, 45.0)
@@ -309,7 +309,7 @@ def test_the_submitters_loss_does_not_explain_an_end_hours_later() -> None:
     assert status_of(cluster).cause is Cause.OOM_KILLED
 
 
-def test_a_head_that_was_replaced_before_the_driver_ran_does_not_explain_a_later_end() -> None:
+def test_a_head_replaced_before_the_driver_ran_explains_no_later_end() -> None:
     cluster = SimulatedCluster()
     cluster.launch("Initializing")
     metadata = cluster.objects[Resource.POD, "corpus-1-head"]["metadata"]
@@ -331,8 +331,10 @@ def test_a_head_that_was_replaced_before_the_driver_ran_does_not_explain_a_later
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_a_head_that_failed_and_went_is_seen_alike_after_a_restart(*, is_restarted: bool) -> None:
-    """No record names a cause: KubeRay only says that the head is gone."""
+def test_a_failed_and_deleted_head_has_the_same_cause_after_a_restart(
+    *, is_restarted: bool
+) -> None:
+    """Check an end without a named cause: KubeRay only reports the missing head."""
     cluster = make_running()
     container = {"name": "ray-head", "state": {"terminated": {"exitCode": 139, "reason": "Error"}}}
     cluster.set_pod("head", phase="Failed", containerStatuses=[container])
@@ -349,9 +351,7 @@ def test_a_head_that_failed_and_went_is_seen_alike_after_a_restart(*, is_restart
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_a_head_that_was_replaced_in_mid_run_ends_the_attempt_alike_after_a_restart(
-    *, is_restarted: bool
-) -> None:
+def test_a_head_replaced_mid_run_has_the_same_cause_after_a_restart(*, is_restarted: bool) -> None:
     cluster = make_running()
     labels = cluster.objects[Resource.POD, "corpus-1-head"]["metadata"]["labels"]
     preempt(cluster, "corpus-1-head", is_dated=True)
@@ -367,8 +367,8 @@ def test_a_head_that_was_replaced_in_mid_run_ends_the_attempt_alike_after_a_rest
     assert status_of(cluster).cause is Cause.PREEMPTED
 
 
-def test_a_kill_that_the_driver_absorbed_long_ago_is_not_recreated_for() -> None:
-    """The policy changes in mid-run; what was lost under the former one ends nothing."""
+def test_a_kill_absorbed_long_ago_causes_no_new_attempt() -> None:
+    """Check a policy change during a run; losses under the previous policy end nothing."""
     cluster = make_running()
     add_worker(cluster)
     kill_for_memory(cluster, is_dated=True)
@@ -378,7 +378,7 @@ def test_a_kill_that_the_driver_absorbed_long_ago_is_not_recreated_for() -> None
     assert status_of(cluster).end_time is None
 
 
-def test_a_node_that_goes_while_a_failed_attempt_is_held_has_not_ended_it() -> None:
+def test_a_node_lost_during_a_hold_does_not_explain_the_end() -> None:
     cluster = make_running(retry={"maxRetries": 0, "jitter": "none"}, holdOnFailure="4h")
     end_by_error(cluster)
     cluster.settle()
@@ -395,7 +395,7 @@ def test_a_node_that_goes_while_a_failed_attempt_is_held_has_not_ended_it() -> N
     assert status_of(cluster).cause is Cause.APPLICATION_ERROR
 
 
-def test_a_kill_that_only_the_driver_has_seen_is_believed() -> None:
+def test_a_kill_seen_only_by_the_driver_counts() -> None:
     cluster = make_running()
     told = Evidence(Cause.OOM_KILLED, "workers of stage 'x' were killed for memory", "ray")
     cluster.outcome = DriverOutcome(exit_code=1, message="unfinished", evidence=(told,))
@@ -406,8 +406,8 @@ def test_a_kill_that_only_the_driver_has_seen_is_believed() -> None:
     assert Cause.OOM_KILLED.treatment is Treatment.RETRIED
 
 
-def test_a_loss_of_hours_ago_that_a_new_process_sees_first_explains_no_end() -> None:
-    """The operator was away; the pod that failed is still there, and says when."""
+def test_a_loss_hours_ago_seen_by_a_new_process_explains_no_end() -> None:
+    """Check an operator that was away; the failed pod still exists, with the time of its end."""
     cluster = make_running()
     add_worker(cluster)
     put_status(cluster, "corpus-1-other", date(end_by_shutdown(), cluster.time))
@@ -420,7 +420,7 @@ def test_a_loss_of_hours_ago_that_a_new_process_sees_first_explains_no_end() -> 
 
 
 @pytest.mark.parametrize("name", ["corpus-1-other", "corpus-1-head"])
-def test_a_loss_just_before_an_end_explains_it_though_both_are_seen_late(name: str) -> None:
+def test_a_loss_just_before_an_end_explains_it_even_if_both_are_seen_late(name: str) -> None:
     cluster = make_running()
     add_worker(cluster)
     put_status(cluster, name, date(end_by_shutdown(), cluster.time))
@@ -435,7 +435,7 @@ def test_a_loss_just_before_an_end_explains_it_though_both_are_seen_late(name: s
 
 
 @pytest.mark.parametrize("name", ["corpus-1-other", "corpus-1-head"])
-def test_a_loss_after_an_end_does_not_explain_it_though_both_are_seen_late(name: str) -> None:
+def test_a_loss_after_an_end_does_not_explain_it_if_both_are_seen_late(name: str) -> None:
     cluster = make_running()
     add_worker(cluster)
     cluster.time += 10.0
@@ -451,7 +451,7 @@ def test_a_loss_after_an_end_does_not_explain_it_though_both_are_seen_late(name:
 
 
 def date(status: Json, time: float) -> Json:
-    """Date the condition and the containers' ends of a pod's status."""
+    """Add times to the condition and the container ends of a pod's status."""
     for condition in status["conditions"]:
         condition["lastTransitionTime"] = format_time(time)
     for container in status["containerStatuses"]:

@@ -1,4 +1,4 @@
-"""`kubectl get` shows the obstacle of a pipeline: in short, and with the advice in `-o wide`."""
+"""`kubectl get` shows the obstacle of a pipeline: briefly, and with the advice in `-o wide`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline_operator.model.view import Refusal
 
 DETAIL = "head corpus-1-abc: what the cluster says of it"
 PATHS = {column.name: column.path for column in (*PIPELINE_COLUMNS, *PIPELINE_WIDE_COLUMNS)}
-# Reasons of conditions that no obstacle has: something is so, and nothing is in the way.
+# Condition reasons that describe a state without an obstacle.
 NO_OBSTACLES = {
     *("Pending", "Queued", "Starting", "Running", "Draining", "Held", "TearingDown"),
     *("WaitingToRetry", "RetriesHeldBack", "DispatchStopped", "Suspended", "Deleting"),
@@ -60,7 +60,7 @@ def wait_to_retry() -> SimulatedCluster:
 
 
 def meet(cluster: SimulatedCluster, block: Block | None) -> PipelineStatus:
-    """The status of a pass that meets an obstacle."""
+    """Return the status of a pass that meets an obstacle."""
     view = cluster.view()
     assert view.pipeline.spec is not None
     given = Pass(view, view.pipeline.spec, cluster.limits, cluster.time, 0.0)
@@ -71,7 +71,7 @@ def meet(cluster: SimulatedCluster, block: Block | None) -> PipelineStatus:
 
 @pytest.mark.parametrize("make", [begin, start, SimulatedCluster.running, wait_to_retry])
 @pytest.mark.parametrize("reason", OBSTACLES, ids=str)
-def test_each_obstacle_is_a_line_on_which_a_person_can_act(
+def test_each_obstacle_is_an_actionable_line(
     reason: Reason, make: Callable[[], SimulatedCluster]
 ) -> None:
     status = meet(make(), Block(reason, DETAIL))
@@ -86,7 +86,7 @@ def test_each_obstacle_is_a_line_on_which_a_person_can_act(
         assert advice in state
 
 
-def test_kuberay_that_is_not_there_is_seen_at_once_and_gone_when_it_is() -> None:
+def test_a_missing_kuberay_is_shown_until_it_is_installed() -> None:
     cluster = SimulatedCluster()
     cluster.settle()
     cluster.refusals = (Refusal("rayjobs.ray.io", "corpus-1", 404, "the server could not find it"),)
@@ -97,7 +97,7 @@ def test_kuberay_that_is_not_there_is_seen_at_once_and_gone_when_it_is() -> None
     assert "Install KubeRay" not in show(cluster.status, "Details")
 
 
-def test_what_the_law_of_retries_said_is_not_replaced_by_an_obstacle_that_is_gone() -> None:
+def test_a_past_obstacle_does_not_replace_the_retry_message() -> None:
     cluster = wait_to_retry()
     before = show(cluster.status, "State")
     assert before.startswith("retry 1 of ")
@@ -109,7 +109,7 @@ def test_what_the_law_of_retries_said_is_not_replaced_by_an_obstacle_that_is_gon
     assert state.endswith(" after ApplicationError")
 
 
-def test_the_run_that_is_shown_is_the_one_that_goes_on() -> None:
+def test_the_current_run_is_shown() -> None:
     cluster = SimulatedCluster(time=1_790_000_000.0)
     cluster.edit(schedule={"cron": "0 * * * *"})
     cluster.settle()
@@ -121,10 +121,10 @@ def test_the_run_that_is_shown_is_the_one_that_goes_on() -> None:
     assert show(cluster.status, "Run") == cluster.status.run != "first"
 
 
-def test_a_pipeline_that_has_begun_nothing_is_waited_for_by_no_empty_name() -> None:
+def test_a_predecessor_without_a_run_is_described_without_an_empty_name() -> None:
     other, cluster = SimulatedCluster(), SimulatedCluster()
     other.pipeline["metadata"] |= {"name": "raw", "uid": "uid-raw"}
-    other.edit(sink={"use": "NO"})  # it is seen, and begins no run
+    other.edit(sink={"use": "NO"})  # the operator has seen the pipeline, but starts no run
     other.settle()
     cluster.others["raw"] = other
     cluster.edit(after=[{"name": "raw"}])
@@ -132,7 +132,7 @@ def test_a_pipeline_that_has_begun_nothing_is_waited_for_by_no_empty_name() -> N
     assert show(cluster.status, "State") == "waits for raw (its first run has not started)"
 
 
-def test_a_run_that_is_due_by_the_clock_is_no_retry() -> None:
+def test_a_due_scheduled_run_is_no_retry() -> None:
     cluster = SimulatedCluster(time=1_790_000_000.0)
     cluster.edit(schedule={"cron": "0 * * * *"})
     cluster.settle()

@@ -1,4 +1,4 @@
-"""KubeRay says Running before the submitter has a pod: until Ray has the job, it is a start."""
+"""KubeRay reports Running before the submitter has a pod; the start ends when Ray has the job."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ POLICY = (
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """Head and worker are ready, and KubeRay has made the submitter's Job: it says Running."""
+    """Return a Running RayJob with ready pods and a submitter Job without a pod."""
     cluster = SimulatedCluster()
     cluster.launch("Running")
     cluster.set_pod("", **READY)
@@ -53,7 +53,7 @@ def status_of(cluster: SimulatedCluster) -> Any:
 
 
 def refuse(cluster: SimulatedCluster, words: str) -> None:
-    """The Job's controller tries in vain to make the pod."""
+    """Report the Job controller's failure to make the pod."""
     cluster.warn("Job", "corpus-1", "FailedCreate", words)
     cluster.settle()
 
@@ -65,7 +65,7 @@ def add_submitter(cluster: SimulatedCluster, **status: Any) -> None:
 
 
 @pytest.mark.parametrize("words", [LIMITS, USED_UP, SCOPES])
-def test_a_submitter_that_a_quota_refuses_is_told_as_that_and_ends_soon(
+def test_a_submitter_rejected_by_a_quota_is_reported_and_ends_soon(
     cluster: SimulatedCluster, words: str
 ) -> None:
     refuse(cluster, words)
@@ -78,10 +78,10 @@ def test_a_submitter_that_a_quota_refuses_is_told_as_that_and_ends_soon(
     assert words.partition(": ")[2].replace("ffqz5", "…") in status_of(cluster).message
 
 
-def test_a_submitter_that_a_policy_refuses_is_told_and_costs_five_minutes(
+def test_a_submitter_rejected_by_a_policy_ends_after_five_minutes(
     cluster: SimulatedCluster,
 ) -> None:
-    """Head and workers have their nodes meanwhile, and do nothing."""
+    """Check a refusal while head and workers occupy nodes without work."""
     refuse(cluster, POLICY)
     assert read_told(cluster)[0] == Reason.OBJECT_REFUSED
     cluster.advance(290)
@@ -93,7 +93,7 @@ def test_a_submitter_that_a_policy_refuses_is_told_and_costs_five_minutes(
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
-def test_a_worker_that_comes_later_hides_no_refusal_of_the_submitter(
+def test_a_later_worker_does_not_hide_a_rejected_submitter(
     cluster: SimulatedCluster, phase: str
 ) -> None:
     refuse(cluster, LIMITS)
@@ -105,7 +105,7 @@ def test_a_worker_that_comes_later_hides_no_refusal_of_the_submitter(
     assert read_told(cluster)[0] == Reason.QUOTA_USED_UP
 
 
-def test_a_submitter_that_was_made_after_all_is_refused_no_more(cluster: SimulatedCluster) -> None:
+def test_a_later_created_submitter_no_longer_counts_as_rejected(cluster: SimulatedCluster) -> None:
     refuse(cluster, USED_UP)
     cluster.time += 5
     add_submitter(cluster, **READY)
@@ -116,7 +116,7 @@ def test_a_submitter_that_was_made_after_all_is_refused_no_more(cluster: Simulat
     assert status_of(cluster).end_time is None
 
 
-def test_a_submitter_whose_image_is_missing_is_told(cluster: SimulatedCluster) -> None:
+def test_a_submitter_with_a_missing_image_is_reported(cluster: SimulatedCluster) -> None:
     waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
     containers = [{"name": "ray-job-submitter", "state": waiting}]
     add_submitter(cluster, phase="Pending", containerStatuses=containers)
@@ -125,7 +125,7 @@ def test_a_submitter_whose_image_is_missing_is_told(cluster: SimulatedCluster) -
 
 
 def test_a_refusal_ends_nothing_once_the_driver_answers(cluster: SimulatedCluster) -> None:
-    """KubeRay reads from Ray every few seconds at best; the driver is asked itself."""
+    """Check a driver that answers itself, before KubeRay's slower report."""
     cluster.progress = Progress(finished=1, time=cluster.time)
     cluster.settle()
     refuse(cluster, LIMITS)
@@ -134,7 +134,7 @@ def test_a_refusal_ends_nothing_once_the_driver_answers(cluster: SimulatedCluste
     assert status_of(cluster).end_time is None
 
 
-def test_a_submitter_nobody_has_made_is_looked_for_again(cluster: SimulatedCluster) -> None:
+def test_a_missing_submitter_is_looked_for_again(cluster: SimulatedCluster) -> None:
     wake = cluster.pass_once().wake_at
     assert wake is not None
     assert wake <= cluster.time + 6
@@ -149,14 +149,14 @@ PROXIES = {
 
 
 def keep_submitter(cluster: SimulatedCluster, proxy: str, code: int) -> None:
-    """The submitter ends, and what was put beside it goes on; KubeRay waits for its Job."""
+    """End the submitter while its sidecar runs, so KubeRay waits for the Job."""
     ended = {"exitCode": code, "finishedAt": format_time(cluster.time), "reason": "Completed"}
     own = {"name": "ray-job-submitter", "state": {"terminated": ended}}
     add_submitter(cluster, phase="Running", containerStatuses=[PROXIES[proxy], own])
 
 
 def report(cluster: SimulatedCluster, job: str, message: str = "") -> None:
-    """What KubeRay reads from Ray, while the submitter's Job goes on."""
+    """Set the job status that KubeRay reads from Ray, while the submitter's Job runs."""
     cluster.end_rayjob("Running", job, message=message)
     cluster.settle()
 
@@ -171,10 +171,10 @@ def report(cluster: SimulatedCluster, job: str, message: str = "") -> None:
         ("STOPPED", "Job was intentionally stopped.", Cause.INTERRUPTED, "disruption 1 of 100"),
     ],
 )
-def test_what_never_ends_beside_the_submitter_hides_no_end_of_the_driver(
+def test_an_endless_sidecar_does_not_hide_the_drivers_end(
     cluster: SimulatedCluster, proxy: str, job: str, message: str, cause: Cause | None, state: str
 ) -> None:
-    """Nobody hears the driver: neither its pages nor the submitter's log can be read."""
+    """Check an unreachable driver: neither its pages nor the submitter's log can be read."""
     report(cluster, "RUNNING")
     keep_submitter(cluster, proxy, code=0 if cause is None else 1)
     report(cluster, job, message)
@@ -184,8 +184,8 @@ def test_what_never_ends_beside_the_submitter_hides_no_end_of_the_driver(
     assert cluster.status.state.startswith(state)
 
 
-def test_an_end_is_left_to_kuberay_while_it_may_tell_it(cluster: SimulatedCluster) -> None:
-    """Without anything beside it the submitter's Job ends within seconds."""
+def test_without_a_sidecar_kuberay_reports_the_end(cluster: SimulatedCluster) -> None:
+    """Check a submitter without a sidecar, whose Job ends within seconds."""
     report(cluster, "RUNNING")
     ended = {"terminated": {"exitCode": 0, "finishedAt": format_time(cluster.time)}}
     own = {"name": "ray-job-submitter", "state": ended}
@@ -194,7 +194,7 @@ def test_an_end_is_left_to_kuberay_while_it_may_tell_it(cluster: SimulatedCluste
     assert status_of(cluster).end_time is None
 
 
-def test_the_drivers_own_word_is_waited_for_and_wins(cluster: SimulatedCluster) -> None:
+def test_the_drivers_own_report_is_awaited_and_takes_precedence(cluster: SimulatedCluster) -> None:
     report(cluster, "RUNNING")
     keep_submitter(cluster, "mesh", code=1)
     report(cluster, "FAILED", f"{ENTRYPOINT} 1, last available logs:")
@@ -207,7 +207,7 @@ def test_the_drivers_own_word_is_waited_for_and_wins(cluster: SimulatedCluster) 
     assert status_of(cluster).cause is Cause.SOURCES_FAILED
 
 
-def test_a_submitter_that_is_lost_while_the_driver_runs_is_told_as_before(
+def test_a_submitter_lost_during_the_run_is_a_failed_submission(
     cluster: SimulatedCluster,
 ) -> None:
     report(cluster, "RUNNING")
@@ -219,10 +219,10 @@ def test_a_submitter_that_is_lost_while_the_driver_runs_is_told_as_before(
     assert status_of(cluster).cause is Cause.SUBMISSION_FAILED
 
 
-def test_a_submitter_of_which_nothing_is_known_is_named_when_time_is_over(
+def test_a_missing_submitter_is_named_at_the_start_deadline(
     cluster: SimulatedCluster,
 ) -> None:
-    """As where events may not be read."""
+    """Check a cluster without readable events."""
     cluster.advance(1802)
     cluster.finish_teardown()
     assert status_of(cluster).cause is Cause.SCHEDULING_TIMEOUT

@@ -137,7 +137,7 @@ def test_an_obstacle_is_named_as_exactly_as_fits(reason: Reason, detail: str, su
     assert status.summary == f"attempt 1: {summary}"
 
 
-def test_a_failed_run_is_summed_up_by_its_last_attempt() -> None:
+def test_a_failed_run_is_summarized_by_its_last_attempt() -> None:
     cluster = SimulatedCluster.running()
     cluster.edit(retry={"eligibleCauses": ["Killed"]})
     cluster.finish(1)
@@ -157,7 +157,7 @@ def test_a_wait_for_many_pipelines_names_them_or_counts_them() -> None:
     assert cluster.status.summary == "waits for 3 other pipelines"
 
 
-def test_an_invalid_spec_is_summed_up_by_its_field() -> None:
+def test_an_invalid_spec_is_summarized_by_its_field() -> None:
     cluster = SimulatedCluster()
     cluster.settle()
     cluster.edit(sink={"use": "NO"})
@@ -165,7 +165,7 @@ def test_an_invalid_spec_is_summed_up_by_its_field() -> None:
     assert cluster.status.summary == "invalid spec: spec.sink.use"
 
 
-def test_what_may_not_be_read_is_summed_up() -> None:
+def test_missing_permissions_are_summarized() -> None:
     cluster = SimulatedCluster()
     cluster.unread = (Refusal("pods", "", 403, "words " * 30, verb="list"),)
     cluster.settle()
@@ -196,7 +196,7 @@ def test_an_attempt_behind_an_obstacle_has_no_next_start() -> None:
     assert cluster.status.next_start_time is None
 
 
-def test_the_full_text_stands_in_the_condition() -> None:
+def test_the_condition_has_the_full_text() -> None:
     cluster = SimulatedCluster.running()
     status = write_status(make_pass(SimulatedCluster.running), {}, Block(Reason.NO_ROOM, "x" * 99))
     summary = status.find_condition(ConditionType.SUCCEEDED)

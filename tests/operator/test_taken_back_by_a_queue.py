@@ -1,4 +1,4 @@
-"""An attempt that a queue takes back is followed at once: its successor waits in the queue."""
+"""If a queue takes an attempt back, the next attempt waits in the queue at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_queued(*, is_label: bool = False, **spec: Any) -> SimulatedCluster:
 
 
 def take_back(cluster: SimulatedCluster) -> None:
-    """Suspend the RayJob as Kueue does, with its pods on their way."""
+    """Suspend the RayJob as Kueue does, while its pods terminate."""
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     rayjob["spec"]["suspend"] = True
     cluster.settle()
@@ -54,7 +54,7 @@ def test_the_next_attempt_waits_in_the_queue_as_soon_as_the_pods_are_gone(
     cluster = run_queued(is_label=is_label)
     take_back(cluster)
     cluster.advance(5.0)
-    assert list_rayjobs(cluster) == ["corpus-1"]  # while there are pods, none gets others
+    assert list_rayjobs(cluster) == ["corpus-1"]  # the second RayJob waits for the first pods to go
     cluster.finish_teardown()
     assert list_rayjobs(cluster) == ["corpus-2"]
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
@@ -64,8 +64,8 @@ def test_the_next_attempt_waits_in_the_queue_as_soon_as_the_pods_are_gone(
 
 
 @pytest.mark.parametrize("is_queued", [False, True])
-def test_its_rayjob_goes_at_once_or_the_queue_would_start_it_again(*, is_queued: bool) -> None:
-    """With its first head still on its way out; what that one says is read all the same."""
+def test_an_evicted_rayjob_is_deleted_at_once(*, is_queued: bool) -> None:
+    """Check a first head that is still terminating; its report is read all the same."""
     cluster = run_queued() if is_queued else SimulatedCluster.running()
     cluster.edit(holdOnFailure="1h", retry={"disruptions": {"maxRetries": 0}})
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
@@ -81,7 +81,7 @@ def test_its_rayjob_goes_at_once_or_the_queue_would_start_it_again(*, is_queued:
     assert cluster.attempts["corpus-1"][1].cause is Cause.INTERRUPTED
 
 
-def test_it_counts_as_a_disruption_so_that_it_does_not_go_on_for_ever() -> None:
+def test_an_eviction_counts_as_a_limited_disruption() -> None:
     cluster = run_queued()
     cluster.policy = RetryPolicy.model_validate(
         {"disruptions": {"maxRetries": 2}, "jitter": "none"}
@@ -98,7 +98,7 @@ def test_it_counts_as_a_disruption_so_that_it_does_not_go_on_for_ever() -> None:
     assert cluster.list_of(Resource.RAYJOB) == []
 
 
-def test_without_a_queue_a_suspension_is_waited_for_like_any_disruption() -> None:
+def test_without_a_queue_a_suspension_has_the_usual_retry_delay() -> None:
     cluster = SimulatedCluster.running()
     take_back(cluster)
     ended = cluster.time
@@ -112,8 +112,8 @@ WHY = "Preempted to accommodate a workload due to prioritization in the ClusterQ
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_the_attempt_says_why_the_queue_took_it_back(*, is_late: bool) -> None:
-    """From Kueue's event about the RayJob, which may come after the suspension, to its message."""
+def test_the_attempt_reports_the_queues_reason(*, is_late: bool) -> None:
+    """Check the path from Kueue's event, which may follow the suspension, to the message."""
     api = FakeApi(FakeStore(time=1_000_000.0))
     pipeline = make_pipeline(api.store)
     attempt = make_attempt(api.store, pipeline)
@@ -158,7 +158,7 @@ def render_event(about: dict[str, Any], reason: str, message: str, api: FakeApi)
     }
 
 
-def test_in_a_queue_what_is_no_suspension_is_waited_for() -> None:
+def test_in_a_queue_an_ordinary_failure_has_the_usual_retry_delay() -> None:
     cluster = run_queued()
     cluster.finish(1)
     assert list_rayjobs(cluster) == []

@@ -1,4 +1,4 @@
-"""Attempts whose nodes are taken: cause, message, who pays, and that another attempt follows."""
+"""Attempts that lose their nodes: cause, message, cost, and the next attempt."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TAKEN = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 SPOT = read_marks(spell_node(labels=GKE_SPOT))
 GONE = replace(SPOT, is_gone=True)
 DIED = "Job supervisor actor died: The actor is dead because its node has died."
-# What KubeRay says where it has lost a driver, without an exit code of its own.
+# KubeRay's reports of a lost driver without an exit code.
 ECHOES: list[Json] = [
     {"reason": "AppFailed", "message": DIED},
     {"reason": "AppFailed", "message": "Unexpected error occurred: the node has died"},
@@ -50,7 +50,7 @@ ECHOES: list[Json] = [
 
 
 def make_running() -> SimulatedCluster:
-    """An attempt that runs, its head on `node-h` and its worker on `node-w`, both spot."""
+    """Return a running attempt, its head on `node-h` and its worker on `node-w`, both spot."""
     cluster = SimulatedCluster.running()
     for pod in cluster.list_of(Resource.POD):
         is_head = pod["metadata"]["name"].endswith("head")
@@ -90,7 +90,7 @@ def fail(cluster: SimulatedCluster, echo: Json = ECHOES[0]) -> None:
 
 
 def check_end(cluster: SimulatedCluster, kind: Disruption, words: str) -> None:
-    """The attempt ended so, nothing was paid as a failure, and another one runs."""
+    """Check that the attempt ended this way, at no cost in retries, and that another runs."""
     status = status_of(cluster)
     assert (status.cause, status.evidence[0].details["reason"]) == (kind.cause, kind.value)
     assert words in status.message
@@ -103,7 +103,7 @@ def check_end(cluster: SimulatedCluster, kind: Disruption, words: str) -> None:
 
 
 @pytest.mark.parametrize("echo", ECHOES)
-def test_a_spot_head_that_is_shut_down_is_taken_back_whatever_kuberay_says(
+def test_a_spot_head_shut_down_is_reclaimed_whatever_kuberay_reports(
     cluster: SimulatedCluster, echo: Json
 ) -> None:
     put_status(cluster, "head", end_by_shutdown())
@@ -113,16 +113,16 @@ def test_a_spot_head_that_is_shut_down_is_taken_back_whatever_kuberay_says(
 
 @pytest.mark.parametrize("echo", ECHOES)
 @pytest.mark.parametrize("delay", [0.0, 45.0])
-def test_a_head_that_vanishes_with_its_node_was_taken_with_it(
+def test_a_head_that_vanishes_with_its_node_is_reclaimed(
     cluster: SimulatedCluster, echo: Json, delay: float
 ) -> None:
-    """No status is written: the VM is deleted, then its node, then its pods."""
+    """Check a deleted VM: the node and the pods go without a written status."""
     cluster.end_rayjob(**{"deployment": "Failed", "job": "FAILED", **echo})
     if not delay:
         cluster.marks["node-h"] = GONE
         cluster.lose_pod("head")
     cluster.settle()
-    # The controller of nodes takes its time to see that the VM is gone.
+    # The node controller needs some time to see that the VM is gone.
     cluster.advance(delay)
     cluster.marks["node-h"] = GONE
     if delay:
@@ -132,7 +132,7 @@ def test_a_head_that_vanishes_with_its_node_was_taken_with_it(
     check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was reclaimed")
 
 
-def test_a_kill_is_explained_by_a_node_that_turns_out_to_be_gone(cluster: SimulatedCluster) -> None:
+def test_a_kill_is_explained_by_a_node_found_missing(cluster: SimulatedCluster) -> None:
     put_status(cluster, "head", spell_status("Failed", state=spell_end(137)))
     cluster.end_rayjob("Failed", "FAILED", **ECHOES[0])
     cluster.settle()
@@ -145,10 +145,10 @@ def test_a_kill_is_explained_by_a_node_that_turns_out_to_be_gone(cluster: Simula
     check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was reclaimed")
 
 
-def test_a_node_that_is_gone_before_its_pods_has_taken_them(cluster: SimulatedCluster) -> None:
+def test_a_node_gone_before_its_pods_is_the_cause(cluster: SimulatedCluster) -> None:
     cluster.marks["node-h"] = replace(GONE, is_spot=False)
     cluster.settle()
-    assert status_of(cluster).end_time is None  # nobody has said yet that the driver is lost
+    assert status_of(cluster).end_time is None  # the driver's loss is not yet reported
     fail(cluster, ECHOES[1])
     check_end(cluster, Disruption.NODE_GONE, "node node-h was removed from the cluster")
 
@@ -161,7 +161,7 @@ def test_a_node_that_is_gone_before_its_pods_has_taken_them(cluster: SimulatedCl
         ([spell_taint("karpenter.sh/disrupted")], Disruption.NODE_DISRUPTED),
     ],
 )
-def test_pods_that_stay_terminating_on_a_stopped_vm_end_as_taken_with_it(
+def test_pods_stuck_terminating_on_a_stopped_vm_are_reclaimed(
     cluster: SimulatedCluster, taints: list[Json], kind: Disruption
 ) -> None:
     cluster.marks["node-h"] = read_marks(
@@ -187,7 +187,9 @@ def test_pods_that_stay_terminating_on_a_stopped_vm_end_as_taken_with_it(
         spell_status("Failed", "Terminated", end_by_shutdown()["message"], state=spell_end(137)),
     ],
 )
-def test_a_shutdown_without_a_condition_is_no_kill(cluster: SimulatedCluster, status: Json) -> None:
+def test_a_shutdown_without_a_condition_does_not_count_as_a_kill(
+    cluster: SimulatedCluster, status: Json
+) -> None:
     cluster.marks = {}
     put_status(cluster, "head", status)
     fail(cluster)
@@ -195,7 +197,7 @@ def test_a_shutdown_without_a_condition_is_no_kill(cluster: SimulatedCluster, st
 
 
 @pytest.mark.parametrize(("code", "reason"), [(137, "ContainerStatusUnknown"), (255, "Unknown")])
-def test_containers_that_a_node_has_lost_were_not_killed(
+def test_containers_lost_by_a_node_do_not_count_as_killed(
     cluster: SimulatedCluster, code: int, reason: str
 ) -> None:
     put_status(cluster, "head", spell_status("Failed", state=spell_end(code, reason, NOT_FOUND)))
@@ -204,10 +206,10 @@ def test_containers_that_a_node_has_lost_were_not_killed(
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
-def test_a_head_that_had_failed_and_begins_once_more_ends_the_attempt(
+def test_a_failed_head_that_restarts_ends_the_attempt(
     cluster: SimulatedCluster, phase: str
 ) -> None:
-    """A stopped VM that is started again: its kubelet reports all pods from the beginning."""
+    """Check a restarted VM, whose kubelet reports all pods from the beginning."""
     put_status(cluster, "head", end_by_shutdown())
     cluster.settle()
     assert status_of(cluster).end_time is None
@@ -229,7 +231,7 @@ def reserve_name(cluster: SimulatedCluster, words: str = RESERVED) -> None:
     put_status(cluster, "head", spell_status("Running", state={"waiting": waiting}))
 
 
-def test_a_name_that_stays_reserved_ends_an_attempt_that_ran(cluster: SimulatedCluster) -> None:
+def test_a_reserved_container_name_ends_an_attempt_that_ran(cluster: SimulatedCluster) -> None:
     reserve_name(cluster)
     cluster.settle()
     assert status_of(cluster).end_time is not None
@@ -238,7 +240,7 @@ def test_a_name_that_stays_reserved_ends_an_attempt_that_ran(cluster: SimulatedC
 
 
 @pytest.mark.parametrize(("words", "is_nodes"), [(RESERVED, True), ("no such secret", False)])
-def test_a_name_that_stays_reserved_at_the_start_is_waited_for_and_then_the_nodes_fault(
+def test_a_reserved_container_name_at_the_start_finally_blames_the_node(
     words: str, *, is_nodes: bool
 ) -> None:
     cluster = SimulatedCluster()
@@ -269,7 +271,7 @@ def say_error(cluster: SimulatedCluster, code: int = 1) -> None:
 
 
 @pytest.mark.parametrize("role", ["head", "cpu"])
-def test_an_error_that_only_echoes_a_nodes_end_loses_against_it(
+def test_a_nodes_end_takes_precedence_over_the_resulting_error(
     cluster: SimulatedCluster, role: str
 ) -> None:
     put_status(cluster, role, end_by_shutdown())
@@ -277,7 +279,7 @@ def test_an_error_that_only_echoes_a_nodes_end_loses_against_it(
     check_end(cluster, Disruption.SPOT_RECLAIMED, "was reclaimed")
 
 
-def test_an_error_on_a_node_that_is_announced_to_go_is_the_nodes(cluster: SimulatedCluster) -> None:
+def test_an_error_on_a_departing_node_is_caused_by_the_node(cluster: SimulatedCluster) -> None:
     cluster.marks["node-h"] = read_marks(
         spell_node("node-h", taints=[spell_taint("aws-node-termination-handler/spot-itn")])
     )
@@ -289,7 +291,7 @@ def test_an_error_on_a_node_that_is_announced_to_go_is_the_nodes(cluster: Simula
     ("code", "cause"),
     [(65, Cause.NON_DETERMINISTIC), (3, Cause.SOURCES_FAILED), (75, Cause.PREEMPTED)],
 )
-def test_a_driver_that_came_to_its_own_end_is_believed_though_its_node_goes(
+def test_a_drivers_own_end_counts_despite_its_departing_node(
     cluster: SimulatedCluster, code: int, cause: Cause
 ) -> None:
     cluster.marks["node-h"] = read_marks(
@@ -299,7 +301,7 @@ def test_a_driver_that_came_to_its_own_end_is_believed_though_its_node_goes(
     assert status_of(cluster).cause in {cause, *([Cause.LEDGER_MISMATCH] if code == 65 else [])}
 
 
-def test_an_error_on_a_node_that_is_only_cordoned_is_the_programs(
+def test_an_error_on_a_cordoned_node_is_an_application_error(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.marks = dict.fromkeys(cluster.marks, replace(SPOT, is_cordoned=True))
@@ -308,9 +310,7 @@ def test_an_error_on_a_node_that_is_only_cordoned_is_the_programs(
 
 
 @pytest.mark.parametrize("role", ["head", "cpu"])
-def test_a_node_that_goes_after_the_end_has_not_brought_it_about(
-    cluster: SimulatedCluster, role: str
-) -> None:
+def test_a_node_lost_after_the_end_is_not_the_cause(cluster: SimulatedCluster, role: str) -> None:
     cluster.outcome = DriverOutcome(exit_code=1, message="a task raised an error")
     cluster.end_rayjob("Failed", "FAILED", message="exit code 1", reason="AppFailed")
     cluster.settle()
@@ -325,7 +325,7 @@ def test_a_node_that_goes_after_the_end_has_not_brought_it_about(
     assert status_of(cluster).cause is Cause.APPLICATION_ERROR
 
 
-def test_a_worker_that_is_taken_is_absorbed_and_named(cluster: SimulatedCluster) -> None:
+def test_a_reclaimed_worker_is_absorbed_and_named(cluster: SimulatedCluster) -> None:
     put_status(cluster, "cpu", end_by_shutdown())
     cluster.lose_pod("cpu")
     cluster.settle()
@@ -343,7 +343,7 @@ def test_a_worker_that_vanishes_with_its_node_counts_as_lost(cluster: SimulatedC
     assert status_of(cluster).incidents == 1
 
 
-def test_a_worker_that_was_scaled_down_is_not_lost(cluster: SimulatedCluster) -> None:
+def test_a_worker_scaled_down_is_not_lost(cluster: SimulatedCluster) -> None:
     find_pod(cluster, "cpu")["metadata"]["deletionTimestamp"] = format_time(cluster.time)
     cluster.settle()
     cluster.lose_pod("cpu")
@@ -351,7 +351,7 @@ def test_a_worker_that_was_scaled_down_is_not_lost(cluster: SimulatedCluster) ->
     assert status_of(cluster).incidents == 0
 
 
-def test_a_submitter_that_was_taken_costs_no_retry(cluster: SimulatedCluster) -> None:
+def test_a_reclaimed_submitter_costs_no_retry(cluster: SimulatedCluster) -> None:
     head = find_pod(cluster, "head")["metadata"]["labels"]
     cluster.add_pod("corpus-1-xyz", {**head, "strandline.dev/role": "submitter"})
     find_pod(cluster, "xyz")["spec"] = {"nodeName": "node-w"}
@@ -360,7 +360,7 @@ def test_a_submitter_that_was_taken_costs_no_retry(cluster: SimulatedCluster) ->
     check_end(cluster, Disruption.SPOT_RECLAIMED, "submitter corpus-1-xyz: spot node node-w")
 
 
-def test_who_it_was_is_told_as_soon_as_a_node_says_so(cluster: SimulatedCluster) -> None:
+def test_the_disruption_is_reported_as_soon_as_a_node_shows_it(cluster: SimulatedCluster) -> None:
     put_status(cluster, "head", end_by_eviction())
     cluster.end_rayjob("Failed", "FAILED", **ECHOES[0])
     cluster.settle()
@@ -381,7 +381,7 @@ def test_who_it_was_is_told_as_soon_as_a_node_says_so(cluster: SimulatedCluster)
     st.booleans(),
     st.sampled_from([None, 1, 75]),
 )
-def test_law_an_attempt_whose_node_was_taken_never_failed_by_itself(
+def test_law_an_attempt_with_a_lost_node_never_counts_as_failed(
     name: str, role: str, echo: Json, is_gone: bool, code: int | None
 ) -> None:
     row, cluster = ROWS[name], make_running()
@@ -398,12 +398,14 @@ def test_law_an_attempt_whose_node_was_taken_never_failed_by_itself(
     cluster.settle()
     cluster.finish_teardown()
     status = status_of(cluster)
-    # A driver that was told to stop has said so itself, and a worker's loss is no reason for that.
+    # A driver that was told to stop reports this itself; a worker's loss is no reason to stop.
     allowed = TAKEN | ({Cause.INTERRUPTED} if code == 75 and role == "cpu" else set())
     assert status.cause in allowed, (name, status.evidence)
 
 
-def test_a_shutdown_is_marked_on_the_node_before_its_pods_end(cluster: SimulatedCluster) -> None:
+def test_a_shutdown_mark_on_the_node_precedes_the_end_of_its_pods(
+    cluster: SimulatedCluster,
+) -> None:
     cluster.marks["node-h"] = read_marks(spell_node("node-h", conditions=[SHUTTING_DOWN]))
     fail(cluster)
     check_end(cluster, Disruption.NODE_SHUTDOWN, "node node-h was shut down")

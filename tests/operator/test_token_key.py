@@ -37,7 +37,7 @@ def test_the_next_operator_has_the_same_key() -> None:
     assert (secret["metadata"]["name"], secret["metadata"]["namespace"]) == (NAME, "strandline")
 
 
-def test_of_two_operators_that_start_at_once_one_makes_it() -> None:
+def test_only_one_of_two_starting_operators_creates_the_key() -> None:
     api, other = FakeApi(), FakeApi()
     read(other, first=50)
     (theirs,) = other.store.list(Resource.SECRET)
@@ -50,7 +50,7 @@ def test_of_two_operators_that_start_at_once_one_makes_it() -> None:
     assert read(api) == bytes([50]) * 32
 
 
-def test_a_server_that_is_away_is_waited_for() -> None:
+def test_an_unavailable_server_is_awaited() -> None:
     api = FakeApi()
 
     def be_away(_: Call) -> None:
@@ -60,7 +60,9 @@ def test_a_server_that_is_away_is_waited_for() -> None:
     assert read(api) == b"\x01" * 32
 
 
-def test_without_the_right_the_key_is_this_process_own(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_permission_the_key_is_local_to_the_process(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     api = FakeApi()
 
     def refuse(call: Call) -> None:
@@ -73,7 +75,7 @@ def test_without_the_right_the_key_is_this_process_own(caplog: pytest.LogCapture
     assert "grant the operator the Role" in caplog.text
 
 
-def test_an_operator_without_an_account_asks_nobody() -> None:
+def test_an_operator_without_an_account_makes_no_request() -> None:
     api = FakeApi()
     assert read(api, account="") == b"\x01" * 32
     assert api.calls == []
@@ -82,7 +84,7 @@ def test_an_operator_without_an_account_asks_nobody() -> None:
 @pytest.mark.parametrize(
     "data", [None, {}, {"key": "not base64"}, {"key": base64.b64encode(b"short").decode()}]
 )
-def test_a_secret_that_holds_no_key_is_named(data: dict[str, str] | None) -> None:
+def test_a_secret_without_a_key_is_named(data: dict[str, str] | None) -> None:
     api = FakeApi()
     body = {"metadata": {"name": NAME, "namespace": "strandline"}, "data": data}
     api.store.create(Resource.SECRET, "strandline", body)

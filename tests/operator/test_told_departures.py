@@ -1,4 +1,4 @@
-"""Drivers are told which of their nodes are about to go: what, once, and at no pass's cost."""
+"""Drivers are notified of departing nodes: once for each mark, without delaying a pass."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ MARKS: list[tuple[Json, float, str]] = [
 
 
 def make_cluster() -> SimulatedCluster:
-    """An attempt that runs on two nodes, its pods with addresses and a grace of 45 seconds."""
+    """Return an attempt on two nodes, its pods with addresses and a grace period of 45 seconds."""
     cluster = SimulatedCluster.running()
     for pod in cluster.list_of(Resource.POD):
         ending = "h" if pod["metadata"]["name"].endswith("head") else "w"
@@ -117,7 +117,7 @@ def list_due(cluster: SimulatedCluster) -> list[tuple[str, float, str]]:
 
 
 @pytest.mark.parametrize(("node", "seconds", "why"), MARKS)
-def test_a_mark_on_a_workers_node_is_told_with_the_time_that_is_left(
+def test_a_mark_on_a_workers_node_is_sent_with_the_remaining_time(
     cluster: SimulatedCluster, node: Json, seconds: float, why: str
 ) -> None:
     assert list_due(cluster) == []
@@ -130,12 +130,12 @@ def test_a_mark_on_a_workers_node_is_told_with_the_time_that_is_left(
     )
 
 
-def test_a_mark_on_the_heads_node_is_told_the_same(cluster: SimulatedCluster) -> None:
+def test_a_mark_on_the_heads_node_is_sent_too(cluster: SimulatedCluster) -> None:
     cluster.marks["node-h"] = read_marks(spell_node(taints=[ITN]))
     assert list_due(cluster) == [("10.0.0.1", 120.0, "spot node node-h is being reclaimed")]
 
 
-def test_a_pod_that_is_told_to_go_is_told_of_with_what_is_left_of_its_grace(
+def test_a_terminating_pod_is_sent_with_its_remaining_grace_period(
     cluster: SimulatedCluster,
 ) -> None:
     gone_by = format_time(cluster.time + 40)
@@ -147,13 +147,13 @@ def test_a_pod_that_is_told_to_go_is_told_of_with_what_is_left_of_its_grace(
     assert list_due(cluster)[0][1] == 0.0
 
 
-def test_a_pod_that_is_evicted_is_told_of_before_its_deletion(cluster: SimulatedCluster) -> None:
+def test_an_evicted_pod_is_sent_before_its_deletion(cluster: SimulatedCluster) -> None:
     status = {**end_by_eviction(), "podIP": "10.0.0.2"}
     find_pod(cluster, "cpu")["status"] = status
     assert list_due(cluster) == [("10.0.0.2", 45.0, "the pod is being evicted from node node-w")]
 
 
-def test_a_node_that_is_only_cordoned_goes_nowhere(cluster: SimulatedCluster) -> None:
+def test_a_cordoned_node_is_no_departure(cluster: SimulatedCluster) -> None:
     cluster.marks["node-w"] = read_marks(spell_node(unschedulable=True))
     assert list_due(cluster) == []
 
@@ -166,14 +166,12 @@ REVOCABLE = [
 
 @pytest.mark.parametrize("name", REVOCABLE)
 @pytest.mark.parametrize("node", ["node-h", "node-w"])
-def test_a_taint_that_may_be_taken_back_is_no_departure(
-    cluster: SimulatedCluster, name: str, node: str
-) -> None:
+def test_a_removable_taint_is_no_departure(cluster: SimulatedCluster, name: str, node: str) -> None:
     cluster.marks[node] = read_marks(spell_node(labels=EKS_SPOT, taints=[spell_taint(name)]))
     assert list_due(cluster) == []
 
 
-def test_karpenters_older_taint_may_be_taken_back_too(cluster: SimulatedCluster) -> None:
+def test_karpenters_older_taint_is_no_departure_either(cluster: SimulatedCluster) -> None:
     taint = spell_taint("karpenter.sh/disruption", "disrupting")
     cluster.marks["node-w"] = read_marks(spell_node(taints=[taint]))
     assert list_due(cluster) == []
@@ -204,7 +202,7 @@ HOLDS: list[tuple[Json, Json, Json]] = [
 def hold(
     cluster: SimulatedCluster, ending: str, node: Json, annotations: Json, wanted: Json
 ) -> None:
-    """Somebody drains the node of a pod that is to be waited for by these means."""
+    """Drain the node of a pod that is protected by these settings."""
     who = {"head": "node-h", "cpu": "node-w"}[ending]
     cluster.edit(ray={**cluster.spec["ray"], "voluntaryDisruptions": {"workers": "Wait", **wanted}})
     find_pod(cluster, ending)["metadata"]["annotations"] = annotations
@@ -219,13 +217,14 @@ def read_reason(cluster: SimulatedCluster) -> str:
 
 @pytest.mark.parametrize("ending", ["head", "cpu"])
 @pytest.mark.parametrize(("node", "annotations", "wanted"), HOLDS)
-def test_a_pod_that_a_drain_waits_for_is_not_told_to_leave(
+def test_a_pod_protected_from_a_drain_is_no_departure(
     cluster: SimulatedCluster, ending: str, node: Json, annotations: Json, wanted: Json
 ) -> None:
     hold(cluster, ending, node, annotations, wanted)
     assert list_due(cluster) == []
     assert read_reason(cluster) == Reason.DRAIN_HELD_BACK
-    # An eviction all the same, as after Karpenter's `terminationGracePeriod`, is a departure.
+    # An eviction in spite of the hold, as after Karpenter's `terminationGracePeriod`, is a
+    # departure.
     find_pod(cluster, ending)["metadata"]["deletionTimestamp"] = format_time(cluster.time + 30)
     assert [seconds for _, seconds, _ in list_due(cluster)] == [30.0]
     assert read_reason(cluster) == Reason.RUNNING
@@ -239,7 +238,7 @@ def test_a_pod_that_a_drain_waits_for_is_not_told_to_leave(
         (RESTARTED, {"karpenter.sh/do-not-disrupt": "true"}),
     ],
 )
-def test_an_annotation_for_another_taker_holds_nothing(
+def test_an_annotation_for_another_controller_protects_nothing(
     cluster: SimulatedCluster, node: Json, annotations: Json
 ) -> None:
     hold(cluster, "head", node, annotations, {})
@@ -259,7 +258,7 @@ def test_an_annotation_for_another_taker_holds_nothing(
         spell_node(conditions=[SHUTTING_DOWN], unschedulable=True),
     ],
 )
-def test_a_cloud_waits_for_nobody_so_the_driver_is_told_and_no_drain_is_held(
+def test_a_cloud_ignores_protection_so_the_driver_is_notified(
     cluster: SimulatedCluster, node: Json
 ) -> None:
     hold(cluster, "head", node, dict(WAIT_ANNOTATIONS), BUDGET)
@@ -267,7 +266,7 @@ def test_a_cloud_waits_for_nobody_so_the_driver_is_told_and_no_drain_is_held(
     assert read_reason(cluster) == Reason.RUNNING
 
 
-def test_karpenter_does_not_wait_for_anybody_where_a_cloud_takes_the_node(
+def test_karpenter_ignores_protection_if_the_cloud_reclaims_the_node(
     cluster: SimulatedCluster,
 ) -> None:
     hold(cluster, "head", KARPENTERS, dict(WAIT_ANNOTATIONS), {})
@@ -290,7 +289,7 @@ NODES = st.sampled_from(
     ending=st.sampled_from(["head", "cpu"]),
 )
 @settings(max_examples=scale_examples(30))
-def test_law_no_pod_is_asked_to_stay_and_told_to_leave_in_one_pass(
+def test_law_no_pod_is_both_protected_and_departing(
     node: Json, is_cordoned: bool, annotations: set[str], has_budget: bool, ending: str
 ) -> None:
     cluster = make_cluster()
@@ -302,7 +301,9 @@ def test_law_no_pod_is_asked_to_stay_and_told_to_leave_in_one_pass(
 
 
 @pytest.mark.parametrize("state", ["starting", "ended", "deleted", "no address"])
-def test_nobody_is_told_where_no_driver_is_at_work(cluster: SimulatedCluster, state: str) -> None:
+def test_without_a_working_driver_no_departure_is_sent(
+    cluster: SimulatedCluster, state: str
+) -> None:
     cluster.marks["node-w"] = read_marks(spell_node(taints=[ITN]))
     if state == "starting":
         cluster.end_rayjob("Initializing", "")
@@ -332,7 +333,7 @@ def report(reports: DepartureReports, api: FakeApi, *departures: Departure) -> b
     return asyncio.run(reports.report(api, "p", departures, LIMITS))
 
 
-def test_a_driver_is_told_once_of_each_pod_and_mark() -> None:
+def test_a_driver_is_notified_once_per_pod_and_mark() -> None:
     api, reports = FakeApi(answers={URL: 200}), DepartureReports()
     for _ in range(3):
         assert not report(reports, api, make_departure())
@@ -345,14 +346,14 @@ def test_a_driver_is_told_once_of_each_pod_and_mark() -> None:
     assert len(api.pushed) == 4
 
 
-def test_a_driver_is_told_where_its_own_pod_says_that_it_answers() -> None:
+def test_a_driver_is_notified_at_its_pods_port() -> None:
     api = FakeApi(answers={URL.replace("8780", "8790"): 200})
     assert not report(DepartureReports(), api, replace(make_departure(), port=8790))
     assert [url for url, *_ in api.pushed] == [URL.replace("8780", "8790")]
 
 
 @pytest.mark.parametrize("status", [404, 405, 501])
-def test_a_driver_that_knows_no_notices_is_left_alone_for_good(status: int) -> None:
+def test_a_driver_without_support_for_notices_gets_no_more(status: int) -> None:
     api, reports = FakeApi(answers={URL: status}), DepartureReports()
     assert not report(reports, api, make_departure())
     assert not report(reports, api, make_departure("v"))
@@ -363,7 +364,7 @@ def test_a_driver_that_knows_no_notices_is_left_alone_for_good(status: int) -> N
     assert len(api.pushed) == 2
 
 
-def test_a_driver_that_does_not_answer_is_told_again_a_few_times() -> None:
+def test_notices_to_an_unresponsive_driver_are_retried_a_few_times() -> None:
     api, reports = FakeApi(), DepartureReports()
     tries = [report(reports, api, make_departure()) for _ in range(MOST_TRIES + 2)]
     assert tries == [True] * (MOST_TRIES - 1) + [False] * 3
@@ -374,7 +375,7 @@ def test_a_driver_that_does_not_answer_is_told_again_a_few_times() -> None:
     assert not report(reports, api, make_departure())
 
 
-def test_who_has_the_least_time_is_told_first() -> None:
+def test_the_most_urgent_departure_is_sent_first() -> None:
     api, reports = FakeApi(answers={URL: 200}), DepartureReports()
     many = [make_departure(str(number), seconds=100.0 - number) for number in range(40)]
     assert report(reports, api, *many)
@@ -385,7 +386,7 @@ def test_who_has_the_least_time_is_told_first() -> None:
     assert len(api.pushed) == 40
 
 
-def test_a_pass_tells_a_driver_and_comes_back_where_it_could_not() -> None:
+def test_a_pass_notifies_a_driver_and_retries_after_a_failure() -> None:
     api = FakeApi()
     pipeline = make_pipeline(api.store)
     make_attempt(api.store, pipeline)
@@ -428,7 +429,7 @@ def test_a_notice_is_a_post_with_the_token_of_notices() -> None:
     asyncio.run(story())
 
 
-def test_an_attempt_of_the_last_release_is_told_by_its_own_token() -> None:
+def test_an_attempt_of_the_last_release_is_notified_with_its_own_token() -> None:
     api, reports = FakeApi(answers={URL: 401}), DepartureReports()
     assert report(reports, api, make_departure())
     tokens = [token for *_, token in api.pushed]

@@ -1,4 +1,4 @@
-"""What is read once in a while: it holds for its time, and nothing that failed is kept."""
+"""Cached reads: each value is valid for its time, and failures are not cached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 
 class Source:
-    """Answers with the number of the question, or fails as it is told."""
+    """A source that returns the number of the call, or fails on demand."""
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors: Iterator[Exception | None] = iter(errors)
@@ -30,7 +30,7 @@ def read(cache: TtlCache[str, int], source: Source, now: float, key: str = "a") 
 
 
 @pytest.mark.parametrize(("now", "expected"), [(100.0, 1), (109.9, 1), (110.0, 2), (99.9, 2)])
-def test_a_value_holds_from_its_reading_until_its_time_is_over(now: float, expected: int) -> None:
+def test_a_value_is_valid_from_its_read_until_its_expiry(now: float, expected: int) -> None:
     cache: TtlCache[str, int] = TtlCache(10.0)
     source = Source()
     read(cache, source, 100.0)
@@ -43,7 +43,7 @@ def test_keys_are_read_apart() -> None:
     assert [read(cache, source, 0.0, key) for key in "abab"] == [1, 2, 1, 2]
 
 
-def test_a_failure_keeps_nothing_and_what_was_there_before_can_still_be_had() -> None:
+def test_a_failure_is_not_cached_and_the_previous_value_stays_available() -> None:
     cache: TtlCache[str, int] = TtlCache(10.0)
     source = Source(None, OSError("gone"))
     read(cache, source, 0.0)
@@ -55,22 +55,22 @@ def test_a_failure_keeps_nothing_and_what_was_there_before_can_still_be_had() ->
     assert read(cache, source, 10.0) == 3
 
 
-def test_a_value_may_hold_for_a_time_of_its_own() -> None:
+def test_a_value_may_have_its_own_lifetime() -> None:
     cache: TtlCache[str, int] = TtlCache(10.0)
     cache.keep("a", 7, 0.0, seconds=100.0)
     assert read(cache, Source(), 99.0) == 7
 
 
-def test_keys_do_not_grow_without_end() -> None:
+def test_the_number_of_keys_is_limited() -> None:
     cache: TtlCache[str, int] = TtlCache(10.0, most=3)
     for key in "abcd":
         cache.keep(key, 1, 0.0)
     assert len(cache) == 1
-    cache.keep("d", 2, 0.0)  # one that is known needs no room
+    cache.keep("d", 2, 0.0)  # a known key takes no further space
     assert (len(cache), read(cache, Source(), 1.0, "d")) == (1, 2)
 
 
-def test_what_is_gone_or_has_changed_is_dropped() -> None:
+def test_a_dropped_key_is_removed() -> None:
     cache: TtlCache[str, int] = TtlCache(10.0, most=None)
     for key in ("a", "b"):
         cache.keep(key, 0, 0.0)
@@ -80,7 +80,7 @@ def test_what_is_gone_or_has_changed_is_dropped() -> None:
 
 
 class SlowSource(Source):
-    """Answers once it may."""
+    """A source that answers only when the test permits."""
 
     def __init__(self, *errors: Exception | None) -> None:
         super().__init__(*errors)
@@ -93,7 +93,7 @@ class SlowSource(Source):
 
 
 def read_at_once(source: SlowSource, nows: Sequence[float], cancelled: int = 0) -> list[object]:
-    """Read with a clock of each, of which the first are cancelled; return what came of it."""
+    """Read with one clock per reader, cancel the first readers, and return the results."""
 
     async def play() -> list[object]:
         cache: TtlCache[str, int] = TtlCache(10.0)
@@ -108,20 +108,20 @@ def read_at_once(source: SlowSource, nows: Sequence[float], cancelled: int = 0) 
     return asyncio.run(play())
 
 
-def test_who_asks_while_a_value_is_loaded_gets_that_one() -> None:
+def test_concurrent_reads_share_one_load() -> None:
     source = SlowSource()
     assert read_at_once(source, (5.0, 6.0, 4.0)) == [1, 1, 1]
     assert source.asked == 1
 
 
-def test_who_waits_for_a_load_that_fails_fails_with_it() -> None:
+def test_concurrent_reads_share_a_failure() -> None:
     source = SlowSource(OSError("gone"))
     first, second = read_at_once(source, (5.0, 6.0))
     assert (str(first), str(second)) == ("gone", "gone")
     assert source.asked == 1
 
 
-def test_a_load_that_is_cancelled_is_begun_by_who_waits_for_it() -> None:
+def test_a_waiting_reader_repeats_a_cancelled_load() -> None:
     source = SlowSource()
     first, *others = read_at_once(source, (5.0, 6.0, 7.0), cancelled=1)
     assert isinstance(first, asyncio.CancelledError)
@@ -129,7 +129,7 @@ def test_a_load_that_is_cancelled_is_begun_by_who_waits_for_it() -> None:
     assert source.asked == 2
 
 
-def test_who_is_cancelled_while_waiting_leaves_the_load_to_others() -> None:
+def test_cancelling_a_waiting_reader_keeps_the_load() -> None:
     async def play() -> tuple[int, bool]:
         cache: TtlCache[str, int] = TtlCache(10.0)
         loading = asyncio.create_task(cache.read("a", 5.0, source.load))
@@ -144,7 +144,7 @@ def test_who_is_cancelled_while_waiting_leaves_the_load_to_others() -> None:
     assert asyncio.run(play()) == (1, True)
 
 
-def test_what_was_under_way_when_a_value_changed_serves_no_later_read() -> None:
+def test_a_load_started_before_a_drop_serves_no_later_read() -> None:
     cache: TtlCache[str, int] = TtlCache(10.0)
     source = Source()
     may_end = asyncio.Event()

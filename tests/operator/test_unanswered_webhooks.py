@@ -1,4 +1,4 @@
-"""A webhook of the cluster that does not answer is told, and asked again in good time."""
+"""A cluster webhook that does not answer is reported, and the request is retried in time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from strandline_operator.model.plan import Resource
 WEBHOOK = 'Internal error occurred: failed calling webhook "mrayjob.kb.io": connection refused'
 
 
-def test_a_webhook_that_does_not_answer_is_told_and_asked_again() -> None:
-    """Kueue's, while it is away: the server refuses the RayJob, and nothing else says why."""
+def test_an_unanswered_webhook_is_reported_and_retried() -> None:
+    """Check Kueue's webhook without its server: only the rejected RayJob names the problem."""
     api = FakeApi(FakeStore(time=1_000_000.0))
     make_attempt(api.store, make_pipeline(api.store))
     is_away = True

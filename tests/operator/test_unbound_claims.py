@@ -1,4 +1,4 @@
-"""A pod whose claim has no volume: every sentence is about the claim, and one start is paid for."""
+"""A pod whose claim has no volume: every message names the claim, and one start is charged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from test_droughts import FULL, place, unplace
 
 GIB = 1024**3
 ADVICE = Reason.UNSCHEDULABLE.advice
-# The scheduler's words, of several releases.
+# The scheduler's messages, from several releases.
 UNBOUND = [
     "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/3 "
     "nodes are available: 3 Preemption is not helpful for scheduling.",
@@ -41,7 +41,7 @@ NEVER = (
 
 
 def start(words: str, ending: str = "", **spec: Any) -> SimulatedCluster:
-    """An attempt whose pods wait for a claim without a volume."""
+    """Return an attempt whose pods wait for a claim without a volume."""
     cluster = SimulatedCluster()
     cluster.edit(**spec)
     cluster.settle()
@@ -55,7 +55,7 @@ def start(words: str, ending: str = "", **spec: Any) -> SimulatedCluster:
 
 
 def play(cluster: SimulatedCluster, seconds: float) -> None:
-    """Let time go on; the pods of further attempts wait for the same claim."""
+    """Advance the time; the pods of further attempts wait for the same claim."""
     end = cluster.time + seconds
     while cluster.time < end:
         cluster.advance(60.0)
@@ -69,7 +69,7 @@ def play(cluster: SimulatedCluster, seconds: float) -> None:
 
 
 def check(cluster: SimulatedCluster) -> None:
-    """No two sentences of the status contradict each other, and none blames the nodes."""
+    """Check that no two messages of the status contradict each other or blame the nodes."""
     written = cluster.status.to_json()
     assert find_contradictions(written) == []
     for condition in written["conditions"]:
@@ -98,7 +98,7 @@ def test_state_and_conditions_name_the_claim(words: str) -> None:
 
 
 @pytest.mark.parametrize("words", UNBOUND)
-def test_one_start_is_paid_for_and_the_cause_names_the_claim(words: str) -> None:
+def test_one_start_is_charged_and_the_cause_names_the_claim(words: str) -> None:
     cluster = start(words)
     play(cluster, 4 * 3600.0)
     assert list(cluster.attempts) == ["corpus-1"]
@@ -110,7 +110,7 @@ def test_one_start_is_paid_for_and_the_cause_names_the_claim(words: str) -> None
 
 
 @pytest.mark.parametrize("words", [AUTOSCALER, NEVER])
-def test_an_autoscalers_words_about_a_claim_blame_no_node(words: str) -> None:
+def test_an_autoscalers_message_about_a_claim_blames_no_node(words: str) -> None:
     cluster = start(UNBOUND[0])
     cluster.warn("Pod", "corpus-1-head", "NotTriggerScaleUp", words)
     cluster.notices[-1]["reportingComponent"] = "cluster-autoscaler"
@@ -122,7 +122,7 @@ def test_an_autoscalers_words_about_a_claim_blame_no_node(words: str) -> None:
     assert cluster.attempts["corpus-1"][1].cause is Cause.VOLUME_UNUSABLE
 
 
-def test_a_claim_that_gets_its_volume_lets_the_attempt_go_on() -> None:
+def test_a_bound_claim_lets_the_attempt_continue() -> None:
     cluster = start(UNBOUND[0])
     cluster.advance(1200.0)
     cluster.bind_claim()
@@ -137,7 +137,7 @@ def test_a_claim_that_gets_its_volume_lets_the_attempt_go_on() -> None:
     assert cluster.status.retries.retries == 0
 
 
-def test_a_claim_beside_a_full_cluster_is_the_reason_that_a_person_has_to_repair() -> None:
+def test_an_unbound_claim_takes_precedence_over_a_full_cluster() -> None:
     cluster = start(UNBOUND[0], "head")
     unplace(cluster, "cpu", FULL)
     cluster.advance(90.0)
@@ -157,7 +157,7 @@ def test_a_claim_beside_a_full_cluster_is_the_reason_that_a_person_has_to_repair
         ),
     ],
 )
-def test_a_claim_that_is_worse_off_is_named_by_its_own_reason(
+def test_a_claim_with_a_worse_defect_has_its_own_reason(
     phase: str, words: str, expected: Reason, *, is_deleting: bool
 ) -> None:
     cluster = start(words)
@@ -175,7 +175,7 @@ def test_a_claim_that_is_worse_off_is_named_by_its_own_reason(
     assert storage.reason == expected
 
 
-# Words about a claim that a user's pod template names, or about its volume.
+# Messages about a claim of the user's pod template, or about the claim's volume.
 OF_TEMPLATES = [
     *UNBOUND,
     '0/3 nodes are available: persistentvolumeclaim "models" not found.',
@@ -189,7 +189,7 @@ OF_TEMPLATES = [
 
 
 def start_with_template(words: str, ending: str = "") -> SimulatedCluster:
-    """An attempt whose pods wait for a claim of a pod template; the pipeline's own has a volume."""
+    """Return an attempt waiting for a claim of a pod template; the pipeline's claim is bound."""
     cluster = start(words, ending)
     cluster.bind_claim()
     for pod in cluster.list_of(Resource.POD):
@@ -223,7 +223,7 @@ def test_a_claim_of_a_pod_template_ends_as_the_pipelines_own_does(words: str, en
     assert summary(cluster)[0] == Cause.VOLUME_UNUSABLE
 
 
-def test_the_message_names_the_claim_of_the_template_and_not_one_with_a_volume() -> None:
+def test_the_message_names_the_templates_unbound_claim() -> None:
     cluster = start_with_template(UNBOUND[0], "head")
     cluster.advance(90.0)
     assert "claim models: 0/3 nodes" in summary(cluster)[1]
@@ -246,7 +246,7 @@ def test_a_claim_is_found_in_the_pod_template_of_the_spec(ending: str, node: str
     assert cluster.attempts["corpus-1"][1].cause is Cause.VOLUME_UNUSABLE
 
 
-def test_a_claim_that_one_other_pod_holds_is_no_claim_without_a_volume() -> None:
+def test_a_claim_used_by_another_pod_does_not_count_as_unbound() -> None:
     words = (
         "0/1 nodes are available: 1 node has pod using PersistentVolumeClaim with the same name "
         "and ReadWriteOncePod access mode."
@@ -258,7 +258,7 @@ def test_a_claim_that_one_other_pod_holds_is_no_claim_without_a_volume() -> None
     assert cluster.attempts["corpus-1"][1].cause is Cause.SCHEDULING_TIMEOUT
 
 
-def test_a_volume_that_never_comes_is_named_while_the_scheduler_reports_nothing() -> None:
+def test_a_missing_volume_is_named_without_a_scheduler_message() -> None:
     cluster = start(UNBOUND[0])
     for claim in cluster.list_of(Resource.CLAIM):
         claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "node-1"}

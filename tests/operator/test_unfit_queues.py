@@ -1,4 +1,4 @@
-"""A queue that can't let an attempt in is named, since Kueue says so in its own log alone."""
+"""A queue that can never admit an attempt is named, because Kueue reports this only in its log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline_operator.model.plan import Resource
 
 
 def wait_in_queue(*groups: str, **changes: Any) -> SimulatedCluster:
-    """A pipeline whose RayJob is suspended from the first, as Kueue's webhook makes it."""
+    """Return a pipeline whose RayJob starts suspended, as after Kueue's webhook."""
     cluster = SimulatedCluster()
     named = [{"name": name} for name in groups]
     cluster.edit(ray={"queueName": "nightly", "workerGroups": named})
@@ -39,9 +39,7 @@ SIX = ["a", "b", "c", "d", "e", "f"]
         (["a"], {"managedBy": "kueue.x-k8s.io/multikueue"}, "MultiKueue sends RayJob corpus-1"),
     ],
 )
-def test_a_queue_that_can_not_run_it_is_named(
-    groups: list[str], changes: dict[str, Any], words: str
-) -> None:
+def test_an_unfit_queue_is_named(groups: list[str], changes: dict[str, Any], words: str) -> None:
     cluster = wait_in_queue(*groups, **changes)
     reason, message = read_state(cluster)
     assert reason == "QueueUnfit"
@@ -54,17 +52,17 @@ def test_a_queue_that_can_not_run_it_is_named(
     ("groups", "changes"),
     [
         (SIX, {}),
-        # Without a pod of its own the submitter takes no place.
+        # A submitter without a separate pod takes no slot.
         ([*SIX, "g"], {"submissionMode": "SidecarMode"}),
         (["submitter"], {"submissionMode": "SidecarMode"}),
         (["a"], {"managedBy": "ray.io/kuberay-operator"}),
     ],
 )
-def test_any_other_queue_has_its_time(groups: list[str], changes: dict[str, Any]) -> None:
+def test_any_other_queue_is_awaited(groups: list[str], changes: dict[str, Any]) -> None:
     assert read_state(wait_in_queue(*groups, **changes))[0] == "Queued"
 
 
-def test_what_a_queue_has_let_in_is_not_told_of_it() -> None:
+def test_an_admitted_rayjob_is_not_reported_as_unfit() -> None:
     cluster = wait_in_queue(*SIX, "g")
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     rayjob["spec"]["suspend"] = False

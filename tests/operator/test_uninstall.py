@@ -1,4 +1,4 @@
-"""`strandline-operator uninstall`: what the operator's finalizer holds when the operator goes."""
+"""`strandline-operator uninstall`: pipelines with the operator's finalizer at its removal."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ OPERATOR = ("strandline", "strandline")
 
 @dataclass
 class Scene:
-    """A cluster, a clock that sleeping moves, and the lines that were written.
+    """A cluster, a clock that sleeping advances, and the output lines.
 
     Attributes:
-        on_sleep: what the cluster does meanwhile.
+        on_sleep: callback for changes of the cluster during a sleep.
     """
 
     api: FakeApi = field(default_factory=FakeApi)
@@ -79,7 +79,7 @@ class Scene:
         return asyncio.run(prepare_removal(request, shell))
 
 
-def test_release_takes_our_finalizer_alone_and_names_what_goes_on() -> None:
+def test_release_removes_only_the_operators_finalizer_and_names_runs() -> None:
     scene = Scene()
     scene.add_rayjob("web-3", scene.add_pipeline("web", OTHER, FINALIZER))
     scene.add_pipeline("code", FINALIZER)
@@ -94,7 +94,7 @@ def test_release_takes_our_finalizer_alone_and_names_what_goes_on() -> None:
     ]
 
 
-def test_a_pipeline_that_is_being_deleted_goes_when_it_is_released() -> None:
+def test_releasing_a_terminating_pipeline_deletes_it() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     scene.api.store.delete(Resource.PIPELINE, "corpora", "web")
@@ -103,7 +103,7 @@ def test_a_pipeline_that_is_being_deleted_goes_when_it_is_released() -> None:
     assert scene.lines == ["released corpora/web, which was being deleted"]
 
 
-def test_the_operator_is_stopped_first_since_it_would_put_the_finalizer_back() -> None:
+def test_the_operator_is_stopped_before_finalizers_are_removed() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     scene.add_operator("Running", "Failed")
@@ -116,7 +116,7 @@ def test_the_operator_is_stopped_first_since_it_would_put_the_finalizer_back() -
     assert scene.find_replicas() == 0
 
 
-def test_an_operator_that_does_not_stop_is_started_again_and_nothing_is_released() -> None:
+def test_an_operator_that_does_not_stop_is_restarted_without_a_release() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     scene.add_operator("Running")
@@ -126,14 +126,14 @@ def test_an_operator_that_does_not_stop_is_started_again_and_nothing_is_released
     assert scene.find_replicas() == 1
 
 
-def test_an_operator_that_is_gone_already_is_no_obstacle() -> None:
+def test_a_missing_operator_is_no_obstacle() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     scene.run(HeldTreatment.RELEASE, deployment=OPERATOR, selector="app=operator")
     assert scene.find_finalizers("web") == []
 
 
-def test_a_release_that_fails_starts_the_operator_again() -> None:
+def test_a_failed_release_restarts_the_operator() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     scene.add_operator()
@@ -148,7 +148,7 @@ def test_a_release_that_fails_starts_the_operator_again() -> None:
     assert scene.find_replicas() == 1
 
 
-def test_a_pipeline_that_is_written_in_between_is_released_as_it_is_now() -> None:
+def test_a_pipeline_edited_meanwhile_is_released() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
 
@@ -163,7 +163,7 @@ def test_a_pipeline_that_is_written_in_between_is_released_as_it_is_now() -> Non
     assert scene.find_finalizers("web") == [OTHER]
 
 
-def test_a_pipeline_that_is_always_written_ends_in_a_sentence() -> None:
+def test_permanent_conflicts_end_with_a_message() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
 
@@ -176,7 +176,7 @@ def test_a_pipeline_that_is_always_written_ends_in_a_sentence() -> None:
         scene.run(HeldTreatment.RELEASE)
 
 
-def test_only_the_named_namespaces_are_looked_at() -> None:
+def test_only_the_named_namespaces_are_read() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     scene.add_pipeline("web", FINALIZER, namespace="others")
@@ -185,7 +185,7 @@ def test_only_the_named_namespaces_are_looked_at() -> None:
     assert scene.find_finalizers("web", "others") == [FINALIZER]
 
 
-def test_namespaces_in_which_the_operator_goes_on_are_left_alone() -> None:
+def test_namespaces_where_the_operator_continues_are_not_changed() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     scene.add_pipeline("web", FINALIZER, namespace="others")
@@ -196,7 +196,7 @@ def test_namespaces_in_which_the_operator_goes_on_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("treatment", HeldTreatment)
-def test_a_namespace_that_refuses_blocks_no_removal(treatment: HeldTreatment) -> None:
+def test_a_refusing_namespace_does_not_block_the_removal(treatment: HeldTreatment) -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     list_all = scene.api.list_all
@@ -220,7 +220,7 @@ def test_a_namespace_that_refuses_blocks_no_removal(treatment: HeldTreatment) ->
 
 
 @pytest.mark.parametrize("treatment", list(HeldTreatment))
-def test_nothing_is_done_where_the_definitions_are_gone(treatment: HeldTreatment) -> None:
+def test_without_the_definitions_nothing_is_done(treatment: HeldTreatment) -> None:
     scene = Scene()
     scene.api.unserved.add(Resource.PIPELINE)
     assert scene.run(treatment) is ExitCode.COMPLETE
@@ -234,7 +234,7 @@ def test_a_cluster_without_kuberay_is_released_all_the_same() -> None:
     assert scene.find_finalizers("web") == []
 
 
-def test_refuse_names_what_is_under_way_and_changes_nothing() -> None:
+def test_refuse_names_running_attempts_and_changes_nothing() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     scene.add_pipeline("done")
@@ -265,7 +265,7 @@ def test_wait_ends_when_no_pipeline_is_held_and_reports_each_change_once() -> No
     ]
 
 
-def test_wait_that_takes_too_long_fails_and_names_what_is_left() -> None:
+def test_an_overdue_wait_fails_and_names_the_remaining_pipelines() -> None:
     scene = Scene()
     scene.add_pipeline("web", FINALIZER)
     with pytest.raises(UninstallError, match="corpora/web; they did not end within 60 s"):
@@ -280,7 +280,7 @@ def test_odd_objects_are_not_held(body: Json | None) -> None:
     assert read_held(body) is None
 
 
-def test_many_are_counted_and_some_are_named() -> None:
+def test_many_pipelines_are_counted_and_some_are_named() -> None:
     bodies = [
         {"metadata": {"namespace": "a", "name": f"p{number}", "finalizers": [FINALIZER]}}
         for number in range(12)

@@ -1,4 +1,4 @@
-"""Taints that the scheduler does not name, as since Kubernetes 1.34: they are read from nodes."""
+"""Taints that the scheduler does not name (Kubernetes 1.34 and later) are read from nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIXED += "helpful for scheduling."
 
 
 def make_size(*taints: str, memory: str = "64Gi") -> NodeSize:
-    """A node as the server has it, with taints of those names."""
+    """Return a node as stored in the server, with taints of these names."""
     body = {
         "metadata": {"name": "node-1"},
         "spec": {"taints": [{"key": name, "effect": "NoSchedule"} for name in taints]},
@@ -42,16 +42,16 @@ def make_size(*taints: str, memory: str = "64Gi") -> NodeSize:
         (["dedicated", "node.kubernetes.io/not-ready"], "NeverFits"),
     ],
 )
-def test_a_taint_that_the_scheduler_does_not_name_is_read_from_the_nodes(
+def test_an_unnamed_taint_is_read_from_the_nodes(
     words: str, taints: list[str], expected: str
 ) -> None:
-    """Since Kubernetes 1.34 the scheduler counts taints, and names none."""
+    """Check the scheduler of Kubernetes 1.34, which counts taints without naming any."""
     others = make_size("dedicated")
     assert find(make_pod(words), sizes=(others, make_size(*taints))) == expected
 
 
 @pytest.mark.parametrize("sizes", [None, (), (make_size("node.kubernetes.io/x", memory="8Gi"),)])
-def test_a_taint_that_nobody_names_on_no_node_that_is_large_enough_is_no_wait(
+def test_an_unnamed_taint_without_a_large_enough_node_is_no_wait(
     sizes: tuple[NodeSize, ...] | None,
 ) -> None:
     finding = find_room(make_pod(UNNAMED), (), sizes, NOW)
@@ -59,7 +59,7 @@ def test_a_taint_that_nobody_names_on_no_node_that_is_large_enough_is_no_wait(
     assert (finding.kind, finding.is_certain) == (RoomKind.NEVER_FITS, False)
 
 
-def test_an_autoscaler_that_has_no_other_node_leaves_one_that_is_not_ready_to_come_back() -> None:
+def test_a_not_ready_node_may_return_if_the_autoscaler_has_no_other() -> None:
     words = "pod didn't trigger scale-up (it wouldn't fit if a new node is added): 1 Insufficient "
     notice = make_notice("NotTriggerScaleUp", f"{words}cpu", "cluster-autoscaler")
     pod, sizes = make_pod(UNNAMED), (make_size("node.kubernetes.io/not-ready"),)

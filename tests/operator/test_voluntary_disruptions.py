@@ -1,4 +1,4 @@
-"""Those who take nodes away wait for a head, and for workers and by a budget where asked."""
+"""Voluntary disruptions wait for a head, and optionally for workers and by a budget."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def budgets(**ray: Any) -> list[dict[str, Any]]:
     return cluster.list_of(Resource.DISRUPTION_BUDGET)
 
 
-def test_the_head_and_the_submitter_are_waited_for_and_no_other_pod() -> None:
-    """A run without its submitter fails as surely as one without its head."""
+def test_only_the_head_and_the_submitter_are_protected() -> None:
+    """Check that the submitter is protected, too: a run fails without its submitter."""
     assert list_annotations() == {"head": WAITS, "cpu": {}, "submitter": WAITS}
 
 
@@ -50,24 +50,24 @@ def test_the_head_and_the_submitter_are_waited_for_and_no_other_pod() -> None:
         ({"head": "Allow", "workers": "Wait"}, {}, WAITS),
     ],
 )
-def test_who_is_waited_for_can_be_chosen(wanted: Any, head: Any, worker: Any) -> None:
+def test_the_protected_pods_can_be_chosen(wanted: Any, head: Any, worker: Any) -> None:
     shown = list_annotations(voluntaryDisruptions=wanted)
     assert (shown["head"], shown["submitter"], shown["cpu"]) == (head, head, worker)
 
 
-def test_a_user_s_template_says_otherwise() -> None:
+def test_a_users_template_can_change_the_protection() -> None:
     template = {"metadata": {"annotations": {AUTOSCALER: "true", "team": "web"}}}
     shown = list_annotations(head={"podTemplate": template})["head"]
     assert shown == {KARPENTER: "true", AUTOSCALER: "true", "team": "web"}
 
 
-def test_no_budget_is_made_unless_it_is_asked_for() -> None:
+def test_a_budget_is_made_only_on_request() -> None:
     assert budgets() == []
     assert budgets(voluntaryDisruptions={"workers": "Wait"}) == []
     assert budgets(voluntaryDisruptions={"head": "Allow", "podDisruptionBudget": True}) == []
 
 
-def test_a_budget_lets_neither_head_nor_submitter_go() -> None:
+def test_a_budget_protects_head_and_submitter() -> None:
     (budget,) = budgets(voluntaryDisruptions={"podDisruptionBudget": True})
     metadata, spec = budget["metadata"], budget["spec"]
     assert metadata["name"] == "corpus-1"
@@ -79,18 +79,18 @@ def test_a_budget_lets_neither_head_nor_submitter_go() -> None:
         labels = pods_of(render())[name]["metadata"]["labels"]
         assert spec["selector"]["matchLabels"].items() <= labels.items()
         assert (labels[chosen["key"]] in chosen["values"]) == is_chosen
-    # One that never got ready holds up nobody's drain.
+    # A pod that never became ready blocks no drain.
     assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
-def test_a_budget_lets_no_worker_go_however_many_there_are() -> None:
+def test_a_budget_protects_all_workers() -> None:
     wanted = {"workers": "Wait", "podDisruptionBudget": True}
     (budget,) = budgets(voluntaryDisruptions=wanted)
     assert budget["spec"]["minAvailable"] == 1 + 1 + 4 + 2
 
 
 def test_a_budget_counts_no_submitter_where_the_head_pod_submits() -> None:
-    """No pod could make up for one that never comes, and no eviction would ever be allowed."""
+    """Check the count: a budget with a missing submitter would forbid all evictions."""
     wanted = {"workers": "Wait", "podDisruptionBudget": True}
     (budget,) = budgets(voluntaryDisruptions=wanted, submissionMode="SidecarMode")
     assert budget["spec"]["minAvailable"] == 1 + 4 + 2
@@ -98,7 +98,7 @@ def test_a_budget_counts_no_submitter_where_the_head_pod_submits() -> None:
     assert "submitter" not in chosen["values"]
 
 
-def test_the_budget_stands_before_there_are_pods() -> None:
+def test_the_budget_exists_before_the_pods() -> None:
     cluster = SimulatedCluster()
     cluster.edit(ray={"voluntaryDisruptions": {"podDisruptionBudget": True}})
     cluster.settle()
@@ -117,7 +117,7 @@ DELETED = {"node-1": NodeMarks("node-1", is_deleting=True)}
 
 
 def run(marks: dict[str, NodeMarks], **wanted: Any) -> SimulatedCluster:
-    """A running attempt with its head on node-1, as whoever drains nodes has left them."""
+    """Return a running attempt with its head on node-1 and these node marks."""
     cluster = SimulatedCluster(marks=marks)
     cluster.edit(ray={"workerGroups": [{"name": "cpu"}], "voluntaryDisruptions": wanted})
     cluster.settle()
@@ -137,7 +137,7 @@ def told(cluster: SimulatedCluster) -> tuple[str, str]:
     return summary.reason, summary.message
 
 
-def test_an_admin_s_drain_that_a_budget_holds_up_is_told() -> None:
+def test_a_drain_blocked_by_a_budget_is_reported() -> None:
     cluster = run(CORDONED, **BUDGET)
     reason, message = told(cluster)
     assert reason == Reason.DRAIN_HELD_BACK
@@ -150,26 +150,26 @@ def test_an_admin_s_drain_that_a_budget_holds_up_is_told() -> None:
     assert told(cluster)[0] == Reason.RUNNING
 
 
-def test_a_node_that_karpenter_is_to_remove_waits_for_annotations() -> None:
+def test_karpenters_removal_of_a_node_is_blocked_by_annotations() -> None:
     assert told(run(DELETED))[0] == Reason.DRAIN_HELD_BACK
 
 
 @pytest.mark.parametrize(
     ("marks", "wanted"),
     [
-        # `kubectl drain` takes no notice of annotations.
+        # `kubectl drain` ignores annotations.
         (CORDONED, {}),
         (DELETED, {"head": "Allow"}),
         (CORDONED, {"head": "Allow", **BUDGET}),
         ({"node-2": NodeMarks("node-2", is_deleting=True)}, BUDGET),
     ],
 )
-def test_a_drain_that_nothing_of_ours_holds_up_is_no_news(marks: Any, wanted: Any) -> None:
+def test_an_unblocked_drain_is_no_news(marks: Any, wanted: Any) -> None:
     assert told(run(marks, **wanted))[0] == Reason.RUNNING
 
 
 @pytest.mark.parametrize(("marks", "wanted"), [(DELETED, {}), (CORDONED, BUDGET)])
-def test_a_node_with_nothing_but_the_submitter_is_held_back(marks: Any, wanted: Any) -> None:
+def test_a_node_with_only_the_submitter_is_protected(marks: Any, wanted: Any) -> None:
     cluster = run({"node-3": replace(marks["node-1"], name="node-3")}, **wanted)
     submitter = pods_of(cluster.list_of(Resource.RAYJOB)[0])["submitter"]["metadata"]
     cluster.add_pod("corpus-1-xyz", submitter["labels"])
@@ -182,7 +182,7 @@ def test_a_node_with_nothing_but_the_submitter_is_held_back(marks: Any, wanted: 
     assert "of submitter pod corpus-1-xyz" in message
 
 
-def test_workers_that_are_waited_for_hold_up_drains_too() -> None:
+def test_protected_workers_block_drains_too() -> None:
     cluster = run({"node-2": NodeMarks("node-2", is_deleting=True)}, workers="Wait")
     assert "worker pod corpus-1-cpu" in told(cluster)[1]
 

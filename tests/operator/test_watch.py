@@ -1,4 +1,4 @@
-"""A watch sees all that happens, whatever happens to its stream, and misses no end of a pod."""
+"""A watch reports all changes, despite any failure of its stream, and every end of a pod."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_meta(body: Body) -> Meta:
 
 
 class Scene:
-    """A watch of pods; `observations` has what it told, `waits` how long it slept."""
+    """A watch of pods; `observations` has the reports, `waits` the sleeps in seconds."""
 
     def __init__(self) -> None:
         self.api = FakeApi()
@@ -83,7 +83,7 @@ class Scene:
         asyncio.run(run())
 
 
-def test_all_that_happens_is_told_in_order() -> None:
+def test_all_changes_are_reported_in_order() -> None:
     scene = Scene()
     scene.add("a")
     unlabelled = {"metadata": {"name": "theirs"}}
@@ -106,7 +106,7 @@ def test_all_that_happens_is_told_in_order() -> None:
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
-def test_a_stream_that_ends_goes_on_where_it_ended(is_lost: bool) -> None:
+def test_a_new_stream_continues_from_the_last_version(is_lost: bool) -> None:
     scene = Scene()
     scene.add("a")
 
@@ -143,7 +143,7 @@ def test_what_went_while_the_thread_was_lost_is_told_with_the_last_that_was_seen
     assert scene.observations[3:] == [("a", "gone"), ("c", "Running")]
 
 
-def test_a_server_that_forgets_at_once_is_asked_ever_later() -> None:
+def test_a_server_that_always_expires_is_polled_less_and_less_often() -> None:
     scene = Scene()
     scene.add("a")
 
@@ -158,9 +158,9 @@ def test_a_server_that_forgets_at_once_is_asked_ever_later() -> None:
         scene.api.drop_watches()
         await until(lambda: scene.count("list") >= 6)
         scene.api.before.clear()
-        # One that was asked for before may have been refused, and be followed by a list.
+        # A watch that was already requested may have been refused, and a list may follow.
         refused = scene.count("watch")
-        # A stream that has shown something has its first list at once again.
+        # After a stream with events, the next list follows at once.
         await until(lambda: scene.watch.last_event > 0 and scene.count("watch") > refused)
         scene.set_phase("a", "Failed")
         await until(lambda: len(scene.observations) == 2)
@@ -173,7 +173,7 @@ def test_a_server_that_forgets_at_once_is_asked_ever_later() -> None:
     assert [wait for wait in scene.waits if wait != PAUSE][:4] == [0.5, 1.0, 2.0, 4.0]
 
 
-def test_what_it_keeps_is_current_only_while_a_stream_follows_it() -> None:
+def test_the_cache_is_current_only_while_a_stream_follows() -> None:
     scene = Scene()
     scene.add("a")
 
@@ -192,14 +192,14 @@ def test_what_it_keeps_is_current_only_while_a_stream_follows_it() -> None:
         await until(lambda: len(scene.waits) > 3)
         assert not scene.cache.is_current(scene.now)
         lost.clear()
-        # That the server lets it in again is enough: on a quiet day nothing happens for long.
+        # A successful request suffices, because a quiet day has no events for hours.
         await until(lambda: scene.cache.is_current(scene.now))
 
     scene.play(story)
     assert scene.count("list") == 1
 
 
-def test_a_version_that_is_too_old_makes_it_list_before_anybody_reads() -> None:
+def test_an_expired_version_causes_a_list_before_the_next_read() -> None:
     scene = Scene()
 
     async def story() -> None:
@@ -216,7 +216,7 @@ def test_a_version_that_is_too_old_makes_it_list_before_anybody_reads() -> None:
     scene.play(story)
 
 
-def test_a_kind_that_can_not_be_listed_has_begun_all_the_same() -> None:
+def test_a_kind_that_can_not_be_listed_counts_as_started() -> None:
     scene = Scene()
     scene.api.unserved.add(Resource.POD)
 
@@ -239,7 +239,7 @@ def fail_once(error: Exception, verb: str) -> Callable[[Call], None]:
     return hook
 
 
-def test_a_kind_that_is_not_served_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unserved_kind_is_awaited(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
     scene.api.unserved.add(Resource.POD)
 
@@ -265,7 +265,7 @@ def test_a_kind_that_is_not_served_is_waited_for(caplog: pytest.LogCaptureFixtur
         (NotFound(404, "", "page not found"), 0.5),
     ],
 )
-def test_whatever_is_refused_is_tried_again(error: Exception, wait: float) -> None:
+def test_every_failed_request_is_retried(error: Exception, wait: float) -> None:
     scene = Scene()
     scene.api.before.append(fail_once(error, "list"))
 
@@ -276,7 +276,7 @@ def test_whatever_is_refused_is_tried_again(error: Exception, wait: float) -> No
     assert scene.waits == [wait]
 
 
-def test_it_tells_when_it_last_heard_of_the_server() -> None:
+def test_a_watch_reports_the_time_of_the_last_event() -> None:
     scene = Scene()
 
     async def story() -> None:
@@ -289,7 +289,7 @@ def test_it_tells_when_it_last_heard_of_the_server() -> None:
     scene.play(story)
 
 
-def test_an_event_of_no_known_kind_moves_on_and_tells_nothing() -> None:
+def test_an_event_of_an_unknown_type_is_skipped() -> None:
     scene = Scene()
     seen: list[Any] = []
 
@@ -309,7 +309,7 @@ def test_an_event_of_no_known_kind_moves_on_and_tells_nothing() -> None:
     assert scene.observations == []
 
 
-def test_a_missing_right_is_known_until_it_is_given() -> None:
+def test_a_missing_permission_is_recorded_until_granted() -> None:
     scene = Scene()
 
     def refuse(call: Call) -> None:
@@ -320,7 +320,7 @@ def test_a_missing_right_is_known_until_it_is_given() -> None:
         scene.api.before.append(refuse)
         await until(lambda: scene.watch.refused is not None)
         await until(lambda: len(scene.waits) > 3)
-        assert scene.watch.refused is not None  # a list that goes well does not make up for it
+        assert scene.watch.refused is not None  # a later list does not replace the watch
         assert "cannot watch pods" in scene.watch.refused.message
         scene.api.before.clear()
         scene.add("a")
@@ -329,7 +329,7 @@ def test_a_missing_right_is_known_until_it_is_given() -> None:
     scene.play(story)
 
 
-def test_a_change_that_changes_nothing_that_is_read_is_not_told() -> None:
+def test_a_change_of_unread_fields_is_not_reported() -> None:
     scene = Scene()
     scene.follow(lambda body: replace(Pod.read(body), meta=Meta("", "", "")))
 

@@ -1,4 +1,4 @@
-"""What a pipeline's status says in words and numbers, from one moment to the next."""
+"""The messages and numbers in a pipeline's status over time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SUSPENDED = Reason.SUSPENDED.explain()
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return SimulatedCluster.running()
 
 
-def test_every_run_is_announced_the_first_too(cluster: SimulatedCluster) -> None:
+def test_every_run_is_announced_including_the_first(cluster: SimulatedCluster) -> None:
     cluster.finish(0)
     cluster.edit(runId="second")
     cluster.settle()
@@ -87,7 +87,7 @@ def test_a_completed_run_without_counts_shows_none(cluster: SimulatedCluster) ->
     assert told[EventReason.RUN_SUCCEEDED] == "run 'first' succeeded"
 
 
-def test_fields_that_are_ignored_are_named_as_long_as_they_are(cluster: SimulatedCluster) -> None:
+def test_ignored_fields_are_named_while_they_exist(cluster: SimulatedCluster) -> None:
     cluster.spec["ray"]["later"] = False
     cluster.settle()
     told = cluster.status.find_condition(ConditionType.FIELDS_IGNORED)
@@ -98,7 +98,7 @@ def test_fields_that_are_ignored_are_named_as_long_as_they_are(cluster: Simulate
         "spec.ray.later. Upgrade the operator to use these fields. Fields that you did not set are "
         "harmless defaults."
     )
-    assert cluster.pass_once().pipeline is None  # told once, not written again and again
+    assert cluster.pass_once().pipeline is None  # written only once
     del cluster.spec["ray"]["later"]
     cluster.settle()
     assert cluster.status.find_condition(ConditionType.FIELDS_IGNORED) is None
@@ -113,11 +113,11 @@ def test_what_latest_leads_to_is_told(cluster: SimulatedCluster) -> None:
     (_, attempt) = cluster.attempts["corpus-1"]
     assert attempt.latest == "0001/p0002"
     cluster.run_next()
-    cluster.finish(137)  # killed, so its driver could not say
+    cluster.finish(137)  # a killed driver cannot report
     assert cluster.status.latest == "0001/p0002"
 
 
-def test_where_the_log_is_kept_is_told_while_it_runs_and_afterwards(
+def test_the_place_of_the_log_is_reported_during_and_after_a_run(
     cluster: SimulatedCluster,
 ) -> None:
     first, second = (f"logs/20251125T07110{at}.123Z.log" for at in (1, 2))
@@ -125,14 +125,14 @@ def test_where_the_log_is_kept_is_told_while_it_runs_and_afterwards(
     cluster.settle()
     assert cluster.attempts["corpus-1"][1].log_file == first
     cluster.log_file = ""
-    cluster.finish(137)  # killed, so its driver could not say
+    cluster.finish(137)  # a killed driver cannot report
     assert cluster.attempts["corpus-1"][1].log_file == first
     cluster.run_next()
     cluster.finish(1, log_file=second)
     assert cluster.attempts["corpus-2"][1].log_file == second
 
 
-def test_progress_that_was_known_outlives_an_end_that_knows_less(cluster: SimulatedCluster) -> None:
+def test_earlier_progress_survives_an_end_without_counts(cluster: SimulatedCluster) -> None:
     cluster.progress = Progress(total=10, finished=4, time=cluster.time)
     cluster.settle()
     cluster.finish(137, sources=SourceCounts(finished=3))
@@ -140,7 +140,7 @@ def test_progress_that_was_known_outlives_an_end_that_knows_less(cluster: Simula
     assert cluster.status.progress.text == "4/10"
 
 
-def test_an_attempt_that_begins_takes_nothing_back(cluster: SimulatedCluster) -> None:
+def test_a_new_attempt_does_not_reset_progress(cluster: SimulatedCluster) -> None:
     cluster.progress = Progress(total=10, finished=4, time=cluster.time)
     cluster.settle()
     cluster.finish(1)
@@ -154,7 +154,7 @@ def test_an_attempt_that_begins_takes_nothing_back(cluster: SimulatedCluster) ->
     assert texts == ["4/10", "4/10", "5/?", "2/10"]
 
 
-def test_how_many_sources_an_edit_does_again_is_told_from_the_beginning_to_the_end(
+def test_the_number_of_redone_sources_is_reported_throughout(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.finish(0, sources=SourceCounts(total=10, finished=10))
@@ -167,7 +167,7 @@ def test_how_many_sources_an_edit_does_again_is_told_from_the_beginning_to_the_e
     cluster.advance(60)
     cluster.progress = Progress(total=10, finished=1, skipped=9, redone=4, time=cluster.time)
     cluster.redo_reason = "from the beginning, because 'quality' changed"
-    cluster.pass_once()  # be it that progress was written a moment ago
+    cluster.pass_once()  # the status may have been written a moment ago
     cluster.advance(60)
     assert cluster.status.progress.redone == 4
     assert cluster.status.state == "attempt 2: Running, 4 sources processed again"
@@ -179,7 +179,7 @@ def test_how_many_sources_an_edit_does_again_is_told_from_the_beginning_to_the_e
     assert told == [words]
 
 
-def test_an_attempt_that_follows_does_not_tell_of_sources_again(cluster: SimulatedCluster) -> None:
+def test_a_later_attempt_does_not_report_redone_sources_again(cluster: SimulatedCluster) -> None:
     cluster.progress = Progress(total=1, finished=0, skipped=1, redone=1, time=cluster.time)
     cluster.settle()
     cluster.finish(1)
@@ -190,7 +190,7 @@ def test_an_attempt_that_follows_does_not_tell_of_sources_again(cluster: Simulat
     assert told == ["1 of 1 source is processed again"]
 
 
-def test_an_end_that_knows_all_has_the_last_word(cluster: SimulatedCluster) -> None:
+def test_the_final_counts_take_precedence(cluster: SimulatedCluster) -> None:
     cluster.progress = Progress(total=10, finished=4, time=cluster.time)
     cluster.settle()
     cluster.finish(0, sources=SourceCounts(total=10, finished=10))
@@ -209,7 +209,7 @@ def test_a_new_run_is_reconciling_until_it_runs(cluster: SimulatedCluster) -> No
     assert cluster.status.find_condition(ConditionType.RECONCILING) is None
 
 
-def test_a_suspended_pipeline_says_so_and_later_what_it_waits_for(
+def test_a_suspended_pipeline_reports_this_and_later_its_wait(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.finish(1)
@@ -226,7 +226,7 @@ def test_a_suspended_pipeline_says_so_and_later_what_it_waits_for(
 
 
 @pytest.mark.parametrize(("runs", "seconds"), [(True, 300.0), (False, 90.0)])
-def test_a_deadline_is_looked_at_when_it_has_passed(*, runs: bool, seconds: float) -> None:
+def test_a_pass_is_scheduled_at_a_deadline(*, runs: bool, seconds: float) -> None:
     cluster = SimulatedCluster()
     cluster.edit(deadlines={"attempt": "300s", "preRunning": "90s"})
     cluster.limits = replace(cluster.limits, resync=3600.0)
@@ -248,7 +248,9 @@ def test_a_deadline_is_looked_at_when_it_has_passed(*, runs: bool, seconds: floa
     assert status.cause == (Cause.DEADLINE_EXCEEDED if runs else Cause.SCHEDULING_TIMEOUT)
 
 
-def test_an_invalid_pipeline_has_failed_unless_something_runs(cluster: SimulatedCluster) -> None:
+def test_an_invalid_pipeline_has_failed_unless_an_attempt_is_running(
+    cluster: SimulatedCluster,
+) -> None:
     cluster.edit(source={"use": "no such name!"})
     cluster.settle()
     assert cluster.status.phase == PipelinePhase.RUNNING
@@ -304,7 +306,7 @@ def test_reasons_become_sentences(reason: Reason, detail: str, told: str) -> Non
     assert reason.explain(detail) == told
 
 
-def test_every_condition_tells_for_which_generation_it_holds(cluster: SimulatedCluster) -> None:
+def test_every_condition_has_its_generation(cluster: SimulatedCluster) -> None:
     def read_generations() -> set[int | None]:
         return {condition.observed_generation for condition in cluster.status.conditions}
 
@@ -316,13 +318,13 @@ def test_every_condition_tells_for_which_generation_it_holds(cluster: SimulatedC
     cluster.finish(1)
     _, attempt = cluster.attempts["corpus-1"]
     told = {condition.type: condition.observed_generation for condition in attempt.conditions}
-    assert told == {"Succeeded": 1, "Frozen": 1}  # the attempt's own, which nobody edits
+    assert told == {"Succeeded": 1, "Frozen": 1}  # the attempt's own generation never changes
 
 
-def test_what_is_not_looked_at_keeps_the_generation_it_was_seen_for(
+def test_unchecked_conditions_keep_their_generation(
     cluster: SimulatedCluster,
 ) -> None:
-    cluster.edit(source=7)  # a claim is not looked for without a spec
+    cluster.edit(source=7)  # without a spec, no claim is read
     cluster.settle()
     told = {
         condition.type: condition.observed_generation for condition in cluster.status.conditions

@@ -1,4 +1,4 @@
-"""Which run of another pipeline a run reads: none that is about to be replaced, and that one on."""
+"""The run of another pipeline that a run reads: not about to be replaced, and then fixed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ NIGHTLY = {"cron": "0 3 * * *"}
 
 
 def finish_run(cluster: SimulatedCluster, code: int = 0) -> None:
-    """Let the run whose RayJob is made go on to its end."""
+    """Run the existing RayJob to its end."""
     cluster.start_rayjob()
     cluster.settle()
     cluster.finish(code)
 
 
 def begin_night() -> tuple[SimulatedCluster, SimulatedCluster]:
-    """Two that have run once and are due at the same second, and the first sees it later."""
+    """Return two pipelines due at the same second, after one run each; the reader looks first."""
     raw = make_other(schedule=NIGHTLY)
     cluster = follow(raw, **REFERENCE, schedule=NIGHTLY)
     for each in (raw, cluster):
@@ -49,12 +49,12 @@ def begin_night() -> tuple[SimulatedCluster, SimulatedCluster]:
 
 
 def read_sources(cluster: SimulatedCluster, number: int) -> Any:
-    """What the driver of an attempt is told to read."""
+    """Return the paths that the driver of an attempt reads."""
     config = cluster.objects[Resource.CONFIG_MAP, f"corpus-{number}"]
     return yaml.safe_load(config["data"]["pipeline.yaml"])["spec"]["source"]["with"]["paths"]
 
 
-def test_a_run_that_is_due_and_has_not_begun_is_waited_for() -> None:
+def test_a_due_run_of_the_input_is_awaited() -> None:
     raw, cluster = begin_night()
     for _ in range(5):
         cluster.advance(1.0)
@@ -69,7 +69,7 @@ def test_a_run_that_is_due_and_has_not_begun_is_waited_for() -> None:
     assert len(cluster.attempts) == 2
 
 
-def test_a_run_that_is_due_later_is_not_waited_for() -> None:
+def test_a_later_run_of_the_input_is_not_awaited() -> None:
     raw, cluster = begin_night()
     raw.edit(schedule={"cron": "1 3 * * *"})
     raw.settle()
@@ -77,7 +77,7 @@ def test_a_run_that_is_due_later_is_not_waited_for() -> None:
     assert len(cluster.attempts) == 2
 
 
-def test_one_that_is_left_out_is_waited_for_no_more() -> None:
+def test_a_skipped_run_of_the_input_is_not_awaited() -> None:
     raw, cluster = begin_night()
     raw.edit(suspend=True)
     cluster.settle()
@@ -86,7 +86,7 @@ def test_one_that_is_left_out_is_waited_for_no_more() -> None:
     assert len(cluster.attempts) == 2
 
 
-def test_a_run_that_is_named_waits_for_no_other_time() -> None:
+def test_a_named_run_is_not_delayed_by_a_schedule() -> None:
     _, cluster = begin_night()
     cluster.edit(after=[{"name": "raw", "runId": "first"}])
     cluster.settle()
@@ -94,7 +94,7 @@ def test_a_run_that_is_named_waits_for_no_other_time() -> None:
     assert len(cluster.attempts) == 2
 
 
-def test_an_attempt_that_is_asked_for_is_waited_for() -> None:
+def test_a_requested_attempt_of_the_input_is_awaited() -> None:
     raw = make_other()
     complete(raw)
     raw.annotate("retry", "1")
@@ -121,7 +121,7 @@ def make_body(**status: Any) -> dict[str, Any]:
         {"handled": {"retry": "1"}},
     ],
 )
-def test_whoever_waits_is_woken_by_what_it_waits_for(change: dict[str, Any]) -> None:
+def test_a_waiting_pipeline_is_woken_by_its_input(change: dict[str, Any]) -> None:
     dependents, reader, raw = Dependents(), Key("team", "corpus"), Key("team", "raw")
     body = {
         "metadata": {"name": "corpus", "namespace": "team"},
@@ -134,7 +134,7 @@ def test_whoever_waits_is_woken_by_what_it_waits_for(change: dict[str, Any]) -> 
 
 
 def begin_second_run() -> tuple[SimulatedCluster, SimulatedCluster]:
-    """The reader has read the first run, and gets a new `runId` before the other one does."""
+    """Return two pipelines after one run each; the reader gets a new `runId` first."""
     raw = make_other()
     cluster = follow(raw, **REFERENCE)
     complete(raw)
@@ -145,7 +145,7 @@ def begin_second_run() -> tuple[SimulatedCluster, SimulatedCluster]:
     return raw, cluster
 
 
-def test_what_was_read_is_kept() -> None:
+def test_the_read_run_is_recorded() -> None:
     raw = make_other()
     raw.status = raw.status.model_copy(update={"latest": "attempts/0001/p0002"})
     complete(raw)
@@ -166,7 +166,7 @@ def test_what_was_read_is_kept() -> None:
     assert body["spec"]["inputs"] == [kept.to_json()]
 
 
-def test_two_new_runs_of_one_commit_are_one_after_the_other() -> None:
+def test_two_new_runs_of_one_commit_run_in_order() -> None:
     raw, cluster = begin_second_run()
     assert read_succeeded(cluster) == ("Unknown", "WaitsForPipelines")
     assert cluster.status.state.startswith("waits for raw (run 'first' was already read; ")
@@ -183,7 +183,7 @@ def test_two_new_runs_of_one_commit_are_one_after_the_other() -> None:
     assert [each.run for each in cluster.status.inputs] == ["second"]
 
 
-def test_one_whose_commit_is_of_it_alone_waits_for_a_minute() -> None:
+def test_a_new_run_waits_a_minute_for_a_new_run_of_its_input() -> None:
     _, cluster = begin_second_run()
     plan = cluster.pass_once()
     assert plan.wake_at is not None
@@ -206,14 +206,14 @@ def test_one_whose_commit_is_of_it_alone_waits_for_a_minute() -> None:
         {"after": [{"name": "raw", "runId": "first"}]},
     ],
 )
-def test_one_that_names_the_run_begins_at_once(change: dict[str, Any]) -> None:
+def test_a_new_run_that_names_its_input_run_starts_at_once(change: dict[str, Any]) -> None:
     _, cluster = begin_second_run()
     cluster.edit(**change)
     cluster.settle()
     assert len(cluster.attempts) == 2
 
 
-def test_a_run_that_is_named_is_waited_for_however_late_its_edit_comes() -> None:
+def test_a_named_run_is_awaited_however_late_its_edit() -> None:
     raw, cluster = begin_second_run()
     cluster.edit(after=[{"name": "raw", "runId": "second"}])
     cluster.settle()
@@ -243,7 +243,7 @@ def test_a_reference_that_names_a_run_waits_for_it() -> None:
 
 
 @pytest.mark.parametrize("change", ["run", "edit", "again", "made anew"])
-def test_what_is_newer_is_read_at_once(change: str) -> None:
+def test_newer_outputs_are_read_at_once(change: str) -> None:
     raw = make_other()
     cluster = follow(raw, **REFERENCE)
     complete(raw)
@@ -264,7 +264,7 @@ def test_what_is_newer_is_read_at_once(change: str) -> None:
     assert len(cluster.attempts) == 2
 
 
-def test_a_run_by_the_clock_does_not_wait_for_what_is_newer() -> None:
+def test_a_scheduled_run_does_not_wait_for_newer_outputs() -> None:
     raw = make_other()
     cluster = follow(raw, **REFERENCE, schedule=NIGHTLY)
     raw.time = cluster.time = MIDNIGHT
@@ -277,7 +277,7 @@ def test_a_run_by_the_clock_does_not_wait_for_what_is_newer() -> None:
 
 
 def fail_reader(**spec: Any) -> tuple[SimulatedCluster, SimulatedCluster]:
-    """A reader whose first attempt has failed, and whose retry is due."""
+    """Return a reader whose first attempt has failed and whose retry is due."""
     raw = make_other(**spec)
     complete(raw)
     cluster = follow(raw, **REFERENCE)
@@ -291,7 +291,7 @@ def run_retry(cluster: SimulatedCluster) -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"storage": {"output": {"url": "s3://b/raw"}}}])
-def test_a_retry_reads_what_its_run_began_with_though_the_other_is_gone(
+def test_a_retry_reads_its_runs_input_even_if_the_other_is_deleted(
     spec: dict[str, Any],
 ) -> None:
     _, cluster = fail_reader(**spec)
@@ -312,7 +312,7 @@ def test_a_retry_reads_what_its_run_began_with_though_the_other_is_gone(
         {"source": 5},
     ],
 )
-def test_a_retry_reads_what_its_run_began_with_though_the_other_was_edited(
+def test_a_retry_reads_its_runs_input_even_if_the_other_was_edited(
     change: dict[str, Any],
 ) -> None:
     raw, cluster = fail_reader()
@@ -335,7 +335,7 @@ def complete_again(raw: SimulatedCluster) -> None:
     finish_run(raw)
 
 
-def test_a_suspended_run_goes_on_with_what_it_began_with() -> None:
+def test_a_resumed_run_reads_its_original_input() -> None:
     raw = make_other()
     complete(raw)
     cluster = follow(raw, **REFERENCE)
@@ -351,7 +351,7 @@ def test_a_suspended_run_goes_on_with_what_it_began_with() -> None:
     assert read_sources(cluster, 2) == read_sources(cluster, 1)
 
 
-def test_an_attempt_by_hand_reads_what_its_run_began_with() -> None:
+def test_a_manual_attempt_reads_its_runs_original_input() -> None:
     raw = make_other()
     complete(raw)
     cluster = follow(raw, **REFERENCE)
@@ -362,7 +362,7 @@ def test_an_attempt_by_hand_reads_what_its_run_began_with() -> None:
     assert read_sources(cluster, 2) == read_sources(cluster, 1)
 
 
-def test_a_new_run_reads_what_is_there_now() -> None:
+def test_a_new_run_reads_the_current_outputs() -> None:
     _, cluster = fail_reader()
     run_retry(cluster)
     finish_run(cluster)
@@ -373,7 +373,7 @@ def test_a_new_run_reads_what_is_there_now() -> None:
     assert len(cluster.attempts) == 2
 
 
-def test_what_is_added_to_a_run_is_read_from_then_on() -> None:
+def test_an_input_added_to_a_run_is_read_from_then_on() -> None:
     _, cluster = fail_reader()
     more = cluster.others["more"] = make_other("more")
     complete(more)
@@ -385,7 +385,7 @@ def test_what_is_added_to_a_run_is_read_from_then_on() -> None:
     assert len(read_sources(cluster, 2)) == 2
 
 
-def test_a_run_that_is_named_is_known_after_many_others() -> None:
+def test_a_named_run_is_found_after_many_others() -> None:
     raw = make_other(attemptHistoryLimit=1)
     complete(raw)
     for number in range(5):
@@ -399,7 +399,7 @@ def test_a_run_that_is_named_is_known_after_many_others() -> None:
     assert len(cluster.attempts) == 1
 
 
-def test_a_run_that_has_failed_is_no_run_that_is_known() -> None:
+def test_a_failed_run_is_not_among_the_completed_runs() -> None:
     raw = make_other(attemptHistoryLimit=2)
     complete(raw, 64)
     cluster = follow(raw, after=[{"name": "raw", "runId": "first"}])

@@ -1,4 +1,4 @@
-"""What today's operator asks of a runtime of the last release, and of its definitions."""
+"""Today's operator with the runtime and the definitions of the last release."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.pipeline_status import parse_status
 from strandline_operator.model.plan import Resource
 
-# Causes that a driver is not told of, as the next test shows.
+# Causes that are never passed to a driver, as the next test shows.
 UNSPOKEN = {
     Cause.LEDGER_IN_USE: ExitCode.LEDGER_IN_USE,
     Cause.TIMEOUT: ExitCode.APPLICATION_ERROR,
@@ -44,7 +44,7 @@ def rayjob() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("after", ["", *(cause for cause in Cause if cause not in UNSPOKEN)])
-def test_its_driver_understands_how_it_is_started(
+def test_the_last_releases_driver_accepts_its_command(
     last: LastRelease, rayjob: dict[str, Any], after: str
 ) -> None:
     words = last.ask("command", rayjob["entrypoint"] + (f" --after {after}" if after else ""))
@@ -55,7 +55,7 @@ def test_its_driver_understands_how_it_is_started(
 
 
 @pytest.mark.parametrize(("cause", "code"), UNSPOKEN.items())
-def test_a_cause_that_it_does_not_know_is_not_named(cause: Cause, code: ExitCode) -> None:
+def test_a_cause_unknown_to_the_last_release_is_not_passed(cause: Cause, code: ExitCode) -> None:
     cluster = SimulatedCluster.running()
     cluster.finish(code, evidence=(Evidence(cause, "as its driver says", "driver"),))
     if cause.treatment is Treatment.NEVER:
@@ -67,7 +67,7 @@ def test_a_cause_that_it_does_not_know_is_not_named(cause: Cause, code: ExitCode
     assert "--after" not in rayjob["spec"]["entrypoint"]
 
 
-def test_its_driver_understands_how_it_is_stopped(
+def test_the_last_releases_driver_accepts_its_stop_command(
     last: LastRelease, rayjob: dict[str, Any]
 ) -> None:
     (head,) = rayjob["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"]
@@ -76,12 +76,12 @@ def test_its_driver_understands_how_it_is_stopped(
     assert (words["file"], words["waits"]) == (f"{CONFIG}/{MANIFEST}", "True")
 
 
-def test_what_it_does_not_know_would_be_refused(last: LastRelease) -> None:
+def test_the_last_release_rejects_unknown_options(last: LastRelease) -> None:
     with pytest.raises(AssertionError, match="No such option"):
         last.ask("command", "strandline run pipeline.yaml --tolerant")
 
 
-def test_a_run_comes_to_its_end_where_its_definitions_keep_less(last: LastRelease) -> None:
+def test_a_run_completes_with_definitions_that_drop_fields(last: LastRelease) -> None:
     schema = schema_of(last.definitions["curationpipelines"])["properties"]["status"]
 
     def keep() -> None:

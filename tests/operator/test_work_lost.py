@@ -1,4 +1,4 @@
-"""Work that is done again, as the driver tells it at its end: in the status, and counted once."""
+"""Repeated work, as reported by the driver at its end: in the status, and counted once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from strandline_operator.model.plan import Count
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """A pipeline whose first attempt runs."""
+    """Return a pipeline whose first attempt is running."""
     return SimulatedCluster.running()
 
 
 def end(cluster: SimulatedCluster, outcome: DriverOutcome) -> list[Count]:
-    """Let the driver end so; what is counted of its work."""
+    """End the driver, and return the counts of its lost work."""
     cluster.outcome = outcome
     cluster.settle()
     cluster.finish_teardown()
@@ -27,7 +27,7 @@ def end(cluster: SimulatedCluster, outcome: DriverOutcome) -> list[Count]:
     return [count for count in cluster.counts if count.name == "work_lost_seconds"]
 
 
-def test_it_is_kept_with_the_attempt_and_counted_by_what_it_was_lost_to(
+def test_lost_work_is_recorded_in_the_attempt_and_counted_by_cause(
     cluster: SimulatedCluster,
 ) -> None:
     lost = WorkLost(node=12.5, stop=3.0)
@@ -42,7 +42,7 @@ def test_it_is_kept_with_the_attempt_and_counted_by_what_it_was_lost_to(
     assert (status.outcome.work_seconds, status.outcome.work_lost.node) == (100.0, 12.5)
 
 
-def test_the_pipeline_sums_up_the_attempts_of_its_run(cluster: SimulatedCluster) -> None:
+def test_the_pipeline_sums_the_lost_work_of_its_run(cluster: SimulatedCluster) -> None:
     first = DriverOutcome(exit_code=1, work_seconds=100.0, work_lost=WorkLost(node=12.5))
     end(cluster, first)
     assert cluster.status.work is not None
@@ -55,7 +55,7 @@ def test_the_pipeline_sums_up_the_attempts_of_its_run(cluster: SimulatedCluster)
     assert (work.seconds, work.lost.node, work.lost.stop) == (107.5, 15.0, 1.0)
 
 
-def test_of_a_driver_that_does_not_say_nothing_is_known(cluster: SimulatedCluster) -> None:
+def test_a_driver_without_a_report_has_no_lost_work(cluster: SimulatedCluster) -> None:
     assert end(cluster, DriverOutcome(exit_code=1)) == []
     status = next(status for _, status in cluster.attempts.values())
     assert status.outcome is not None
@@ -63,7 +63,7 @@ def test_of_a_driver_that_does_not_say_nothing_is_known(cluster: SimulatedCluste
     assert cluster.status.work is None
 
 
-def test_no_label_comes_from_outside() -> None:
+def test_unknown_causes_get_an_empty_label() -> None:
     numbers = Numbers()
     numbers.note(Count("work_lost_seconds", "node", 2.0))
     numbers.note(Count("work_lost_seconds", "corpus-3", 2.0))

@@ -1,4 +1,4 @@
-"""A KubeRay that was built elsewhere: found in its checkout, fitted to a node, told by version."""
+"""A separately built KubeRay: found in its checkout, adapted to a node, and named by version."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from real_node.node import Node
 GIT = shutil.which("git") or "git"
 STATIC, DYNAMIC = b"\x7fELF static", b"\x7fELF /lib64/ld-linux-x86-64.so.2"
 IMAGE = "quay.io/kuberay/operator:v1.7.0"
-# As KubeRay's manifests have it, as far as it matters.
+# The relevant parts of KubeRay's Deployment.
 DEPLOYMENT: Json = {
     "metadata": {"name": "kuberay-operator", "namespace": "rays"},
     "spec": {
@@ -58,7 +58,7 @@ DEPLOYMENT: Json = {
         }
     },
 }
-# A kubectl that writes down how it was called and knows of one Deployment, or none.
+# A kubectl that records its calls and lists the given Deployments.
 KUBECTL = """
 echo "$@" >> "$(dirname "$0")/called"
 case "$*" in *"get deployments"*) cat "$(dirname "$0")/deployments" ;; esac
@@ -67,7 +67,7 @@ case "$*" in *"get deployments"*) cat "$(dirname "$0")/deployments" ;; esac
 
 @dataclass(frozen=True, slots=True)
 class ListeningNode(Node):
-    """A node that takes images in, and keeps their bytes."""
+    """A node that imports images and keeps their bytes."""
 
     taken: list[bytes] = field(default_factory=list)
 
@@ -77,7 +77,7 @@ class ListeningNode(Node):
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder that has what a checkout has in which KubeRay was built."""
+    """Return a folder with the files of a checkout in which KubeRay was built."""
     folder = tmp_path / "kuberay"
     for path, content in ((MANIFESTS / "kustomization.yaml", b"resources: []"), (PROGRAM, STATIC)):
         (folder / path).parent.mkdir(parents=True)
@@ -98,7 +98,7 @@ def tell_deployments(folder: Path, *found: Json) -> None:
 
 
 def list_calls(folder: Path) -> list[str]:
-    """How kubectl was called, without what is the same each time."""
+    """Return the kubectl calls, without the common prefix."""
     lines = (folder / "called").read_text(encoding="utf-8").splitlines()
     return [line.partition(" -n ")[2] for line in lines]
 
@@ -111,9 +111,7 @@ def read_layer(image: bytes) -> dict[str, bytes]:
             return {name: files.extractfile(name).read() for name in files.getnames()}  # type: ignore[union-attr]
 
 
-def test_a_checkout_is_found_where_it_is(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_checkout_is_found(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(checkout)]) == 0
     assert capsys.readouterr().out == f"{checkout}\n"
 
@@ -126,7 +124,7 @@ def test_a_checkout_is_found_where_it_is(
         (PROGRAM, DYNAMIC, "build it again with CGO_ENABLED=0"),
     ],
 )
-def test_what_is_missing_is_one_sentence(
+def test_a_missing_part_is_reported_in_one_sentence(
     checkout: Path,
     path: Path,
     content: bytes | None,
@@ -145,7 +143,7 @@ def test_what_is_missing_is_one_sentence(
         read_checkout(checkout)
 
 
-def test_only_what_a_small_node_needs_is_changed() -> None:
+def test_only_settings_for_a_small_node_are_changed() -> None:
     spec = fit_to_node(DEPLOYMENT)["spec"]["template"]["spec"]
     (given,) = DEPLOYMENT["spec"]["template"]["spec"]["containers"]
     (container,) = spec["containers"]
@@ -160,7 +158,7 @@ def test_only_what_a_small_node_needs_is_changed() -> None:
     assert {name: container[name] for name in kept} == {name: given[name] for name in kept}
 
 
-def test_it_is_installed_as_its_manifests_say_and_then_fitted(
+def test_kuberay_is_installed_from_its_manifests_and_then_adapted(
     checkout: Path, kube: Kube, tmp_path: Path
 ) -> None:
     node = ListeningNode(tmp_path, tmp_path)
@@ -175,7 +173,7 @@ def test_it_is_installed_as_its_manifests_say_and_then_fitted(
     assert awaited.startswith("rays rollout status deployment/kuberay-operator")
 
 
-def test_it_is_taken_away_and_brought_back(kube: Kube, tmp_path: Path) -> None:
+def test_kuberay_can_be_removed_and_restored(kube: Kube, tmp_path: Path) -> None:
     there = KubeRay(kube, "kuberay-operator", "v1.7.0")
     there.stop()
     there.start()
@@ -186,9 +184,9 @@ def test_it_is_taken_away_and_brought_back(kube: Kube, tmp_path: Path) -> None:
     assert ready.startswith("default rollout status ")
 
 
-def test_the_one_of_a_cluster_is_found_if_there_is_one(kube: Kube, tmp_path: Path) -> None:
+def test_a_clusters_own_kuberay_is_found(kube: Kube, tmp_path: Path) -> None:
     assert find_kuberay(kube) == KubeRay(kube.within("rays"), "kuberay-operator", "v1.7.0")
-    # Its chart says on the pod alone which part of KubeRay it is.
+    # KubeRay's chart labels only the pod with its component.
     (asked,) = list_calls(tmp_path)
     assert "component" not in asked
     others = copy.deepcopy(DEPLOYMENT)
@@ -208,11 +206,11 @@ def test_the_one_of_a_cluster_is_found_if_there_is_one(kube: Kube, tmp_path: Pat
         (f"operator:v1@sha256:{'0' * 64}", "v1"),
     ],
 )
-def test_an_image_tells_its_version(image: str, tag: str) -> None:
+def test_an_image_yields_its_version(image: str, tag: str) -> None:
     assert read_tag(image) == tag
 
 
-def test_git_knows_the_version_better_than_the_manifests(tmp_path: Path) -> None:
+def test_a_git_tag_takes_precedence_over_the_manifests_version(tmp_path: Path) -> None:
     folder = tmp_path / "kuberay"
     folder.mkdir()
     assert find_version(folder, IMAGE) == "v1.7.0"

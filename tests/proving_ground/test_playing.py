@@ -1,4 +1,4 @@
-"""Scenarios are played in two runs, of which one exit code comes."""
+"""Scenarios are played in two runs with a combined exit code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_one_failed_run_fails_both(codes: list[int], expected: int) -> None:
 
 
 @pytest.mark.parametrize(("first", "runs"), [(0, 2), (1, 2), (2, 1)])
-def test_scenarios_that_change_the_cluster_follow_alone(
+def test_scenarios_that_change_the_cluster_run_last_and_alone(
     monkeypatch: pytest.MonkeyPatch, first: int, runs: int
 ) -> None:
     commands: list[Sequence[str]] = []

@@ -1,4 +1,4 @@
-"""The release before is installed with the settings that its own chart has."""
+"""The previous release is installed only with settings that its own chart supports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from proving_ground.installation.chart import HASTE
 from proving_ground.installation.release_before import RAY_VERSION, choose_settings
 
 
-def test_settings_that_its_chart_does_not_have_are_left_out(tmp_path: Path) -> None:
+def test_settings_unknown_to_the_previous_chart_are_omitted(tmp_path: Path) -> None:
     known: dict[str, object] = {name: {} for name in (*list(HASTE)[1:], "rayVersion")}
     schema = {"properties": {"settings": {"properties": known}}}
     (tmp_path / "values.schema.json").write_text(json.dumps(schema))

@@ -1,4 +1,4 @@
-"""The page with the last result of each scenario: one cell for each KubeRay, and no stale rows."""
+"""The page with the last result of each scenario: a cell for each KubeRay, and no stale rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_result_combines_all_phases_of_a_scenario(phases: dict[str, str], resu
     assert describe(make_phases(**phases)) == result
 
 
-def test_a_reason_keeps_the_table_whole() -> None:
+def test_a_reason_does_not_break_the_table() -> None:
     reason = "Skipped: no image | no\n run"
     assert describe([Phase("setup", "skipped", 0.1, reason)]) == "skipped: no image / no run"
 
@@ -80,7 +80,7 @@ def test_a_later_run_replaces_its_own_results_only(page: Path) -> None:
 
 
 def list_scenarios() -> set[str]:
-    """Return the scenarios of the sources, as rows name them without parameters."""
+    """Return the scenarios in the sources, named like the rows, without parameters."""
     return {
         f"{path.relative_to(SCENARIOS).as_posix()}::{node.name}"
         for path in SCENARIOS.glob("*/test_*.py")

@@ -1,4 +1,4 @@
-"""Texts that scenarios keep: masked so that two runs give the same, and tables that stay tables."""
+"""Texts of scenarios: masked so that two runs give the same text, with tables that stay tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from proving_ground.waiting import GivenUpError, wait_for
         ("memory 1536Mi, exit code 137", "memory 1536Mi, exit code 137"),
     ],
 )
-def test_what_differs_from_run_to_run_is_masked_and_nothing_else(seen: str, kept: str) -> None:
+def test_only_values_that_differ_between_runs_are_masked(seen: str, kept: str) -> None:
     assert mask(seen, "a-preempted-head") == kept
 
 
@@ -41,7 +41,7 @@ def test_what_differs_from_run_to_run_is_masked_and_nothing_else(seen: str, kept
         ),
     ],
 )
-def test_a_namespace_is_masked_and_no_word_that_has_its_name_in_it(seen: str, kept: str) -> None:
+def test_a_namespace_is_masked_only_as_a_whole_word(seen: str, kept: str) -> None:
     assert mask(seen, "cancel") == kept
 
 
@@ -85,12 +85,12 @@ def page(tmp_path: Path) -> Path:
 
 
 def list_rows(page: Path) -> list[str]:
-    """The lines between the marks, without the rule below the heads."""
+    """Return the lines between the marks, without the rule below the header."""
     lines = page.read_text().splitlines()
     return [line for line in lines[lines.index(BEGIN) + 1 : lines.index(END)] if "---" not in line]
 
 
-def test_the_table_is_between_the_marks_and_read_as_it_was_written(page: Path) -> None:
+def test_the_table_is_between_the_marks_and_read_as_written(page: Path) -> None:
     make_figures(HEAD_GOES).keep(page)
     first = page.read_text()
     make_figures(HEAD_GOES).keep(page)
@@ -126,7 +126,7 @@ def test_each_kuberay_has_a_column_with_the_day_and_the_newest_comes_first(page:
     assert page.read_text() == before
 
 
-def test_what_was_played_before_days_were_kept_has_none(page: Path) -> None:
+def test_rows_without_a_recorded_day_have_none(page: Path) -> None:
     old = "| what happened | cause |\n| --- | --- |\n| a worker goes | Evicted |"
     page.write_text(page.read_text().replace(BEGIN, f"{BEGIN}\n{old}"))
     make_figures(HEAD_GOES).keep(page)
@@ -136,7 +136,7 @@ def test_what_was_played_before_days_were_kept_has_none(page: Path) -> None:
     ]
 
 
-def test_what_needs_no_recovery_has_only_its_end() -> None:
+def test_a_scenario_without_recovery_has_only_its_end() -> None:
     figures, of_kuberay = Figures(day="2026-11-22"), Figures("v1.7.0", "2026-11-23")
     for each in (figures, of_kuberay):
         each.note_end("the quota is used up", "QuotaExceeded")
@@ -150,6 +150,6 @@ def test_without_figures_there_is_no_table() -> None:
     assert not Figures().tabulate()
 
 
-def test_a_wait_in_vain_says_for_what_and_what_was_seen() -> None:
+def test_a_failed_wait_names_its_condition_and_the_last_state() -> None:
     with pytest.raises(GivenUpError, match=r"in vain: the tide turns\nit ebbs"):
         wait_for("the tide turns", lambda: None, 0, lambda: "it ebbs")

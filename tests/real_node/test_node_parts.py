@@ -1,4 +1,4 @@
-"""The small parts of a node: images, credentials, packages, processes, and the way to a node."""
+"""Small parts of a node: images, credentials, packages, processes, and the way to a node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from real_node.inside import credentials
 from real_node.node import Node, run, wait_until
 from real_node.outside import lifetime
 
-# Processes take in all children there are, so they are tried in a process of their own.
+# The code waits for all children of its process, so the tests run it in a separate process.
 PROCESSES = r"""
 import os, sys, time
 from pathlib import Path
@@ -56,13 +56,13 @@ for words in (["/no/such/program"], ["sleep", "100"]):
 
 
 def read_tar(data: bytes) -> dict[str, bytes]:
-    """Files of a tar archive by name."""
+    """Return the files of a tar archive by name."""
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         members = {entry.name: archive.extractfile(entry) for entry in archive}
         return {name: file.read() for name, file in members.items() if file}
 
 
-def test_an_image_holds_its_files_and_says_what_runs() -> None:
+def test_an_image_contains_its_files_and_its_command() -> None:
     data = pack_image("some/image:1", {"bin/true": b"program"}, ["/bin/true"])
     archive = read_tar(data)
     manifest = json.loads(archive["manifest.json"])[0]
@@ -72,7 +72,7 @@ def test_an_image_holds_its_files_and_says_what_runs() -> None:
     assert data == pack_image("some/image:1", {"bin/true": b"program"}, ["/bin/true"])
 
 
-def test_a_key_is_one_that_others_read(tmp_path: Path) -> None:
+def test_a_key_is_valid_for_other_programs(tmp_path: Path) -> None:
     path = tmp_path / "new" / "key"
     credentials.write_private(path, credentials.make_key())
     lines = path.read_text().splitlines()
@@ -97,7 +97,7 @@ def test_a_key_is_one_that_others_read(tmp_path: Path) -> None:
         (set(binaries.PACKAGES) - {"nft", "runc"}, ["nftables", "runc"]),
     ],
 )
-def test_a_package_is_missing_when_one_of_its_programs_is(
+def test_a_package_is_missing_if_one_of_its_programs_is(
     there: set[str], expected: list[str]
 ) -> None:
     assert binaries.list_missing(binaries.PACKAGES, there.__contains__) == expected
@@ -106,7 +106,7 @@ def test_a_package_is_missing_when_one_of_its_programs_is(
 @pytest.mark.parametrize(
     ("text", "expected"), [("a\nb\n\n", "b"), ("", "it did not say why"), ("one", "one")]
 )
-def test_the_last_line_says_why(text: str, expected: str) -> None:
+def test_the_last_line_gives_the_reason(text: str, expected: str) -> None:
     assert binaries.last_line(text) == expected
 
 
@@ -134,20 +134,20 @@ def test_processes_are_stopped_and_started_and_their_end_is_noticed(tmp_path: Pa
         (["up", "--"], (["up"], [])),
     ],
 )
-def test_what_follows_two_dashes_is_the_command(
+def test_the_command_follows_two_dashes(
     words: list[str], expected: tuple[list[str], list[str]]
 ) -> None:
     assert shell.split_command(words) == expected
 
 
-def test_an_order_is_read_as_it_was_spelled() -> None:
+def test_an_order_is_parsed_from_its_arguments() -> None:
     order = shell.read_order(["/node", "/cluster", "/dns", "/pause", "sh", "-c", "true"])
     assert order.folder == Path("/node")
     assert order.binaries == binaries.Binaries(Path("/cluster"), Path("/dns"), Path("/pause"))
     assert order.command == ["sh", "-c", "true"]
 
 
-def test_a_node_is_found_by_those_who_run_on_it() -> None:
+def test_a_node_is_found_by_programs_running_on_it() -> None:
     found = Node.find({layout.FOLDER_VARIABLE: "/node", layout.BINARY_VARIABLE: "/cluster"})
     assert found == Node(Path("/node"), Path("/cluster"))
     assert found.kubeconfig == Path("/node/admin.kubeconfig")
@@ -156,7 +156,7 @@ def test_a_node_is_found_by_those_who_run_on_it() -> None:
             Node.find(environment)
 
 
-def test_a_program_that_fails_says_why() -> None:
+def test_a_failing_program_reports_the_reason() -> None:
     assert run(("cat",), stdin="text") == "text"
     with pytest.raises(NodeError, match="sh -c echo why >&2; exit 1: why"):
         run(("sh", "-c", "echo why >&2; exit 1"))
@@ -164,7 +164,7 @@ def test_a_program_that_fails_says_why() -> None:
         run(("sleep", "100"), timeout=0.01)
 
 
-def test_waiting_has_an_end_and_says_for_what() -> None:
+def test_a_wait_is_limited_and_names_its_condition() -> None:
     answers = iter([False, True])
     wait_until("it is so", lambda: next(answers))
     with pytest.raises(NodeError, match="waited 0 s in vain until it is so"):

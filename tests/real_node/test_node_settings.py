@@ -1,4 +1,4 @@
-"""The settings and commands of a node fit each other: what one names, another has."""
+"""The settings and commands of a node are consistent: every named file, user, or port exists."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PROGRAMS = programs.list_programs("/built/cluster", "/built/dns")
 
 
 def list_words(program: programs.Program) -> list[str]:
-    """The words of a command, with flags split from their values."""
+    """Return the words of a command, with flags split from their values."""
     return [part for word in program.command for part in word.split("=", 1)]
 
 
-def test_every_file_of_settings_that_a_command_names_is_written() -> None:
+def test_every_settings_file_named_by_a_command_is_written() -> None:
     folder = f"{layout.HOME}/{layout.SETTINGS}/"
     words = [word for program in PROGRAMS for word in list_words(program)]
     named = {word.removeprefix(folder) for word in words if word.startswith(folder)}
@@ -33,7 +33,7 @@ def test_every_file_of_settings_that_a_command_names_is_written() -> None:
     assert named - FILES.keys() == set()
 
 
-def test_every_user_has_a_token_that_the_server_knows_and_a_kubeconfig_with_it() -> None:
+def test_every_user_has_a_valid_token_and_a_kubeconfig() -> None:
     known = [line.split(",")[:2] for line in FILES["tokens.csv"].splitlines()]
     assert known == [[TOKENS[program], name] for program, name, _ in settings.USERS]
     for program, token in TOKENS.items():
@@ -41,13 +41,13 @@ def test_every_user_has_a_token_that_the_server_knows_and_a_kubeconfig_with_it()
         assert config["users"] == [{"name": program, "user": {"token": token}}]
 
 
-def test_the_kubelet_is_the_node_that_its_user_stands_for() -> None:
+def test_the_kubelets_node_matches_its_user() -> None:
     users = {program: (name, groups) for program, name, groups in settings.USERS}
     assert users["kubelet"] == (f"system:node:{layout.NODE_NAME}", "system:nodes")
     assert programs.KUBELET_FLAGS["hostname-override"] == layout.NODE_NAME
 
 
-def test_pods_keep_below_the_cgroup_that_is_swept() -> None:
+def test_pods_are_below_the_swept_cgroup() -> None:
     assert json.loads(FILES["kubelet.json"])["cgroupRoot"] == "/some-cgroup"
 
 
@@ -68,7 +68,7 @@ def test_containerd_reads_its_settings(snapshotter: str) -> None:
     )
 
 
-def test_the_dns_server_was_built_with_every_plugin_that_it_is_told_to_use() -> None:
+def test_the_dns_server_has_every_configured_plugin() -> None:
     main = (ROOT / "e2e" / "dns" / "main.go").read_text(encoding="utf-8")
     directives = re.search(r"Directives = \[\]string\{(.+)\}", main)
     assert directives is not None
@@ -77,14 +77,14 @@ def test_the_dns_server_was_built_with_every_plugin_that_it_is_told_to_use() -> 
     assert set(used) <= set(re.findall(r'"(\w+)"', directives[1]))
 
 
-def test_pods_and_the_command_ask_the_same_dns_server() -> None:
+def test_pods_and_the_command_use_the_same_dns_server() -> None:
     kubelet = json.loads(FILES["kubelet.json"])
     assert kubelet["clusterDNS"] == [layout.NODE_ADDRESS]
     assert f"nameserver {layout.NODE_ADDRESS}\n" in FILES["resolv.conf"]
     assert f"bind {layout.NODE_ADDRESS}\n" in FILES["Corefile"]
 
 
-def test_addresses_lie_in_ranges_that_do_not_meet() -> None:
+def test_address_ranges_do_not_overlap() -> None:
     services = ipaddress.ip_network(layout.SERVICE_RANGE)
     pods = ipaddress.ip_network(layout.POD_RANGE)
     cluster = ipaddress.ip_network(programs.PROXY_FLAGS["cluster-cidr"])
@@ -98,21 +98,21 @@ def test_addresses_lie_in_ranges_that_do_not_meet() -> None:
     assert f"https://{next(services.hosts())}:443" == server.SERVICE
 
 
-def test_programs_start_in_an_order_in_which_each_finds_what_it_needs() -> None:
+def test_programs_start_after_their_dependencies() -> None:
     names = [program.name for program in PROGRAMS]
     assert tuple(names[:3]) == programs.FIRST
     assert names[-1] == programs.LAST
     assert len(set(names)) == len(names) == 8
 
 
-def test_the_controllers_that_need_more_than_one_machine_are_left_out_and_no_others() -> None:
+def test_only_controllers_for_several_machines_are_disabled() -> None:
     chosen = programs.CONTROLLER_FLAGS["controllers"].split(",")
     assert chosen[0] == "*"
     assert {name for name in chosen[1:] if not name.startswith("-")} == set()
     assert len(chosen) == 4
 
 
-def test_the_dns_servers_rights_are_those_of_its_user() -> None:
+def test_the_dns_servers_permissions_belong_to_its_user() -> None:
     objects = {each["kind"]: each for each in list_first_objects()}
     users = {program: name for program, name, _ in settings.USERS}
     assert [each["name"] for each in objects["ClusterRoleBinding"]["subjects"]] == [users["dns"]]
@@ -120,7 +120,7 @@ def test_the_dns_servers_rights_are_those_of_its_user() -> None:
     assert objects["ClusterRoleBinding"]["roleRef"]["name"] == role
 
 
-def test_a_volume_is_of_the_class_that_claims_get() -> None:
+def test_a_volume_has_the_default_storage_class() -> None:
     classes = [each for each in list_first_objects() if each["kind"] == "StorageClass"]
     assert [each["metadata"]["name"] for each in classes] == [layout.STORAGE_CLASS]
     volume = describe_volume("shelf", "1Gi")
@@ -140,7 +140,7 @@ def test_a_volume_is_of_the_class_that_claims_get() -> None:
         ([], None, False),
     ],
 )
-def test_a_node_is_ready_when_it_says_so_and_nothing_keeps_pods_away(
+def test_a_node_is_ready_if_its_condition_is_true_and_no_taint_repels_pods(
     conditions: list[tuple[str, str]], taints: list[dict[str, str]] | None, expected: bool
 ) -> None:
     listed = [{"type": kind, "status": status} for kind, status in conditions]

@@ -1,4 +1,4 @@
-"""What a node leaves is found and removed, and nothing else."""
+"""A sweep finds and removes everything that a node leaves, and nothing else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join)
 
 @pytest.fixture
 def hierarchies(tmp_path: Path) -> Path:
-    """What version 1 of cgroups looks like: two hierarchies, and a link to one."""
+    """Return a folder like version 1 of cgroups: two hierarchies, and a link to one of them."""
     for name in ("cpu", "memory"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "cgroup.procs").touch()
@@ -35,14 +35,14 @@ def hierarchies(tmp_path: Path) -> Path:
 
 
 @given(st.sets(NAMES, max_size=12))
-def test_children_go_before_parents(names: set[str]) -> None:
+def test_children_are_removed_before_parents(names: set[str]) -> None:
     order = cgroups.order_for_removal(Path(name) for name in names)
     assert {str(path) for path in order} == names
     for place, path in enumerate(order):
         assert not any(later != path and later.is_relative_to(path) for later in order[place:])
 
 
-def test_cgroups_are_made_in_every_hierarchy_and_can_be_entered(hierarchies: Path) -> None:
+def test_cgroups_are_created_in_every_hierarchy_and_can_be_joined(hierarchies: Path) -> None:
     for setting in cgroups.INHERITED:
         (hierarchies / "cpu" / setting).write_text("0-1\n")
     (hierarchies / "cpu" / NAME).mkdir()
@@ -88,7 +88,7 @@ def test_a_sweep_removes_the_cgroups_of_one_name(hierarchies: Path) -> None:
     assert (hierarchies / "memory" / "another" / "kubepods").is_dir()
 
 
-def test_a_sweep_kills_and_thaws_and_says_what_would_not_go(
+def test_a_sweep_kills_and_thaws_and_reports_remaining_processes(
     hierarchies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cgroup = hierarchies / "memory" / NAME
@@ -104,7 +104,7 @@ def test_a_sweep_kills_and_thaws_and_says_what_would_not_go(
     assert (cgroup / "freezer.state").read_text() == "THAWED"
 
 
-def test_the_cgroup_is_named_after_the_folder_alone() -> None:
+def test_the_cgroups_name_depends_only_on_the_folder() -> None:
     one, other = layout.name_cgroup(Path("/a/node")), layout.name_cgroup(Path("/b/node"))
     assert one == layout.name_cgroup(Path("/a/node"))
     assert one != other
@@ -118,7 +118,7 @@ def test_only_mounts_within_the_folder_belong_to_it() -> None:
     assert found == ["/srv/node/state/x", "/srv/node"]
 
 
-def test_only_links_of_a_nodes_names_belong_to_it() -> None:
+def test_only_links_with_a_nodes_names_belong_to_it() -> None:
     lines = [
         "1: lo: <LOOPBACK,UP> mtu 65536",
         f"2: {layout.NODE_LINK}: <BROADCAST> mtu 1500",
@@ -129,7 +129,7 @@ def test_only_links_of_a_nodes_names_belong_to_it() -> None:
 
 
 def answer_once(process: subprocess.Popen[bytes]) -> None:
-    """Return once a `cat` runs: right after its start the kernel shows no environment yet."""
+    """Return once a `cat` runs, because right after its start the kernel shows no environment."""
     assert process.stdin
     assert process.stdout
     process.stdin.write(b"?")
@@ -151,7 +151,7 @@ def test_a_process_of_the_node_is_found_by_its_environment(tmp_path: Path) -> No
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """A folder whose node is up."""
+    """Hold the lock of a folder, like a running node."""
     with lifetime.lock(folder):
         yield
 
@@ -161,7 +161,7 @@ def test_a_folder_has_one_node_at_a_time(tmp_path: Path) -> None:
         for claim in (lifetime.sweep, lambda folder: lifetime.keep(folder, [])):
             with pytest.raises(NodeError, match="a node is already up in"):
                 claim(tmp_path)
-    with held(tmp_path):  # the lock went with its holder
+    with held(tmp_path):  # the lock ended with its holder
         pass
 
 
@@ -175,12 +175,12 @@ def test_a_sweep_removes_state_and_keeps_logs(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {layout.LOG_FOLDER, layout.LOCK}
 
 
-def test_a_sweep_of_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:
+def test_sweeping_a_missing_folder_does_not_create_it(tmp_path: Path) -> None:
     lifetime.sweep(tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
-def test_nobody_enters_a_node_that_is_not_up(tmp_path: Path) -> None:
+def test_a_stopped_node_can_not_be_entered(tmp_path: Path) -> None:
     with pytest.raises(NodeError, match="no node is up in"):
         lifetime.enter(tmp_path, ["true"])
 
@@ -193,7 +193,7 @@ def test_nobody_enters_a_node_that_is_not_up(tmp_path: Path) -> None:
         (1000, "/srv/node", "a node needs root"),
     ],
 )
-def test_a_place_without_a_future_is_refused(
+def test_an_unusable_user_or_folder_is_rejected(
     user: int, folder: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)
@@ -201,7 +201,7 @@ def test_a_place_without_a_future_is_refused(
         lifetime.check_folder(Path(folder))
 
 
-def test_our_processes_find_this_package_from_any_folder(tmp_path: Path) -> None:
+def test_child_processes_find_this_package_from_any_folder(tmp_path: Path) -> None:
     call = [*lifetime.build_call("leftovers"), "--folder", str(tmp_path)]
     done = subprocess.run(
         call,

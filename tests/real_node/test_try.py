@@ -1,6 +1,6 @@
-"""`make try` as a whole: a second attempt is shown, and nothing is left, also after Ctrl-C.
+"""`make try` as a whole: it shows a second attempt and leaves nothing behind, even after Ctrl-C.
 
-Both tests bring a node up with images of the sources, so the first of them may build those first.
+Both tests start a node with images of the sources, so the first test may have to build the images.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from real_node.outside import leftovers
 ROOT = Path(__file__).parents[2]
 BUILD_SECONDS, SHOW_SECONDS, END_SECONDS = 1800, 900, 180
 pytestmark = [
-    pytest.mark.full,  # minutes for a node and real Ray on it
+    pytest.mark.full,  # a node with real Ray takes minutes
     pytest.mark.timeout(BUILD_SECONDS + SHOW_SECONDS + END_SECONDS),
     pytest.mark.skipif(os.geteuid() != 0, reason="a node is brought up by root only"),
 ]
@@ -27,7 +27,7 @@ pytestmark = [
 
 @contextmanager
 def started() -> Iterator[subprocess.Popen[str]]:
-    """`make try` in a process group of its own, as a terminal starts it."""
+    """Start `make try` in its own process group, as a terminal does."""
     command = ["make", "try"]
     process = subprocess.Popen(
         command,
@@ -50,7 +50,7 @@ def list_leftovers() -> list[str]:
     return list(leftovers.list_leftovers(cache / "strandline" / "try-node"))
 
 
-def test_it_shows_a_second_attempt_and_leaves_nothing() -> None:
+def test_make_try_shows_a_second_attempt_and_leaves_nothing() -> None:
     with started() as process:
         shown, _ = process.communicate(timeout=BUILD_SECONDS + SHOW_SECONDS)
     assert process.returncode == 0, shown[-4000:]
