@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 Change = Callable[[dict[str, Any]], object]
 
 
-def test_v1alpha1_changes_on_purpose_alone(
+def test_v1alpha1_changes_only_on_purpose(
     request: pytest.FixtureRequest, golden: Callable[[str, str], None]
 ) -> None:
     now = flatten(PIPELINE) | flatten(ATTEMPT)

@@ -81,7 +81,7 @@ def test_unbounded_parts_belong_to_others() -> None:
 
 
 @pytest.mark.parametrize("path", DEFAULTED)
-def test_every_default_is_valid_and_told(path: str) -> None:
+def test_every_default_is_valid_and_described(path: str) -> None:
     default = NODES[path]["default"]
     assert fits(NODES[path], default)
     if default not in ({}, []):

@@ -59,7 +59,7 @@ def seen(cause: Cause, message: str = "") -> Evidence:
 # --- Precedence
 
 
-def test_every_cause_has_its_one_place() -> None:
+def test_every_cause_has_exactly_one_rank() -> None:
     assert sorted(PRECEDENCE) == sorted(Cause)
 
 
@@ -120,7 +120,7 @@ def test_without_evidence_the_cause_is_unknown() -> None:
         (75, Cause.INTERRUPTED),
     ],
 )
-def test_a_code_of_the_contract_is_read(code: int, cause: Cause) -> None:
+def test_a_documented_exit_code_yields_its_cause(code: int, cause: Cause) -> None:
     message = f"exit code {code}: {ExitCode(code).meaning}"
     assert read_exit(code) == Evidence(cause, message, "exit code", {"exitCode": code})
 

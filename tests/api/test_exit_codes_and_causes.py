@@ -78,7 +78,7 @@ def test_exit_codes_have_different_meanings() -> None:
         (Treatment.NEVER, NEVER),
     ],
 )
-def test_causes_are_treated_as_published(treatment: Treatment, names: set[str]) -> None:
+def test_causes_have_the_published_treatment(treatment: Treatment, names: set[str]) -> None:
     assert {str(cause) for cause in Cause if cause.treatment is treatment} == names
 
 

@@ -41,7 +41,7 @@ def test_short_names_are_kept_and_long_ones_end_in_a_digest() -> None:
     assert len(format_label_value("l" * 253)) == 63
 
 
-def test_keys_are_of_our_group_and_valid() -> None:
+def test_keys_are_valid_and_in_strandlines_group() -> None:
     keys = {
         value
         for name, value in vars(labels).items()

@@ -122,7 +122,9 @@ def find_differences(older: Any, newer: Any, path: str = "") -> list[str]:
 
 @given(document=pipelines)
 @settings(max_examples=scale_examples(40))
-def test_law_its_driver_reads_what_is_handed_on_today(last: LastRelease, document: Json) -> None:
+def test_law_the_last_releases_driver_reads_todays_documents(
+    last: LastRelease, document: Json
+) -> None:
     full = store(place(as_users_of(last, document)), TODAY)
     spec = parse_pipeline(full).spec
     read = last.ask("drive", render_document(forward_document(full, spec)))
@@ -172,7 +174,7 @@ def test_the_last_releases_ledgers_can_be_continued(
 
 @given(document=pipelines)
 @settings(max_examples=scale_examples(40))
-def test_law_today_reads_what_is_stored_by_its_definitions(
+def test_law_today_reads_objects_stored_by_the_last_release(
     last: LastRelease, document: Json
 ) -> None:
     used = as_users_of(last, document)
@@ -198,7 +200,7 @@ def test_law_the_last_releases_operator_reads_objects_stored_today(
 
 @given(written=like(PIPELINE_STATUS), attempt=like(ATTEMPT_STATUS))
 @settings(max_examples=scale_examples(60))
-def test_law_each_reads_the_others_statuses(
+def test_law_both_versions_read_each_others_statuses(
     last: LastRelease, written: object, attempt: object
 ) -> None:
     now = parse_status(written).to_json()

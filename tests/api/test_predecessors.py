@@ -104,7 +104,9 @@ def test_two_runs_of_one_pipeline_can_not_be_read(
         ("spec.after", [{"name": f"p{at}"} for at in range(33)], "32"),
     ],
 )
-def test_what_can_not_be_is_refused_in_a_sentence(path: str, value: object, sentence: str) -> None:
+def test_invalid_references_are_rejected_with_a_sentence(
+    path: str, value: object, sentence: str
+) -> None:
     assert sentence in refuse(path, value)
 
 

@@ -21,7 +21,7 @@ WORDS = [*Cause, *Reason, *ConditionType, *EventReason, *AttemptPhase, *Pipeline
 
 
 @pytest.mark.parametrize("word", sorted({word.value for word in WORDS}))
-def test_words_are_spelled_as_kubernetes_wants(word: str) -> None:
+def test_reasons_are_valid_in_kubernetes(word: str) -> None:
     assert CAMEL.fullmatch(word)
     assert len(word) <= 64
 

@@ -128,7 +128,7 @@ def test_the_count_is_that_of_retries_paid_since_the_reset(
 
 
 @given(policies(), histories(), st.data())
-def test_a_forgotten_beginning_changes_nothing(
+def test_a_truncated_history_changes_nothing(
     policy: RetryPolicy, history: History, data: st.DataObject
 ) -> None:
     cut = data.draw(st.integers(0, len(history) - 1))

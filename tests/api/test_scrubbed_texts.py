@@ -41,7 +41,7 @@ BODY = "\n".join(["MIIEpAIBAAKCAQEA0123456789abcdefABCDEF"] * 3)
         (f"{BODY}\n{END}\nlast", f"{SECRET}\nlast"),
     ],
 )
-def test_what_looks_like_a_secret_goes(text: str, kept: str) -> None:
+def test_likely_secrets_are_removed(text: str, kept: str) -> None:
     assert scrub(text) == kept
 
 

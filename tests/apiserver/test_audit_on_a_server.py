@@ -112,7 +112,7 @@ def test_the_plugin_records_a_name_and_the_log_proves_it(audited: Audited) -> No
     ]
 
 
-def test_no_object_says_who_has_annotated_it(audited: Audited) -> None:
+def test_objects_do_not_name_the_annotating_user(audited: Audited) -> None:
     mallory = ("strandline.dev/retry=9 by bob", "--overwrite", "--as=alice")
     audited.kubectl("annotate", "curationpipelines", "corpus", *mallory)
     words = ("get", "curationpipelines", "corpus", "-o", "json", "--show-managed-fields")

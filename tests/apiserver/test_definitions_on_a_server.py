@@ -302,7 +302,7 @@ def test_the_server_lists_the_kind_by_its_short_name_and_category(
     assert f"{names['plural']}/status" in {it["name"] for it in served}
 
 
-def test_every_rule_has_an_edit_that_it_refuses() -> None:
+def test_every_rule_has_an_edit_that_violates_it() -> None:
     sentences = {sentence for sentence, _ in (NEW | CHANGED).values()}
     untried = [rule for _, rule in list_rules() if not rule["message"].startswith(tuple(sentences))]
     assert untried == []
@@ -331,7 +331,7 @@ def test_a_rule_refuses_a_change(case: str, client: KubeClient, namespace: str) 
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_is_taken(path: Any, client: KubeClient, namespace: str) -> None:
+def test_an_example_is_accepted(path: Any, client: KubeClient, namespace: str) -> None:
     for document in re.split("^---$", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
         body = yaml.safe_load(document)
         name, query = body["metadata"]["name"], {"dryRun": "All", "fieldValidation": "Strict"}
@@ -340,9 +340,7 @@ def test_an_example_is_taken(path: Any, client: KubeClient, namespace: str) -> N
 
 
 @pytest.mark.parametrize("body", SHOWN)
-def test_a_pipeline_that_the_documents_show_is_taken(
-    body: Json, client: KubeClient, namespace: str
-) -> None:
+def test_a_documented_pipeline_is_accepted(body: Json, client: KubeClient, namespace: str) -> None:
     here = body | {"metadata": body["metadata"] | {"namespace": namespace}}
     made = client.create(here, namespace, dryRun="All", fieldValidation="Strict")
     assert made["metadata"]["uid"]
@@ -365,7 +363,7 @@ def test_an_unknown_field_is_rejected_with_strict_validation(
     assert 'unknown field "spec.colour"' in refusal.message
 
 
-def test_the_servers_defaults_are_the_models(client: KubeClient, namespace: str) -> None:
+def test_the_servers_defaults_equal_the_models_defaults(client: KubeClient, namespace: str) -> None:
     sent = make_pipeline()
     made = client.create(copy.deepcopy(sent), namespace)
     assert made["spec"] != sent["spec"]
@@ -374,7 +372,7 @@ def test_the_servers_defaults_are_the_models(client: KubeClient, namespace: str)
 
 
 @each_definition
-def test_a_status_is_written_by_its_own_door_only(
+def test_a_status_is_written_only_through_its_subresource(
     definition: Json, client: KubeClient, namespace: str
 ) -> None:
     kind = definition["spec"]["names"]["kind"]

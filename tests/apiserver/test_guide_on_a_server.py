@@ -90,7 +90,7 @@ def follow_guide(reader: Reader, operator: OperatorProcess, *, update: bool) -> 
 
 
 @pytest.mark.timeout(1800)  # the guide has many commands that wait for a cluster
-def test_the_guide_is_true_to_the_letter(
+def test_the_guides_commands_print_the_shown_output(
     request: pytest.FixtureRequest, api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
     cluster = GuideCluster(api_server.client, namespace)

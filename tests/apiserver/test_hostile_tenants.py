@@ -39,7 +39,7 @@ def read_row(client: KubeClient, name: str, namespace: str) -> str:
 
 @pytest.mark.parametrize("levels", DEEP)
 @pytest.mark.parametrize("is_there_before", [True, False])
-def test_a_pipeline_that_is_nested_deep_is_its_own_namespaces_matter(
+def test_a_deeply_nested_pipeline_affects_only_its_namespace(
     api_server: ApiServer,
     client: KubeClient,
     namespace: str,
@@ -76,7 +76,7 @@ TRICKS = {
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-def test_defaults_of_a_namespace_hold_back_its_own_attempts_alone(
+def test_broken_defaults_affect_only_attempts_of_their_namespace(
     api_server: ApiServer, client: KubeClient, namespace: str, tmp_path: Path, trick: str
 ) -> None:
     other = f"{namespace}-other"

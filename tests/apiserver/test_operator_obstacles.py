@@ -239,7 +239,7 @@ def test_pods_rejected_by_a_quota_are_reported_and_end_the_attempt(
     client.delete("Namespace", namespace)
 
 
-def test_an_option_of_a_kuberay_that_is_not_this_one_is_told_and_no_run_begins_without_it(
+def test_an_unsupported_kuberay_option_is_reported_and_prevents_the_run(
     api_server: ApiServer, client: KubeClient, home: str, tmp_path: Path
 ) -> None:
     namespace, kubeconfig = api_server.make_namespace(), api_server.make_account(home, "operator")

@@ -64,7 +64,7 @@ def list_lost(sent: Any, stored: Any, path: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", PLAYED)
-def test_a_real_server_keeps_every_status_and_lets_all_pods_go(
+def test_a_real_server_keeps_every_status_and_removes_all_pods(
     name: str, client: KubeClient, namespace: str
 ) -> None:
     stage = AttentiveStage(client)

@@ -58,7 +58,7 @@ def test_kuberay_is_recognized_by_its_label_in_any_namespace(helm: Helm) -> None
         assert not is_allowed(policies, Endpoint(namespace, {"app": "web"}), head, DASHBOARD)
 
 
-def test_a_namespace_that_is_named_shuts_out_who_borrows_kuberays_label(helm: Helm) -> None:
+def test_a_named_kuberay_namespace_excludes_pods_with_its_label_elsewhere(helm: Helm) -> None:
     cluster = make_attempt(render(helm, EVERYTHING))
     policies, head = list_policies(cluster), list_pods(cluster)["head"]
     assert is_allowed(policies, Endpoint("ray-system", KUBERAY), head, DASHBOARD)
@@ -73,7 +73,7 @@ def test_other_pods_do_not_count_as_the_operator(helm: Helm) -> None:
     assert not is_allowed(policies, borrowed, head, DRIVER)
 
 
-def test_the_right_to_make_policies_is_given_only_where_they_are_made(helm: Helm) -> None:
+def test_permission_to_make_policies_is_given_only_if_enabled(helm: Helm) -> None:
     def find_verbs(manifests: list[dict[str, Any]]) -> list[list[str]]:
         rules = [rule for role in of_kind(manifests, "ClusterRole") for rule in role["rules"]]
         return [rule["verbs"] for rule in rules if "networkpolicies" in rule["resources"]]

@@ -104,7 +104,7 @@ def read(query: str) -> Reading:
 
 
 @queries
-def test_a_query_asks_for_what_there_is_in_one_installation(title: str, query: str) -> None:
+def test_a_query_uses_existing_series_of_one_installation(title: str, query: str) -> None:
     reading = read(query)
     assert reading.selectors
     for name, matchers in reading.selectors:

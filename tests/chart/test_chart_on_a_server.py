@@ -41,7 +41,7 @@ def list_installed(helm: Helm) -> list[Json]:
 
 
 @cases
-def test_every_manifest_is_taken(helm: Helm, chart_cluster: ChartCluster, case: Path) -> None:
+def test_every_manifest_is_accepted(helm: Helm, chart_cluster: ChartCluster, case: Path) -> None:
     make_namespaces(chart_cluster)
     manifests = helm.render("--values", case)
     assert len(manifests) >= 5
@@ -51,7 +51,7 @@ def test_every_manifest_is_taken(helm: Helm, chart_cluster: ChartCluster, case: 
 
 
 @cases
-def test_every_pod_is_let_in_where_the_restricted_profile_is_enforced(
+def test_every_pod_is_admitted_under_the_restricted_profile(
     helm: Helm, chart_cluster: ChartCluster, case: Path
 ) -> None:
     namespace = chart_cluster.make_namespace("restricted")
@@ -131,7 +131,7 @@ def make_run(cluster: ChartCluster) -> list[str]:
     return paths
 
 
-def test_an_upgrade_brings_new_definitions_and_leaves_a_run_as_it_is(
+def test_an_upgrade_installs_new_definitions_without_changing_a_run(
     cluster_helm: Helm, clean_cluster: ChartCluster, tmp_path: Path
 ) -> None:
     cluster_helm.run(*INSTALL, make_older(tmp_path))

@@ -20,7 +20,7 @@ from strandline_operator.settings import Settings
 
 
 @cases
-def test_lint_has_nothing_to_say(helm: Helm, case: Path) -> None:
+def test_lint_reports_nothing(helm: Helm, case: Path) -> None:
     helm.run("lint", "--strict", CHART, "--values", case)
 
 
@@ -99,7 +99,7 @@ def test_all_images_come_from_the_values(helm: Helm, case: Path) -> None:
         assert secrets == image.get("pullSecrets", [])
 
 
-def test_there_is_never_a_second_operator(helm: Helm) -> None:
+def test_an_upgrade_never_runs_two_operators(helm: Helm) -> None:
     (deployment,) = of_kind(helm.render(), "Deployment")
     assert deployment["spec"]["replicas"] == 1
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}
@@ -125,7 +125,7 @@ def test_probes_use_the_operators_port(helm: Helm) -> None:
         assert container[probe]["httpGet"] == {"path": "/healthz", "port": "liveness"}
 
 
-def test_the_operator_may_ask_drivers_and_the_api_server_and_nobody_else(helm: Helm) -> None:
+def test_the_operator_reaches_only_drivers_and_the_api_server(helm: Helm) -> None:
     manifests = render(helm, EVERYTHING)
     (policy,) = of_kind(manifests, "NetworkPolicy")
     server, drivers, lineage = policy["spec"]["egress"]
@@ -184,13 +184,13 @@ def test_labels_of_users_do_not_hide_the_operator(helm: Helm) -> None:
         ("attemptNetworkPolicy.kuberayForm={}", "kuberayForm"),
     ],
 )
-def test_values_that_mean_nothing_are_refused(helm: Helm, given: str, told: str) -> None:
+def test_meaningless_values_are_rejected(helm: Helm, given: str, told: str) -> None:
     done = helm.attempt("template", RELEASE, CHART, "--set", given)
     assert done.returncode != 0
     assert told in done.stderr
 
 
-def test_an_operator_beside_others_pipelines_is_refused(helm: Helm) -> None:
+def test_an_operator_in_a_shared_watched_namespace_is_rejected(helm: Helm) -> None:
     """Check that users who may create pods in such a namespace could not become the operator."""
     beside = ("template", RELEASE, CHART, "--namespace", "speech", "--set")
     done = helm.attempt(*beside, "watchNamespaces={speech,video}")
@@ -209,7 +209,7 @@ def test_names_fit_for_a_release_name_of_any_length(helm: Helm) -> None:
             assert all(re.fullmatch(r"[\w.-]{0,63}", label) for label in labels)
 
 
-def test_the_definitions_are_the_generated_ones_and_stay(helm: Helm) -> None:
+def test_the_definitions_are_generated_and_survive_a_removal(helm: Helm) -> None:
     found = of_kind(helm.render(), "CustomResourceDefinition")
     made = [
         yaml.safe_load(path.read_text(encoding="utf-8"))

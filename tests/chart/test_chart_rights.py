@@ -158,7 +158,7 @@ def list_rights(manifests: list[Json]) -> set[tuple[str, str]]:
     }
 
 
-def test_a_whole_run_takes_each_right_that_the_chart_gives_and_no_more(
+def test_a_whole_run_uses_exactly_the_charts_permissions(
     cluster_helm: Helm, clean_cluster: ChartCluster, tmp_path: Path
 ) -> None:
     namespace = clean_cluster.make_namespace("wide")
@@ -189,7 +189,7 @@ def ask_test_script(helm: Helm, operator: OperatorProcess) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_in_its_namespaces_the_operator_can_do_all_and_elsewhere_nothing(
+def test_the_operator_has_permissions_only_in_its_namespaces(
     cluster_helm: Helm, clean_cluster: ChartCluster, tmp_path: Path
 ) -> None:
     corpora = clean_cluster.make_namespace("corpora")

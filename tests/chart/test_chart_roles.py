@@ -23,7 +23,7 @@ def test_every_pod_satisfies_the_restricted_profile(helm: Helm, case: Path) -> N
 
 
 @cases
-def test_no_role_has_a_right_to_everything(helm: Helm, case: Path) -> None:
+def test_no_role_has_wildcard_permissions(helm: Helm, case: Path) -> None:
     for role in of_kind(render(helm, case), *RIGHTS):
         for rule in role["rules"]:
             for part in ("apiGroups", "resources", "verbs"):
@@ -50,7 +50,7 @@ def test_only_the_operator_and_its_removal_have_a_token(helm: Helm, case: Path) 
 
 
 @cases
-def test_an_operator_of_some_namespaces_has_rights_nowhere_else(helm: Helm, case: Path) -> None:
+def test_a_namespaced_operator_has_no_permissions_elsewhere(helm: Helm, case: Path) -> None:
     manifests, namespaces = render(helm, case), read_case(case).get("watchNamespaces", [])
     (account,) = of_kind(manifests, "ServiceAccount")
     home = account["metadata"]["namespace"]

@@ -98,7 +98,7 @@ def test_every_value_has_its_default_in_the_values_file() -> None:
         assert find(VALUES, path) == node["default"], path
 
 
-def test_no_object_of_ours_takes_unknown_names() -> None:
+def test_objects_of_the_schema_reject_unknown_names() -> None:
     def check(node: Json, path: str) -> None:
         if "properties" in node:
             assert node["additionalProperties"] is False, path

@@ -77,7 +77,7 @@ def follow_block(body: str, reader: dict[str, str], folder: Path) -> None:
     assert done.returncode == 0, f"{body}\n{done.stdout}{done.stderr}"
 
 
-def test_the_guide_works_from_its_first_line_to_its_last(
+def test_the_guide_works_from_start_to_end(
     reader: dict[str, str], clean_cluster: ChartCluster, tmp_path: Path
 ) -> None:
     with play_uninstalls(clean_cluster):

@@ -64,7 +64,7 @@ def test_the_table_has_every_state() -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_each_state_is_read_as_the_table_says(
+def test_each_state_is_read_as_in_the_table(
     readings: dict[str, Reading], patient_readings: dict[str, Reading], state: str
 ) -> None:
     reading, patient = readings[state], patient_readings[state]

@@ -92,14 +92,14 @@ def upstream_readings(reader: Reader) -> dict[str, Reading]:
 
 
 @pytest.mark.parametrize(("kind", "name", "expected"), list_cases())
-def test_each_case_has_its_health(
+def test_each_case_has_its_expected_health(
     upstream_readings: dict[str, Reading], kind: str, name: str, expected: str
 ) -> None:
     reading = upstream_readings[f"{kind}/{name}"]
     assert {"status": reading.argo, "message": reading.argo_message} == json.loads(expected)
 
 
-def test_every_line_that_returns_has_a_case() -> None:
+def test_every_returned_message_has_a_case() -> None:
     """Check that every message in a script is expected by some case."""
     for kind in KINDS:
         spelled = re.findall(r'message = "([^"]+)" \}', read_script(kind))
@@ -122,7 +122,7 @@ def test_a_script_returns_a_health_for_any_status(reader: Reader, kind: str) -> 
         assert reading.argo_message, title
 
 
-def test_without_our_scripts_nothing_is_known(reader: Reader, tmp_path: Path) -> None:
+def test_without_the_scripts_there_is_no_health(reader: Reader, tmp_path: Path) -> None:
     """Check an empty configuration: the readings above come from Strandline's scripts."""
     empty = tmp_path / "argocd-cm.yaml"
     empty.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-cm}\n")

@@ -11,7 +11,7 @@ import pytest
 
 from readings import ADVICE, PLACE, ROOT, NoReaderError, Reader, find_cached, find_program
 
-ONE_TEST = "tests/gitops/test_health_scripts.py::test_without_our_scripts_nothing_is_known"
+ONE_TEST = "tests/gitops/test_health_scripts.py::test_without_the_scripts_there_is_no_health"
 NEEDS = "STRANDLINE_NEEDS_GITOPS"
 
 

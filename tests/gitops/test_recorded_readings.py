@@ -99,7 +99,7 @@ def wait_in_queue(body: Body) -> Body:
 
 
 @everywhere
-def test_every_status_is_read_as_what_people_are_told(reader: Reader, scenario: str) -> None:
+def test_every_status_is_read_like_the_fields_for_people(reader: Reader, scenario: str) -> None:
     sights = [sight for sight in list_sights() if sight.name.startswith(f"{scenario} ")]
     readings = read_all(reader)
     wrong = [

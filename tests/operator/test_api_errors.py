@@ -38,7 +38,7 @@ from strandline_operator.model.plan import Resource
         (504, Unavailable),
     ],
 )
-def test_each_status_has_its_kind(status: int, kind: type[ApiError]) -> None:
+def test_each_status_has_its_own_error_class(status: int, kind: type[ApiError]) -> None:
     error = make_error(status, "Why", "what happened", 2.5)
 
     assert type(error) is kind

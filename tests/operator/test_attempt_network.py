@@ -67,7 +67,7 @@ def test_nodes_of_a_cluster_reach_each_other_at_every_port(source: str, target: 
     [(OWN["submitter"], [DASHBOARD]), (KUBERAY, [DASHBOARD]), (OPERATOR, [DRIVER])],
     ids=["submitter", "kuberay", "operator"],
 )
-def test_who_has_one_thing_to_ask_reaches_that_port_alone(
+def test_a_client_reaches_only_the_ports_it_needs(
     source: Endpoint, opened: list[int], target: str
 ) -> None:
     assert list_open(source, OWN[target]) == opened
@@ -75,12 +75,12 @@ def test_who_has_one_thing_to_ask_reaches_that_port_alone(
 
 @pytest.mark.parametrize("target", sorted(OWN))
 @pytest.mark.parametrize("stranger", sorted(STRANGERS))
-def test_nobody_else_reaches_any_port(stranger: str, target: str) -> None:
+def test_strangers_reach_no_port(stranger: str, target: str) -> None:
     assert list_open(STRANGERS[stranger], OWN[target]) == []
 
 
 @pytest.mark.parametrize("target", ["head", "worker"])
-def test_the_drivers_port_alone_may_be_closed(target: str) -> None:
+def test_a_policy_may_close_only_the_drivers_port(target: str) -> None:
     cluster = render_attempt(NETWORK.model_copy(update={"closes": "driver"}))
     policies, own = list_policies(cluster), list_pods(cluster)
     others = [port for port in PORTS if port != DRIVER]
@@ -161,7 +161,7 @@ def test_egress_is_open_unless_restricted() -> None:
         assert is_allowed(POLICIES, pod, STRANGERS["pod of the same namespace"], 9000)
 
 
-def test_restricted_pods_reach_each_other_names_and_what_is_listed() -> None:
+def test_restricted_pods_reach_each_other_dns_and_listed_peers() -> None:
     store = {"to": [{"ipBlock": {"cidr": "203.0.113.0/24"}}], "ports": [{"port": 443}]}
     network = NETWORK.model_copy(update={"egress": (store,)})
     policies = list_policies(render_attempt(network))
@@ -175,7 +175,7 @@ def test_restricted_pods_reach_each_other_names_and_what_is_listed() -> None:
     assert list_open(OWN["submitter"], OWN["head"], policies) == [DASHBOARD]
 
 
-def test_the_policy_stands_before_any_pod_and_goes_with_its_attempt() -> None:
+def test_the_policy_exists_before_the_pods_and_is_deleted_with_the_attempt() -> None:
     made = [
         action.resource
         for plan in CLUSTER.plans
@@ -197,7 +197,7 @@ def test_an_operator_killed_before_any_call_makes_one_policy_and_one_rayjob(cut_
     assert len(list_policies(cluster)) == len(cluster.list_of(Resource.RAYJOB)) == 1
 
 
-def test_without_its_policy_no_attempt_is_made() -> None:
+def test_a_rejected_policy_prevents_the_attempt() -> None:
     cluster = SimulatedCluster(limits=CLUSTER.limits)
     message = 'networkpolicies is forbidden: User "operator" cannot create resource'
     refusal = Refusal(Resource.NETWORK_POLICY, "corpus-1", 403, message)

@@ -125,7 +125,9 @@ def count_made(scenario: Scenario, resource: Resource) -> dict[str, int]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("seeds", "fewest"), SEEDS)
 @pytest.mark.parametrize("name", STORIES)
-def test_a_run_ends_as_it_would_have_undisturbed(name: str, seeds: range, fewest: int) -> None:
+def test_a_run_under_failures_ends_like_an_undisturbed_run(
+    name: str, seeds: range, fewest: int
+) -> None:
     kinds, deaths = set[str](), 0
     for seed in seeds:
         trouble = Trouble(f"{name} {seed}", rate=0.04)

@@ -207,5 +207,5 @@ def test_a_kill_before_any_call_changes_nothing_in_the_end(story: Story, most: i
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: str(story.__name__))
-def test_no_story_starts_an_attempt_beside_another(story: Story) -> None:
+def test_no_story_runs_two_attempts_at_once(story: Story) -> None:
     assert tell(story, None).most_running == 1

@@ -45,7 +45,7 @@ def cluster() -> SimulatedCluster:
         ({"engine": "ray-data"}, {"engine": "ray"}, f"spec.engine: {ENGINE_REMOVED}"),
     ],
 )
-def test_an_invalid_spec_is_stalled_and_mended_by_an_edit(
+def test_an_invalid_spec_is_stalled_until_an_edit_fixes_it(
     wrong: dict[str, Any], fixed: dict[str, Any], words: str, cluster: SimulatedCluster
 ) -> None:
     cluster.edit(**wrong)
@@ -99,7 +99,7 @@ def test_an_unusable_claim_is_reported_with_advice(
     assert bool(cluster.attempts) == (reason == "ClaimPending")
 
 
-def test_a_claim_that_exists_is_not_made(cluster: SimulatedCluster) -> None:
+def test_an_existing_claim_is_not_created(cluster: SimulatedCluster) -> None:
     cluster.edit(storage={"ledger": {"claimName": "mine"}})
     cluster.settle()
     assert cluster.list_of(Resource.CLAIM) == []
@@ -146,7 +146,7 @@ def test_a_pipeline_waits_for_missing_kuberay(cluster: SimulatedCluster) -> None
         (0, "connection refused", "ApiUnavailable"),
     ],
 )
-def test_what_the_api_server_refuses_is_told(
+def test_a_rejection_by_the_api_server_is_reported(
     cluster: SimulatedCluster, status: int, words: str, reason: str
 ) -> None:
     cluster.refused[Resource.RAYJOB] = Refusal(Resource.RAYJOB, "corpus-1", status, words)
@@ -317,7 +317,7 @@ def graces(cluster: SimulatedCluster) -> set[int | None]:
     return {action.grace for action in actions if isinstance(action, Delete)}
 
 
-def test_pods_that_do_not_go_hold_the_next_attempt_back(cluster: SimulatedCluster) -> None:
+def test_remaining_pods_delay_the_next_attempt(cluster: SimulatedCluster) -> None:
     cluster.settle()
     cluster.start_rayjob()
     cluster.outcome = DriverOutcome(exit_code=1)
@@ -332,7 +332,7 @@ def test_pods_that_do_not_go_hold_the_next_attempt_back(cluster: SimulatedCluste
     assert graces(cluster) == {None}
 
 
-def test_force_is_used_where_it_was_chosen() -> None:
+def test_force_deletion_is_used_only_if_enabled() -> None:
     cluster = SimulatedCluster(limits=Limits(force_teardown=True))
     cluster.settle()
     cluster.start_rayjob()
@@ -344,7 +344,7 @@ def test_force_is_used_where_it_was_chosen() -> None:
     assert graces(cluster) == {None, 0}
 
 
-def test_the_limit_on_attempts_holds_them_back(cluster: SimulatedCluster) -> None:
+def test_the_rate_limit_delays_attempts(cluster: SimulatedCluster) -> None:
     cluster.turn = Turn(is_open=False, opens_at=cluster.time + 0.5)
     cluster.settle()
     assert not cluster.attempts
@@ -380,7 +380,7 @@ def test_a_limit_of_zero_is_reported_and_rechecked_at_the_resync(
     assert cluster.pass_once().wake_at == cluster.time + cluster.limits.resync
 
 
-def test_a_head_that_came_back_ends_the_attempt(cluster: SimulatedCluster) -> None:
+def test_a_replaced_head_ends_the_attempt(cluster: SimulatedCluster) -> None:
     cluster.settle()
     cluster.start_rayjob()
     cluster.settle()

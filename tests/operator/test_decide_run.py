@@ -409,7 +409,7 @@ def test_a_restore_without_status_starts_at_most_one_attempt(cluster: SimulatedC
     assert len(fresh.attempts) == 1
 
 
-def test_the_runs_deadline_ends_it(cluster: SimulatedCluster) -> None:
+def test_the_runs_deadline_ends_the_run(cluster: SimulatedCluster) -> None:
     cluster.edit(deadlines={"run": "1h"})
     cluster.settle()
     cluster.advance(3601)
@@ -419,7 +419,7 @@ def test_the_runs_deadline_ends_it(cluster: SimulatedCluster) -> None:
     assert len(cluster.attempts) == 1
 
 
-def test_an_attempts_deadline_ends_it(cluster: SimulatedCluster) -> None:
+def test_an_attempts_deadline_ends_the_attempt(cluster: SimulatedCluster) -> None:
     cluster.edit(deadlines={"attempt": "10m"})
     cluster.settle()
     cluster.advance(601)

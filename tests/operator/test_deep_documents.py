@@ -51,7 +51,7 @@ def test_law_shallow_documents_are_unchanged(value: object) -> None:
 
 
 @given(values, st.integers(1, 3000), st.booleans(), values)
-def test_law_what_is_deep_is_cut_and_all_beside_it_stays(
+def test_law_deep_values_are_cut_and_the_rest_stays(
     value: object, levels: int, in_lists: bool, beside: object
 ) -> None:
     deep = nest(value, MOST_LEVELS + levels, in_lists=in_lists)

@@ -64,7 +64,7 @@ def test_an_empty_pipeline_gets_all_defaults() -> None:
     assert document["spec"]["storage"]["output"] == {"url": "s3://team/clean/team/corpus"}
 
 
-def test_what_a_pipeline_says_itself_wins_field_by_field() -> None:
+def test_a_pipelines_own_fields_take_precedence_one_by_one() -> None:
     rayjob, document = launch(
         GIVEN,
         ray={

@@ -130,7 +130,7 @@ def test_pipelines_of_other_namespaces_do_not_extend_a_wait() -> None:
 @given(
     st.integers(1, 300), st.lists(st.tuples(st.floats(0, 5), st.sampled_from([A, B])), max_size=300)
 )
-def test_law_a_namespace_that_has_made_none_for_a_while_may_make_one(
+def test_law_an_idle_namespace_may_make_an_attempt(
     per_minute: int, asks: list[tuple[float, Key]]
 ) -> None:
     gate, now = DispatchGate(per_minute), 0.0

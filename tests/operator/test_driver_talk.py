@@ -75,7 +75,7 @@ class Scene:
         return [name.removeprefix(URL) for name in names]
 
 
-def test_a_driver_is_asked_at_most_every_interval() -> None:
+def test_a_driver_is_polled_at_most_once_per_interval() -> None:
     scene = Scene()
     scene.api.drivers[f"{URL}/progress"] = PROGRESS
     scene.api.drivers[f"{URL}/outcome"] = None
@@ -128,7 +128,7 @@ def test_the_last_report_is_kept_when_the_driver_is_unreachable() -> None:
     "answer",
     [7, "text", [], {}, {"exitCode": "many"}, {"sources": 7}, {"sources": {"finished": -1}}],
 )
-def test_nonsense_is_taken_for_silence(answer: object) -> None:
+def test_an_invalid_answer_counts_as_silence(answer: object) -> None:
     scene = Scene()
     scene.api.drivers |= {f"{URL}/progress": answer, f"{URL}/outcome": answer}
     view, _ = scene.listen(100.0)
@@ -169,7 +169,7 @@ def test_a_held_driver_is_polled_no_more_often_than_a_running_one() -> None:
 @pytest.mark.parametrize(
     "status", [{"jobStatus": "FAILED"}, {"jobDeploymentStatus": "Failed", "jobStatus": "RUNNING"}]
 )
-def test_at_the_end_the_log_is_read_too_and_more_often(status: dict[str, str]) -> None:
+def test_at_the_end_the_log_is_read_too_and_polls_are_more_frequent(status: dict[str, str]) -> None:
     scene = Scene()
     scene.end(**status)
     lines = [f"line {number}" for number in range(30)]
@@ -237,14 +237,14 @@ def test_without_a_final_repetition_the_earlier_lines_count() -> None:
     assert picked[:-1] == SAID.splitlines()
 
 
-def test_each_question_has_the_attempts_token() -> None:
+def test_each_request_has_the_attempts_token() -> None:
     scene = Scene()
     scene.listen(100.0)
     token = derive_token(scene.attempt.meta.uid)
     assert scene.api.tokens == {f"{URL}/progress": token, f"{URL}/outcome": token}
 
 
-def test_only_the_operators_key_lets_a_driver_go() -> None:
+def test_only_the_operators_key_releases_a_driver() -> None:
     scene = Scene()
     scene.talk.limits = replace(scene.talk.limits, token_key=b"key")
     scene.listen(100.0)

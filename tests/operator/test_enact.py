@@ -117,7 +117,7 @@ def test_statuses_come_first_then_actions_then_events(api: FakeApi, pipeline: Bo
 
 
 @pytest.mark.parametrize("resource", [Resource.ATTEMPT, Resource.PIPELINE])
-def test_a_status_that_has_changed_stops_all_that_follows(
+def test_a_changed_status_stops_the_remaining_plan(
     api: FakeApi, pipeline: Body, resource: Resource
 ) -> None:
     make_attempt(api.store, pipeline)
@@ -166,7 +166,7 @@ def test_an_existing_own_object_counts_as_made(api: FakeApi, pipeline: Body) -> 
     assert len(api.store.list(Resource.ATTEMPT)) == 1
 
 
-def test_what_belongs_to_another_is_refused(api: FakeApi, pipeline: Body) -> None:
+def test_an_object_of_another_owner_is_reported_as_refused(api: FakeApi, pipeline: Body) -> None:
     other = make_pipeline(api.store, "other")
     api.store.create(Resource.CONFIG_MAP, NAMESPACE, spell_config(other))
     plan = PassPlan(
@@ -331,7 +331,7 @@ def test_only_the_very_object_is_deleted(api: FakeApi, pipeline: Body) -> None:
     assert api.store.list(Resource.POD) == []
 
 
-def test_a_finalizer_of_others_is_kept(api: FakeApi) -> None:
+def test_finalizers_of_others_are_kept(api: FakeApi) -> None:
     def put(*names: str) -> None:
         metadata = {"finalizers": list(names)}
         api.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", {"metadata": metadata})
@@ -358,7 +358,7 @@ def test_removing_the_finalizer_of_a_deleted_pipeline_succeeds(api: FakeApi) -> 
     assert carry_out(api, PassPlan(actions=(SetFinalizer(is_set=False),)), view) == Enacted()
 
 
-def test_an_event_is_told_once_however_often_it_is_told(api: FakeApi, pipeline: Body) -> None:
+def test_a_repeated_event_is_created_once(api: FakeApi, pipeline: Body) -> None:
     make_attempt(api.store, pipeline)
     plan = PassPlan(
         events=(
@@ -394,7 +394,7 @@ def test_failed_events_stop_nothing(api: FakeApi) -> None:
     assert len(api.calls) == 2
 
 
-def test_every_dispatch_leaves_a_line_before_it_is_done(
+def test_every_dispatch_is_logged_before_it_happens(
     api: FakeApi, pipeline: Body, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -406,7 +406,7 @@ def test_every_dispatch_leaves_a_line_before_it_is_done(
     assert caplog.records[0].__dict__["attempt"] == "corpus-1"
 
 
-def test_lines_say_what_they_are_about(
+def test_log_lines_name_their_subject(
     api: FakeApi, pipeline: Body, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

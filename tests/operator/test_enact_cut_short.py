@@ -107,7 +107,7 @@ async def run_through(api: FakeApi, kinds: list[tuple[str, int]], told: int) -> 
 
 
 @given(ACTIONS, st.integers(0, 2), st.data())
-def test_law_killed_between_any_two_calls_it_comes_to_the_same(
+def test_law_a_kill_between_any_two_calls_does_not_change_the_result(
     kinds: list[tuple[str, int]], told: int, data: st.DataObject
 ) -> None:
     whole = begin()

@@ -65,7 +65,7 @@ def call(handlers: Any, **arguments: Any) -> list[Any]:
     return asyncio.run(run())
 
 
-def test_there_is_no_handler_for_which_kopf_would_write_anything(
+def test_no_handler_makes_kopf_write_to_objects(
     registry: kopf.OperatorRegistry,
 ) -> None:
     selectors = [handler.selector for handler in registry._watching.get_all_handlers()]

@@ -68,7 +68,7 @@ def read(cluster: SimulatedCluster, type_: ConditionType) -> tuple[str, str]:
 # --- Held attempts, and the duration of a hold
 
 
-def test_the_pods_of_a_run_that_failed_are_kept_for_its_time(cluster: SimulatedCluster) -> None:
+def test_the_pods_of_a_failed_run_are_kept_for_the_hold_time(cluster: SimulatedCluster) -> None:
     before = len(cluster.list_of(Resource.POD))
     cluster.advance(HOLD - SETTLE - 1)
     assert (is_held(cluster), is_going(cluster)) == (True, False)
@@ -248,7 +248,7 @@ STEPS = ("cancel", "retry", "suspend", "resume", "run", "time", "little", "sweep
     st.sampled_from([1, BAD_SPEC, 75, 137]),
     st.integers(0, 2),
 )
-def test_law_held_pods_are_never_beside_another_attempt(
+def test_law_held_pods_never_coexist_with_another_attempt(
     steps: list[str], code: int, retries: int
 ) -> None:
     cluster = run(retry={"maxRetries": retries, "jitter": "none"})

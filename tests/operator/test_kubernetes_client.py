@@ -211,7 +211,7 @@ def test_an_expired_version_raises_gone_in_both_response_forms() -> None:
     tell(story)
 
 
-def test_a_stream_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_stream_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_STREAM", ClientTimeout(sock_read=0.05))
     release = asyncio.Event()
 
@@ -330,7 +330,7 @@ def test_a_request_to_a_driver_sends_a_given_token() -> None:
     tell(story)
 
 
-def test_a_driver_is_heard_but_not_believed() -> None:
+def test_driver_responses_are_limited_and_validated() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         stub.answer({"finished": 1})
         stub.answer({}, 404)

@@ -29,7 +29,7 @@ TAKEN = [*BEGUN, "TearingDown", "Failed"]
         ("elastic", "grows", "The ClusterQueue is stopped"),
     ],
 )
-def test_a_run_that_is_taken_back_says_why_and_waits_again(
+def test_an_evicted_run_reports_the_reason_and_waits_again(
     story: str, pipeline: str, words: str
 ) -> None:
     replay = Replay.play(story, pipeline)

@@ -112,7 +112,7 @@ def test_a_driver_is_polled_at_the_address_of_its_pod(
     assert (answer.reported.progress.finished, answer.reported.progress.total) == (4, 9)
 
 
-def test_what_is_stuck_is_said(
+def test_stuck_parts_are_named(
     listen: Callable[[Any], int], loop: asyncio.AbstractEventLoop
 ) -> None:
     def complain() -> dict[str, float]:
@@ -122,7 +122,7 @@ def test_what_is_stuck_is_said(
     assert (status, json.loads(text)) == (500, {"error": "the queue has ended"})
 
 
-def test_a_loop_that_stands_still_is_no_health(
+def test_a_blocked_event_loop_is_unhealthy(
     listen: Callable[[Any], int],
     loop: asyncio.AbstractEventLoop,
     monkeypatch: pytest.MonkeyPatch,

@@ -27,7 +27,7 @@ def ending(cluster: SimulatedCluster) -> tuple[str, str]:
 # --- Consequences
 
 
-def test_no_attempt_is_made_beside_pods_of_a_namesake() -> None:
+def test_pods_of_a_namesake_prevent_new_attempts() -> None:
     cluster = SimulatedCluster()
     cluster.namesakes = ("pod corpus-7-head", "RayJob corpus-7")
     cluster.advance(100_000)

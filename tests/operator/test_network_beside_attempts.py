@@ -106,7 +106,7 @@ Made = Callable[[AttemptNetwork | None], tuple[list[Any], Endpoint]]
 
 
 @KINDS
-def test_a_pod_reaches_what_is_listed_and_nothing_else(made: Made) -> None:
+def test_a_pod_reaches_only_listed_peers(made: Made) -> None:
     policies, pod = made(RESTRICTED)
     assert is_allowed(policies, pod, LISTED, 443)
     for other in (OUTSIDE, METADATA_SERVER, NEIGHBOUR):
@@ -116,7 +116,7 @@ def test_a_pod_reaches_what_is_listed_and_nothing_else(made: Made) -> None:
 
 @KINDS
 @pytest.mark.parametrize("protocol", ["UDP", "TCP"])
-def test_names_are_asked_of_the_clusters_servers_alone(made: Made, protocol: str) -> None:
+def test_dns_requests_reach_only_the_clusters_servers(made: Made, protocol: str) -> None:
     policies, pod = made(RESTRICTED)
     assert is_allowed(policies, pod, CLUSTER_DNS, 53, protocol)
     assert not is_allowed(policies, pod, CLUSTER_DNS, 9153, protocol)
@@ -209,7 +209,7 @@ def test_no_operator_mistakes_a_check_or_command_for_an_attempts_pod() -> None:
         assert PIPELINE_UID_LABEL not in pod.labels
 
 
-def test_without_the_policy_no_check_is_made_and_its_refusal_is_told() -> None:
+def test_a_rejected_policy_prevents_the_check_and_is_reported() -> None:
     cluster = SimulatedCluster(limits=Limits(preflight=True, attempt_network=RESTRICTED))
     message = "networkpolicies is forbidden: quota exceeded"
     cluster.refused[Resource.NETWORK_POLICY] = Refusal(

@@ -146,7 +146,7 @@ def test_an_invalid_spec_is_reported_and_the_rest_is_read(api: FakeApi) -> None:
     assert len(view.attempts) == 1
 
 
-def test_fields_of_newer_definitions_are_read_past_and_said_once(
+def test_fields_of_newer_definitions_are_ignored_and_reported_once(
     api: FakeApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     grown, planted = plant_unknown(store(SMALLEST, pipeline_definition()), pipeline_definition())
@@ -169,7 +169,7 @@ ODD: list[Any] = [None, 7, "text", [], {}, {"conditions": 3, "phase": "Wondering
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_odd_objects_are_read_as_far_as_they_go(api: FakeApi, pipeline: Body, odd: Any) -> None:
+def test_odd_objects_are_read_as_far_as_possible(api: FakeApi, pipeline: Body, odd: Any) -> None:
     attempt = make_attempt(api.store, pipeline)
     for resource in (Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD):
         labels = spell_labels(pipeline, 1)
@@ -189,7 +189,7 @@ def test_odd_objects_are_read_as_far_as_they_go(api: FakeApi, pipeline: Body, od
     assert not view.pipeline.has_status
 
 
-def test_an_attempt_of_somebody_else_does_not_count(api: FakeApi, pipeline: Body) -> None:
+def test_a_foreign_attempt_does_not_count(api: FakeApi, pipeline: Body) -> None:
     attempt = make_attempt(api.store, pipeline)
     attempt["metadata"]["ownerReferences"] = [refer(make_pipeline(api.store, "other"))]
     api.store.objects[Resource.ATTEMPT, NAMESPACE, "corpus-1"] = attempt

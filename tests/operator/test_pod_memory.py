@@ -67,7 +67,7 @@ def test_a_pod_created_after_the_list_is_not_gone() -> None:
     assert memory.compare(uid, before, []) == ((), ())
 
 
-def test_the_oldest_make_room_in_a_pipeline_and_in_all() -> None:
+def test_the_oldest_pods_are_evicted_per_pipeline_and_in_total() -> None:
     memory, store = PodMemory(most_of_one=3, most_of_all=5), FakeStore()
     first, pods = make_pods(5, store=store)
     for pod in pods:

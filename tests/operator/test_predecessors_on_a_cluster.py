@@ -274,7 +274,7 @@ INPUTS = "/var/lib/strandline-inputs"
         ),
     ],
 )
-def test_what_is_read_is_where_the_driver_is_told(
+def test_inputs_are_mounted_at_the_drivers_paths(
     spec: Body, reference: Body | None, path: str, claim: str | None
 ) -> None:
     raw = make_other(**spec)

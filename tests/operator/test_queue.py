@@ -114,7 +114,7 @@ def test_a_failed_pass_is_retried_later(result: Passed | Exception, note: str) -
     scene.play(story)
 
 
-def test_a_server_that_asks_for_rest_gets_it() -> None:
+def test_a_retry_after_header_delays_passes() -> None:
     scene = Scene()
     scene.results[A] = TooMany(429, "", "slow down", 9.0)
 
@@ -142,7 +142,7 @@ def test_a_pass_is_woken_at_its_time() -> None:
     scene.play(story)
 
 
-def test_at_the_end_passes_may_finish_within_the_grace() -> None:
+def test_at_shutdown_passes_may_finish_within_the_grace_period() -> None:
     scene = Scene()
 
     async def run() -> None:

@@ -142,7 +142,7 @@ def test_every_summary_fits_a_terminal(name: str) -> None:
 
 
 @everywhere
-def test_the_cause_is_right_and_what_follows_too(name: str) -> None:
+def test_the_cause_and_the_next_step_are_right(name: str) -> None:
     scenario, expected = play(name), ENDS[name]
     status = scenario.attempt["status"]
     assert (status.get("cause", ""), read_following(scenario)) == expected[:2]
@@ -151,7 +151,7 @@ def test_the_cause_is_right_and_what_follows_too(name: str) -> None:
 
 
 @everywhere
-def test_the_evidence_names_the_pod_that_tells(name: str) -> None:
+def test_the_evidence_names_the_right_pod(name: str) -> None:
     witness = ENDS[name].witness
     if not witness:
         return

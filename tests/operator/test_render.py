@@ -58,7 +58,7 @@ def pods_of(rayjob: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return pods | ({"submitter": submitter} if submitter else {})
 
 
-def test_the_whole_of_an_attempt(golden: Callable[[str, str], None]) -> None:
+def test_an_attempts_objects_match_the_golden_file(golden: Callable[[str, str], None]) -> None:
     cluster = SimulatedCluster(limits=Limits(token_key=b"key"))
     cluster.edit(
         ray={
@@ -81,7 +81,7 @@ def test_the_whole_of_an_attempt(golden: Callable[[str, str], None]) -> None:
     golden("operator/attempt.yaml", yaml.safe_dump_all(made, sort_keys=False))
 
 
-def test_a_driver_can_run_but_once() -> None:
+def test_a_driver_runs_only_once() -> None:
     rayjob = render()
     spec = rayjob["spec"]
     assert spec["backoffLimit"] == 0
@@ -93,7 +93,7 @@ def test_a_driver_can_run_but_once() -> None:
     assert {pod["spec"]["restartPolicy"] for pod in pods_of(rayjob).values()} == {"Never"}
 
 
-def test_nothing_ends_an_attempt_by_time_that_has_no_deadline() -> None:
+def test_an_attempt_without_a_deadline_has_no_time_limit() -> None:
     assert "activeDeadlineSeconds" not in render()["spec"]
 
 
@@ -112,7 +112,7 @@ def test_kuberays_deadline_follows_the_operators_deadline(
     assert made["spec"]["activeDeadlineSeconds"] == expected
 
 
-def test_every_pod_carries_the_labels_and_no_credentials() -> None:
+def test_every_pod_has_the_labels_and_no_credentials() -> None:
     for name, pod in pods_of(render()).items():
         labels = pod["metadata"]["labels"]
         assert labels["strandline.dev/pipeline-uid"] == "uid-p"
@@ -121,7 +121,7 @@ def test_every_pod_carries_the_labels_and_no_credentials() -> None:
         assert pod["spec"]["automountServiceAccountToken"] is False
 
 
-def test_no_pod_has_what_reads_the_driver_and_lets_it_go() -> None:
+def test_no_pod_has_the_token_that_reads_and_releases_the_driver() -> None:
     rayjob, _ = render_with_key()
     uid = rayjob["metadata"]["ownerReferences"][0]["uid"]
     tokens = {"STRANDLINE_READER": derive_token(uid)}
@@ -145,7 +145,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", list(OPTIONS))
-def test_kuberays_own_options_are_handed_on_where_it_knows_them(name: str) -> None:
+def test_kuberays_own_options_are_passed_on(name: str) -> None:
     cluster = SimulatedCluster()
     cluster.edit(ray={name: OPTIONS[name]})
     cluster.settle()
@@ -174,7 +174,7 @@ IN_HEAD = {"spec": {"containers": [{"name": "ray-head", "env": [DISABLED]}]}}
         ({"version": "2.61.0", "podTemplate": IN_HEAD}, None),
     ],
 )
-def test_a_ray_that_starts_only_with_a_token_is_given_one(
+def test_a_ray_that_requires_a_token_gets_one(
     ray: dict[str, Any], asked: dict[str, str] | None
 ) -> None:
     cluster = SimulatedCluster()
@@ -312,7 +312,7 @@ def test_a_workers_own_hook_is_kept() -> None:
     assert find_leave_hook(podTemplate=template) == "mine"
 
 
-def test_the_driver_knows_who_may_tell_it_that_a_node_goes() -> None:
+def test_the_driver_has_the_digest_of_the_notice_token() -> None:
     rayjob, secret = render_with_key()
     uid = rayjob["metadata"]["ownerReferences"][0]["uid"]
     pods = pods_of(rayjob)
@@ -415,13 +415,13 @@ def test_the_driver_gets_only_settings_that_differ_from_the_defaults() -> None:
     }
 
 
-def test_nothing_of_a_sidecar_forbids_it() -> None:
+def test_sidecar_mode_omits_submitter_settings() -> None:
     spec = render(ray={"submissionMode": "SidecarMode"})["spec"]
     assert "submitterPodTemplate" not in spec
     assert "submitterConfig" not in spec
 
 
-def test_a_users_template_wins_but_for_what_holds_the_attempt_together() -> None:
+def test_a_users_template_wins_except_for_required_fields() -> None:
     template = {
         "metadata": {"labels": {"team": "a", "strandline.dev/attempt": "99"}},
         "spec": {

@@ -84,7 +84,7 @@ def test_a_queue_that_supports_resizing_allows_growth(value: str) -> None:
     assert rayjob["spec"]["rayClusterSpec"].get("enableInTreeAutoscaling", False) is is_resized
 
 
-def test_the_autoscaler_alone_gets_a_token() -> None:
+def test_only_the_autoscaler_gets_a_token() -> None:
     rayjob = render(ray={"workerGroups": [GROWS, GPU]})
     (token,) = [
         volume["name"]

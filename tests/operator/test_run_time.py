@@ -42,7 +42,7 @@ def hold_back(cluster: SimulatedCluster, seconds: float) -> None:
     cluster.settle()
 
 
-def test_time_in_suspension_is_not_the_runs(cluster: SimulatedCluster) -> None:
+def test_time_in_suspension_does_not_count(cluster: SimulatedCluster) -> None:
     cluster.advance(30 * MINUTE)
     hold_back(cluster, 10 * HOUR)
     cluster.start_rayjob()

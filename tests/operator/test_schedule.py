@@ -135,7 +135,7 @@ def test_pauses_after_failures_grow_until_a_success() -> None:
     assert schedule.fail(A, now + 1) == FIRST_BACKOFF
 
 
-def test_a_server_that_asks_for_rest_gets_it() -> None:
+def test_a_retry_after_header_delays_passes() -> None:
     schedule = Schedule()
     schedule.enqueue(A, 0.0)
     schedule.take(0.0)
@@ -278,7 +278,7 @@ def test_passes_of_one_namespace_leave_capacity_for_others() -> None:
     st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 9)), max_size=60),
     st.integers(1, 3),
 )
-def test_law_who_is_due_waits_for_no_more_than_one_pass_of_each_other_namespace(
+def test_law_a_due_pipeline_waits_for_one_pass_per_other_namespace(
     due: list[tuple[str, int]], most: int
 ) -> None:
     schedule = Schedule(most_running=most)

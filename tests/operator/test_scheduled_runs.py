@@ -49,7 +49,7 @@ def go_to(cluster: SimulatedCluster, time: float) -> None:
     cluster.settle()
 
 
-def test_a_run_begins_at_its_time_under_a_name_of_its_own() -> None:
+def test_a_scheduled_run_starts_on_time_with_its_own_name() -> None:
     cluster = start()
     assert (cluster.status.run, len(cluster.attempts)) == ("first", 1)
     assert cluster.status.state.endswith(", next run at 2026-11-24T03:00:00Z")
@@ -86,7 +86,7 @@ def test_a_scheduled_time_starts_one_run_despite_many_passes() -> None:
     assert len(cluster.attempts) == 2
 
 
-def test_a_time_that_comes_while_a_run_goes_on_is_left_out_and_told() -> None:
+def test_a_scheduled_time_during_a_run_is_skipped_and_reported() -> None:
     cluster = start()
     go_to(cluster, MIDNIGHT + 3 * HOUR)
     cluster.start_rayjob()

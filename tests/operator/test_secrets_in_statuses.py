@@ -47,7 +47,7 @@ def list_statuses(cluster: SimulatedCluster) -> list[Any]:
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_the_drivers_last_lines(leak: str) -> None:
+def test_the_drivers_last_lines_are_scrubbed(leak: str) -> None:
     scene = Scene()
     scene.end(jobStatus="FAILED")
     outcome = DriverOutcome(exit_code=1, message=leak)
@@ -77,7 +77,7 @@ def test_log_lines_repeated_by_kuberay_are_scrubbed(leak: str) -> None:
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_what_the_driver_says_of_its_end(leak: str) -> None:
+def test_the_drivers_message_is_scrubbed(leak: str) -> None:
     cluster = SimulatedCluster.running()
     cluster.finish(1, message=leak)
     check(list_statuses(cluster))
@@ -116,13 +116,13 @@ def test_a_scrubbed_status_is_not_written_again(leak: str) -> None:
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_events(leak: str) -> None:
+def test_events_are_scrubbed(leak: str) -> None:
     check(render_event(EventDraft("AttemptFailed", leak), META, "", 0.0))
 
 
 @pytest.mark.parametrize("form", [JsonLines(), TextLines()], ids=["json", "text"])
 @pytest.mark.parametrize("leak", LEAKS)
-def test_lines_of_the_operators_log(form: logging.Formatter, leak: str) -> None:
+def test_lines_of_the_operators_log_are_scrubbed(form: logging.Formatter, leak: str) -> None:
     error = ValueError(leak)
     record = logging.LogRecord(
         "x", logging.ERROR, "x.py", 1, "refused: %s", (leak,), (ValueError, error, None)

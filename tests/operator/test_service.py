@@ -96,7 +96,7 @@ def test_the_service_waits_for_its_kinds_and_permissions(caplog: pytest.LogCaptu
     assert "apply the files in crds/" in caplog.text
 
 
-def test_what_belongs_to_a_pipeline_asks_for_its_pass() -> None:
+def test_changes_of_a_pipelines_objects_request_a_pass() -> None:
     scene = Scene()
     store = scene.api.store
     pipeline = make_pipeline(store)
@@ -249,7 +249,7 @@ def test_only_the_named_namespaces_are_watched() -> None:
     scene.play(story)
 
 
-def test_a_pipeline_that_no_stream_told_of_is_found() -> None:
+def test_a_pipeline_missed_by_the_streams_is_found() -> None:
     scene = Scene()
     scene.api.is_stalled = True
 
@@ -307,7 +307,7 @@ def test_a_failing_server_does_not_make_the_operator_unhealthy() -> None:
     scene.play(story)
 
 
-def test_what_is_stuck_is_said() -> None:
+def test_stuck_parts_are_named() -> None:
     scene = Scene()
 
     async def story() -> None:
@@ -447,7 +447,7 @@ def test_a_write_is_read_back_before_the_stream_delivers_it() -> None:
     scene.play(story)
 
 
-def test_what_no_stream_shows_in_time_is_read_from_the_server() -> None:
+def test_a_write_missing_from_the_stream_is_read_from_the_server() -> None:
     scene = Scene()
     make_pipeline(scene.api.store)
     scene.api.is_stalled = True

@@ -436,7 +436,7 @@ def test_an_attempt_of_the_last_release_is_notified_with_its_own_token() -> None
     assert tokens == [derive_notice_token(b"key", "uid-1"), derive_former_notice_token("uid-1")]
 
 
-def test_the_token_of_notices_can_not_be_told_from_an_attempt() -> None:
+def test_the_notice_token_can_not_be_derived_from_an_attempt() -> None:
     tokens = {derive_notice_token(key, "uid-1") for key in (b"key", b"other")}
     assert len(tokens) == 2
     assert derive_former_notice_token("uid-1") not in tokens

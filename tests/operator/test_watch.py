@@ -125,7 +125,7 @@ def test_a_new_stream_continues_from_the_last_version(is_lost: bool) -> None:
     assert PAUSE in scene.waits
 
 
-def test_what_went_while_the_thread_was_lost_is_told_with_the_last_that_was_seen() -> None:
+def test_pods_deleted_during_a_gap_are_reported_in_their_last_state() -> None:
     scene = Scene()
     scene.add("a")
     scene.add("b")

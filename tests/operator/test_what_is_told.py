@@ -106,7 +106,7 @@ def test_ignored_fields_are_named_while_they_exist(cluster: SimulatedCluster) ->
     assert cluster.status.phase == PipelinePhase.SUCCEEDED
 
 
-def test_what_latest_leads_to_is_told(cluster: SimulatedCluster) -> None:
+def test_the_target_of_latest_is_reported(cluster: SimulatedCluster) -> None:
     assert cluster.status.latest == ""
     cluster.finish(1, latest="0001/p0002")
     assert cluster.status.latest == "0001/p0002"
@@ -354,7 +354,7 @@ def test_history_is_kept_within_its_limit(cluster: SimulatedCluster) -> None:
     assert [attempt.number for attempt in cluster.status.attempts] == [3, 4]
 
 
-def test_ended_attempts_go_after_their_time_but_the_newest_stays(
+def test_ended_attempts_expire_except_the_newest(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.edit(ttlAfterFinished="1h")
