@@ -1,4 +1,4 @@
-"""The pages in docs/journeys: files are written, commands are run, their outputs compared."""
+"""The tutorial and the journeys: write their files, run their commands, compare the outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import pytest
 
 from document_blocks import ROOT, read_blocks, run_in
 
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/journeys/*.md"))
+PAGES = [
+    "docs/tutorial.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/journeys/*.md")),
+]
 EXIT_CODE = re.compile(r"\[exit code (\d+)\]")
 
 
