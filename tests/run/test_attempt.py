@@ -1,4 +1,4 @@
-"""One attempt around its engine: what is swept, held, handed back, and how an ending is judged."""
+"""One attempt around its engine: cleanup, lease, handback, and the verdict about its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from strandline_api.spec.policy import Quarantine
 
 @pytest.fixture
 def letters(tmp_path: Path) -> Path:
-    """A folder of three small files."""
+    """Create a folder of three small files."""
     folder = tmp_path / "letters"
     folder.mkdir()
     for name in "abc":
@@ -64,7 +64,7 @@ def test_what_a_killed_attempt_left_half_written_is_swept(letters: Path, tmp_pat
     run_attempt(AttemptConfig(plan, tmp_path, engine="inline"))
 
     assert not left.exists()
-    assert neighbours.exists()  # whoever that is may be at work
+    assert neighbours.exists()  # another pipeline may still be writing there
 
 
 def test_a_trial_of_a_few_sources_removes_nothing(letters: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Pipelines that leave open what is kept: what they make, and how many bytes that takes."""
+"""Pipelines with automatic cuts: which cuts they make, and how many bytes the cuts take."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AUTO = {"keep": "auto", "keepAtMost": "1Gi"}
 
 @pytest.fixture
 def tuning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tuning:
-    # These stages work for microseconds, which no cut could ever save.
+    # These stages run for microseconds, too short for a cut to pay off: make writing free.
     monkeypatch.setattr(choice, "WRITING", 1e15)
     return Tuning(tmp_path)
 

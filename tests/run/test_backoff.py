@@ -1,4 +1,4 @@
-"""A server that is busy is asked again, as often and as late as is written; no error is lost."""
+"""Requests to a busy server are retried within documented limits, and no error is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strandline.run.release.push.backoff import LONGEST, TRIES, CallRefusal, ask
 
 
 class BusyError(Exception):
-    """What a call is refused with."""
+    """The error of a refused call."""
 
 
 @given(refusals=st.integers(0, TRIES + 3), seconds=st.none() | st.floats(0, 1e6))

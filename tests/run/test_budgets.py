@@ -1,4 +1,4 @@
-"""A run that may spend so much: it ends with a code of its own, and goes on when there is more."""
+"""Runs with a budget: a run ends with its own exit code, and resumes after the budget is raised."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_run_ends_at_its_budget_and_goes_on_when_it_is_raised(tmp_path: Path) 
             assert caught.value.is_lasting
             assert model.asked.total() == budget
             assert len(runs.list_logged()) == budget
-        # Not a change of the pipeline: what was finished stays.
+        # A budget is no change of the pipeline, so finished sources stay finished.
         assert runs.run(url, budget={"requests": 60}) is ExitCode.COMPLETE
         assert runs.run(url, budget={"requests": 60}) is ExitCode.COMPLETE
     assert Counter(runs.prompts) == runs.read()
@@ -39,7 +39,7 @@ def test_answers_of_the_log_cost_nothing(tmp_path: Path) -> None:
     runs, model = AskingRuns(tmp_path, 10), FakeModel()
     with serve(model) as url:
         assert runs.run(url) is ExitCode.COMPLETE
-        # What was spent before there was a budget counts.
+        # Requests made before the budget was set count as well.
         spec = runs.describe(url, budget={"requests": 30}, into="rating")
         assert runs.passes.run(NAME, on_change="Restart", **spec).code is ExitCode.COMPLETE
         spec = runs.describe(url, budget={"requests": 30}, prompt="{{ text }}!")

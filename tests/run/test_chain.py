@@ -1,4 +1,4 @@
-"""The chain of attempts: what is written down, read again, and found."""
+"""The chain of attempts: records are written, read again, and found."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_record_is_read_as_it_was_written(folder: PipelineFolder) -> None:
 
 @pytest.mark.parametrize("cause", [Cause.VOLUME_UNUSABLE, Cause.OOM_KILLED])
 def test_a_full_disk_keeps_no_end_from_being_written(cause: Cause, tmp_path: Path) -> None:
-    """Room for it is kept from the beginning, so whoever writes it down can."""
+    """Space for the end is reserved at the start, so any writer can record the end."""
     with mounted_small(tmp_path / "volume", 1 << 20) as volume:
         folder = PipelineFolder(volume / "default/notes")
         running = record_of(1)
@@ -51,7 +51,7 @@ def test_a_full_disk_keeps_no_end_from_being_written(cause: Cause, tmp_path: Pat
         write_record(folder, ended)
         assert read_chain(folder) == [ended]
         again = running.end(killed_for(cause), 1051.0, Witness.SUPERVISOR)
-        write_record(folder, again)  # where the one before was
+        write_record(folder, again)  # in place of the previous record
         assert read_chain(folder) == [again]
 
 
@@ -102,7 +102,7 @@ def test_what_is_no_record_is_passed_over(folder: PipelineFolder) -> None:
 
 
 def test_a_record_is_found_by_its_process(folder: PipelineFolder) -> None:
-    """A pid is used again, and so is the one of another boot or container."""
+    """Pids are reused, and the same pid may belong to another boot or container."""
     write_record(folder, record_of(1))
     write_record(folder, record_of(2, process_started=7))
     write_record(folder, record_of(3, boot="boot-2"))
@@ -110,7 +110,7 @@ def test_a_record_is_found_by_its_process(folder: PipelineFolder) -> None:
     assert find_of_process(folder, BOOT, Process(DRIVER.pid, 8)) is None
     assert find_of_process(folder, "boot-3", DRIVER) is None
     write_record(folder, record_of(4))
-    assert record_of(4) == find_of_process(folder, BOOT, DRIVER)  # one process, two attempts
+    assert record_of(4) == find_of_process(folder, BOOT, DRIVER)  # one process made two attempts
 
 
 def test_an_open_end_is_written_and_one_that_is_not_stays(folder: PipelineFolder) -> None:
@@ -136,5 +136,5 @@ def test_a_record_that_cant_be_written_leaves_the_former(
 
 def test_disruptions_blame_nothing() -> None:
     spared = {"Preempted", "Evicted", "NodeLost", "Interrupted", "UserCancelled"}
-    waited = {"QuotaExceeded", "LedgerInUse"}  # nothing of it was worked on
+    waited = {"QuotaExceeded", "LedgerInUse"}  # such attempts did no work
     assert spared | waited | {"DeadlineExceeded"} == {cause.value for cause in BLAMELESS}

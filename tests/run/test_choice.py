@@ -1,4 +1,4 @@
-"""Which cuts are chosen: those that save most seconds for a byte, within time and space."""
+"""Choice of cuts: those that save the most seconds per byte, within limits on time and space."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def choose(
 def test_a_cut_behind_much_work_is_kept_and_one_that_saves_little_is_not() -> None:
     found = choose({"read": QUICK, "extract": SLOW, "filter": QUICK})
     assert CutVerdict.SAVES_LITTLE is found["read"]
-    # The lower one saves the work of both, and the upper one what is worked on between changes.
+    # The lower cut saves the work of both, and the upper cut the work of stages between changes.
     assert CutVerdict.KEPT is found["filter"]
     assert CutVerdict.KEPT is found["extract"]
 

@@ -1,4 +1,4 @@
-"""Code that a pipeline brings is importable, in the fingerprint, and told where it is not there."""
+"""Code that a pipeline brings is importable, fingerprinted, and reported if missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ABSENT = "nowhere-to-be-found==1.0"
 
 
 def refuse(code: Code, environment: dict[str, str]) -> list[str]:
-    """What is said of code that can't be had."""
+    """Return the problems reported for unavailable code."""
     with pytest.raises(SpecError) as told:
         bring_code(code, environment, [])
     return [str(problem) for problem in told.value.problems]
@@ -33,7 +33,7 @@ def make_archive(tmp_path: Path, **more: Any) -> dict[str, Any]:
 
 
 def make_pod(tmp_path: Path) -> tuple[Path, dict[str, str]]:
-    """What a pod has mounted: files as a ConfigMap is, with links and a hidden folder."""
+    """Create files as a pod mounts a ConfigMap, with links and a hidden folder."""
     root = tmp_path / "pod"
     data = root / "files/..2026"
     data.mkdir(parents=True)
@@ -161,7 +161,7 @@ def test_a_pod_fetches_what_it_then_imports(tmp_path: Path) -> None:
         "wheels": str(wheels),
     }
     folder = tmp_path / "fetched"
-    for _ in range(2):  # an init container may be run again
+    for _ in range(2):  # an init container may run again
         fetch_code(Code.model_validate(wanted), folder, lambda _: None)
         assert (folder / "archive/code-1/src/mystages.py").exists()
         assert (folder / "packages/moonlike.py").exists()

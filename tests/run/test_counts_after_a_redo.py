@@ -1,4 +1,4 @@
-"""After a redo, a retry, or a kill, each command and page counts as after a fresh run."""
+"""After a redo, a retry, or a kill, all commands and pages count as after a fresh run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fresh(tmp_path: Path) -> CountedRuns:
 
 
 def check(runs: CountedRuns, fresh: CountedRuns, rows: int) -> None:
-    """See that all counts are those of a fresh run, and so many rows are out."""
+    """Check that all counts equal those of a fresh run, and check the number of output rows."""
     assert runs.read_faces() == fresh.read_faces()
     runs.check_agreement()
     assert runs.count_by_hand()["data"] == rows
@@ -143,7 +143,7 @@ def test_a_source_whose_redo_fails_is_in_one_state(runs: CountedRuns) -> None:
 
 
 def test_progress_counts_all_phases_of_a_redo(runs: CountedRuns) -> None:
-    """A new source fails before the others are redone."""
+    """A new source fails before the other sources are redone."""
     seen: list[RunProgress] = []
     runs.run(add(1, keep=True), REFUSE)
     runs.write(FILES, [1000])
@@ -169,7 +169,7 @@ def test_no_internal_word_is_shown(runs: CountedRuns) -> None:
 
 
 def test_workers_count_as_one_process_does(runs: CountedRuns, fresh: CountedRuns) -> None:
-    """Stages run as chains there, and two of them apart."""
+    """Workers run stages as chains, and two stages run separately."""
     apart = {"resources": {"cpu": 0.5}}
     runs.run(add(1), THREES | apart, keep(30), engine="processes")
     runs.run(add(1), THREES | apart, keep(40), engine="processes")

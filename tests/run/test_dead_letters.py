@@ -1,4 +1,4 @@
-"""Runs in which rows fail alone: what is written of them, and that nothing goes uncounted."""
+"""Runs in which single rows fail: all failed rows are written apart and counted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Numbers(NumberRuns):
         super().__init__(folder, NAME, FILES, ROWS)
 
     def read(self) -> list[int]:
-        """The numbers that came out, in order."""
+        """Return the output numbers in order."""
         paths = [path for path in self.output.rglob("*.parquet") if path not in self.letters]
         return sorted(n for path in paths for n in pq.read_table(path)["n"].to_pylist())
 
@@ -51,7 +51,7 @@ class Numbers(NumberRuns):
         return sorted(self.output.glob("_strandline/dead-letters/*/*/*.parquet"))
 
     def read_dead(self) -> dict[str, list[int]]:
-        """The numbers that died, by stage."""
+        """Return the dead numbers by stage."""
         dead: dict[str, list[int]] = {}
         for path in self.letters:
             for row in pq.read_table(path).to_pylist():
@@ -59,7 +59,7 @@ class Numbers(NumberRuns):
         return {stage: sorted(numbers) for stage, numbers in dead.items()}
 
     def check(self) -> Counter[str]:
-        """See that ledger and output agree; return the dead letters by stage."""
+        """Check that ledger and output agree; return the dead letters by stage."""
         assert [] == self.passes.find_problems(NAME)
         with self.passes.opened(NAME) as store:
             return count_dead_letters(store).rows
@@ -170,7 +170,7 @@ def test_dropped_rows_are_counted_and_leave_nothing(numbers: Numbers) -> None:
 
 
 def test_what_follows_an_error_is_no_part_of_the_run_s_identity(numbers: Numbers) -> None:
-    """Who meets a bad row says so then, and keeps what is finished."""
+    """`onError` takes effect when a row fails, and a change keeps finished sources."""
     numbers.write(0, [1, 2])
     strict = {"use": "failing_stages:RefuseThrees"}
     assert ExitCode.SOURCES_FAILED is numbers.run(strict)
@@ -226,7 +226,7 @@ def test_rows_that_fail_again_keep_their_numbers(numbers: Numbers, engine: str) 
     numbers.run(THREES, FIVES)
     before = list_keys()
     assert f"{numbers.texts}/0.jsonl row 13" in before
-    for _ in range(2):  # also those of another try
+    for _ in range(2):  # including dead letters of another try
         numbers.run(THREES, FIVES, dead_letters="refuse-threes", engine=engine)
         assert list_keys() == before
 
@@ -250,14 +250,14 @@ def test_readers_of_files_fail_by_file(numbers: Numbers) -> None:
 def test_law_rows_that_are_mended_join_their_sources(
     numbers: Numbers, sink: dict[str, Any]
 ) -> None:
-    """In the end all is as if none of them had ever failed, but for which file holds a row."""
+    """The final rows equal those of a run without failures; the spread over files may differ."""
     numbers.run(THREES, FIVES, TOTAL, sink=sink)
     before = {path.name for path in numbers.output.rglob("*.parquet")}
     failing_stages.MENDED.add("fives")
     numbers.run(THREES, FIVES, TOTAL, sink=sink, dead_letters="mark-fives")
     assert {"refuse-threes": 20} == numbers.check()
     assert [n for n in ALL if n % 10 != 3] == numbers.read()
-    # Nothing was worked on but what had died: the files of before are there, and were not touched.
+    # Only dead letters were processed: the previous files exist and are unchanged.
     assert len(before - {path.name for path in numbers.output.rglob("*.parquet")}) == 4
     failing_stages.MENDED.add("threes")
     numbers.run(THREES, FIVES, TOTAL, sink=sink, dead_letters="refuse-threes")
@@ -342,7 +342,7 @@ def test_a_timeout_leaves_room_to_find_the_rows_that_fail() -> None:
 def test_a_ledger_without_any_is_not_walked_for_them(
     numbers: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of ten million sources would be, by each look at why sources failed."""
+    """Without this, each look at failures would walk ten million sources."""
     numbers.run()
 
     def walk(_: Store) -> None:

@@ -1,4 +1,4 @@
-"""What a doctor says of each fact, good or bad."""
+"""Findings of the doctor for good and bad facts."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_each_fact_is_judged(facts: Facts, name: str, level: Level, found: str) 
 
 def test_every_check_can_be_good_and_bad() -> None:
     names = {finding.name for finding in examine(WELL)}
-    for name in names - {"cpus"}:  # too few are shared
+    for name in names - {"cpus"}:  # too few CPUs are shared
         levels = {level for _, each, level, _ in CASES if each == name}
         assert OK in levels, name
         assert levels & {WARNING, PROBLEM}, name
@@ -247,7 +247,7 @@ def test_every_check_can_be_good_and_bad() -> None:
 def test_a_fact_spoils_no_other_finding() -> None:
     for facts, name, level, _ in CASES:
         others = {f.name for f in examine(facts) if f.level is not OK and f.name != name}
-        is_of_memory = name in {"memory", "shared memory"}  # one fact of which two depend
+        is_of_memory = name in {"memory", "shared memory"}  # Both findings depend on this fact.
         assert others <= ({"shared memory", "reservations"} if is_of_memory else set()), level
 
 

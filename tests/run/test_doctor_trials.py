@@ -1,4 +1,4 @@
-"""How a doctor finds out what it sees of machine, folders and ledgers, and leaves no trace."""
+"""How the doctor examines the machine, folders, and ledgers without leaving traces."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_nearest_folder_is_found(tmp_path: Path) -> None:
 
 
 def raise_for(name: str, number: int) -> Callable[..., Any]:
-    """A function of `os` that fails; the trial must come to it."""
+    """Return a function of `os` that fails; the trial must reach it."""
 
     def fail(*_: object, **__: object) -> Any:
         raise OSError(number, os.strerror(number), name)
@@ -266,7 +266,7 @@ with store._reading():
 
 
 def test_a_reader_that_died_is_seen(tmp_path: Path) -> None:
-    """While another lives: LMDB forgets its readers when nobody has the ledger open."""
+    """Keep another reader alive: LMDB drops its reader table when no process has it open."""
     folder = make_ledger(tmp_path, "notes")
     command = [sys.executable, "-c", READER, str(folder.ledger)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

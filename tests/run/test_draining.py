@@ -1,4 +1,4 @@
-"""Whom to ask to stop: the supervisor, else the driver, and nobody who is a stranger."""
+"""Choosing the process to stop: the supervisor, else the driver, but never an unrelated process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENDED = record_of(3).end(outcome_of(0), 1.0, Witness.DRIVER)
 
 
 class Host:
-    """Processes that live."""
+    """A host with some living processes."""
 
     def __init__(self, *alive: Process) -> None:
         self.alive = list(alive)
@@ -54,7 +54,7 @@ def decide(view: FolderView, *alive: Process) -> Drain | None:
     [
         FolderView(None, None, None),
         FolderView(None, lease_of(ended=True), ENDED),
-        FolderView(None, lease_of(), record_of(3)),  # killed: neither process lives
+        FolderView(None, lease_of(), record_of(3)),  # killed: neither process is alive
         FolderView(None, lease_of(boot="boot-2", time=NOW - 601.0), record_of(3, boot="boot-2")),
         FolderView(None, lease_of(boot="boot-2", ended=True), None),
     ],
@@ -92,19 +92,19 @@ def test_a_supervisor_between_two_attempts_is_asked_too(lease: dict[str, Any] | 
 )
 def test_a_driver_that_nobody_supervises_is_asked_itself(view: FolderView) -> None:
     record = view.record
-    if record is not None and record.ended is not None:  # of an earlier process
+    if record is not None and record.ended is not None:  # left by an earlier process
         view = FolderView(None, view.lease, record.model_copy(update={"pid": 7}))
     assert Drain(DRIVER, (DRIVER,)) == decide(view, DRIVER, SUPERVISOR)
 
 
 def test_two_drivers_are_both_waited_for() -> None:
-    """The one before is killed but not gone; the new one has the lease and no record yet."""
+    """The previous driver is killed but still exists; the new one has the lease but no record."""
     view = FolderView(None, lease_of(LATER), record_of(3))
     assert Drain(LATER, (LATER, DRIVER)) == decide(view, LATER, DRIVER)
 
 
 def test_a_driver_that_has_lost_its_parent_stops_by_itself() -> None:
-    """The signal would be its second one, and end it at once."""
+    """Another signal would be the second one and end the driver at once."""
     view = FolderView(None, lease_of(parent=list(SUPERVISOR)), record_of(3))
     assert Drain(None, (DRIVER,)) == decide(view, DRIVER)
 

@@ -1,4 +1,4 @@
-"""What drivers print: shown as before, kept on the volume, whoever dies first."""
+"""Output of drivers: forwarded as before and kept on the volume, whichever process dies first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.driver_logs import list_parts
 from strandline_api.status.enums import Trigger
 
-# A program that makes an attempt with the driver that it is given, and prints a word of its own.
+# A program that makes an attempt with a given driver and prints a line of its own.
 PARENT = """
 import sys
 from contextlib import suppress
@@ -36,7 +36,7 @@ driver = DriverProcess(command, folder, limits, Stop(), kept=kept)
 ended = driver.attempt(Trigger.RUN)
 print("parent", ended.outcome.exit_code, ended.outcome.log_file, flush=True)
 """
-# A driver that goes on when its parent is gone, as real ones do.
+# A driver that continues without its parent, as real drivers do.
 ORPHAN = """
 import os, sys, time
 from contextlib import suppress
@@ -119,7 +119,7 @@ def test_nobody_waits_for_what_a_driver_has_left_behind(tmp_path: Path) -> None:
     try:
         assert process.wait(LONGEST) == 0
     finally:
-        with suppress(ProcessLookupError):  # a driver's orphans end with it
+        with suppress(ProcessLookupError):  # a driver's orphans end together with the driver
             os.kill(int(read_kept(tmp_path)), 9)
 
 
@@ -142,10 +142,10 @@ def await_kept(folder: Path, words: bytes) -> None:
 
 @pytest.mark.parametrize("is_early", [False, True], ids=["after it reads on", "before"])
 def test_law_a_driver_whose_parent_is_killed_prints_on(tmp_path: Path, is_early: bool) -> None:
-    """A pipe takes a few pages: whoever prints more would wait for ever, or fail."""
+    """A pipe holds only a few pages: without a reader, a driver would block or fail."""
     script = ORPHAN.replace("{is_early}", "False")
     if is_early:
-        # So much that it has to wait: somebody else in the process reads on meanwhile.
+        # Print so much that the driver must wait until another thread of the process reads on.
         script = script.replace(
             'print("x" * 300_000 if False else "", flush=True)\nread_on()',
             "import threading\nthreading.Timer(0.5, read_on).start()\n"
@@ -153,7 +153,7 @@ def test_law_a_driver_whose_parent_is_killed_prints_on(tmp_path: Path, is_early:
         )
     process = start(tmp_path, script, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     await_file(tmp_path / "ready")
-    # Bytes that the parent took from the pipe and has not kept are lost with it.
+    # Bytes that the parent read from the pipe but has not written are lost with the parent.
     await_kept(tmp_path, b"begun\n")
     process.kill()
     process.wait(LONGEST)

@@ -1,6 +1,6 @@
-"""A driver as a process: started, told to stop, ended by force, and its end put down.
+"""A driver as a process: started, requested to stop, killed, and its end recorded.
 
-The drivers here are small programs that do what a test wants; nothing waits longer than it must.
+The drivers here are small programs that do what a test needs; no test waits longer than necessary.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from strandline_api.outcome.evidence import name_cause
 from strandline_api.status.enums import Trigger
 
 LONG = 1e6
-# What every driver begins with. `note` says something in a file; `linger` lives on with its parent.
+# Head of all driver scripts. `note` writes to a file; `linger` runs until the parent ends.
 HEAD = """
 import os, signal, sys, time
 from pathlib import Path
@@ -68,7 +68,7 @@ def end(code, **words):
     outcome = DriverOutcome(exit_code=code, attempt=1, **words)
     write_record(folder, record.end(outcome, time.time(), Witness.DRIVER))
 """
-# A driver that counts requests to stop, and leaves as it is told to.
+# A driver that counts requests to stop, and leaves when `on_request` decides.
 LISTEN = """
 def receive(number, frame):
     note("heard", "x")
@@ -81,7 +81,7 @@ note("ready")
 
 
 class StopAsSeen:
-    """Asks as many times as there are files of these names; the first `received` were heard."""
+    """Requests a stop per existing file of these names; the driver got the first `received`."""
 
     def __init__(self, here: Path, *names: str, received: int = 0) -> None:
         self._paths = [here / name for name in names]
@@ -97,7 +97,7 @@ class StopAsSeen:
 
 
 class Parent:
-    """Makes attempts with drivers that are scripts."""
+    """Makes attempts with scripts as drivers."""
 
     def __init__(self, here: Path) -> None:
         self.here = here
@@ -182,7 +182,7 @@ def test_the_drivers_own_words_stay(parent: Parent) -> None:
 def test_a_driver_that_dies_after_its_words_has_not_told_all(parent: Parent) -> None:
     ended = parent.run(BEGIN, "end(0)", "os.kill(os.getpid(), signal.SIGKILL)")
     assert (137, False) == (ended.outcome.exit_code, ended.is_reported)
-    assert Witness.DRIVER is parent.read().witness  # so it accuses nobody
+    assert Witness.DRIVER is parent.read().witness  # no source is blamed then
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_driver_that_dies_after_its_words_has_not_told_all(parent: Parent) -> 
     [
         ("ended", "sys.exit(3)", True),
         ("begun", "sys.exit(3)", False),
-        ("ended", "os.kill(os.getpid(), signal.SIGKILL)", False),  # of that it has told nobody
+        ("ended", "os.kill(os.getpid(), signal.SIGKILL)", False),  # no lineage system got this end
     ],
 )
 def test_whether_a_lineage_system_knows_the_end_is_told(
@@ -239,7 +239,7 @@ def test_a_request_to_stop_is_passed_on_once(parent: Parent) -> None:
 
 
 def test_a_second_request_is_passed_on_too_as_a_key(parent: Parent) -> None:
-    """A driver takes SIGTERM for the same request however often it comes."""
+    """For a driver, repeated SIGTERM signals are the same request."""
     stop = StopAsSeen(parent.here, "ready", "SIGTERM")
     twice = """
 def on_request():
@@ -327,7 +327,7 @@ def test_a_driver_without_a_sign_of_life_has_stalled(parent: Parent) -> None:
 def test_a_clock_that_was_set_makes_nobody_silent(
     parent: Parent, monkeypatch: pytest.MonkeyPatch, step: float
 ) -> None:
-    """Nor does a machine that slept: its monotonic clock stood still."""
+    """A suspended machine is not silent either, because its monotonic clock stands still."""
     stepped = SimpleNamespace(monotonic=time.monotonic, time=lambda: time.time() + step)
     monkeypatch.setattr(driver_process, "time", stepped)
     driver = parent.make(BEGIN, SILENT, "note('ready')\nlinger()", limits={"stall": 2000.0})
@@ -351,7 +351,7 @@ def test_a_clock_that_was_set_makes_nobody_silent(
 
 
 def test_a_request_to_a_driver_that_is_stopping_already_is_the_same_request(parent: Parent) -> None:
-    """A first key pressed is not to cut short what somebody else has begun."""
+    """A first key press must not cut short a stop that another party has begun."""
     stop = StopAsSeen(parent.here, "heard")
     leave = "def on_request():\n    time.sleep(0.3)\n    sys.exit(75)"
     ended = parent.run(BEGIN, leave, LISTEN, SILENT, "linger()", stop=stop, limits={"stall": 0.0})
@@ -365,7 +365,7 @@ def test_a_request_to_a_driver_that_is_stopping_already_is_the_same_request(pare
 
 @pytest.mark.parametrize("setup", [SILENT, ""])
 def test_a_driver_that_has_shown_life_of_late_is_left_alone(parent: Parent, setup: str) -> None:
-    """Neither one that shows it seldom, nor one that has no table yet."""
+    """A driver that shows progress rarely and a driver without a table are both alive."""
     stall = {"stall": 1e12 if setup else 0.1}
     ended = parent.run(BEGIN, setup, "time.sleep(0.5)", limits=stall)
     assert (0, None) == (ended.outcome.exit_code, parent.read().cause)
@@ -393,7 +393,7 @@ def test_the_driver_knows_its_parent_and_has_a_group_of_its_own(
 
 
 def test_the_driver_is_told_why_it_is_started_and_what_came_before(parent: Parent) -> None:
-    """Why the attempt before ended is known from elsewhere once; then it is known from here."""
+    """Only the first attempt gets the previous cause from outside; later causes are known here."""
     driver = parent.make("note('words', ' '.join(sys.argv[2:]) + '|')", after="Preempted")
     driver.attempt(Trigger.RUN)
     driver.attempt(Trigger.RETRY)
@@ -475,7 +475,7 @@ def test_a_request_counts_what_the_driver_has_heard() -> None:
     stop.ask(signal.SIGINT, is_received=True)
     stop.ask(signal.SIGTERM)
     assert (2, 1, True) == (stop.times, stop.received, stop.is_asked())
-    assert stop.signal == signal.SIGINT  # the first is why it ends
+    assert stop.signal == signal.SIGINT  # the first signal is the reason for the end
 
 
 @pytest.mark.parametrize(
@@ -488,9 +488,9 @@ def test_a_request_counts_what_the_driver_has_heard() -> None:
 def test_what_programs_repeat_is_one_request_and_each_key_is_another(
     signals: str, times: int
 ) -> None:
-    """In either order: of two signals that are pending at once the lower number comes first.
+    """The order is irrelevant: of two pending signals, the kernel delivers the lower number first.
 
-    A notice (N) and a pod's hook (T) both tell a head that it goes.
+    A notice (N) and a pod's hook (T) both inform a head that its node goes away.
     """
     stop = Stop()
     for letter in signals:

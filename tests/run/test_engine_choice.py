@@ -1,4 +1,4 @@
-"""Which engine a run gets: the one that was asked for, or without Ray where that will do."""
+"""Choice of the engine: the requested engine, or one without Ray if that suffices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run whose first task fails as a whole ends there, and keeps nothing of it."""
+"""A run whose first task fails as a whole ends there, and keeps none of its output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENGINES = pytest.mark.parametrize("engine", ["inline", "processes"])
 
 
 class Rows:
-    """A pipeline over files with a column `text`, and a stage that is to read a column."""
+    """A pipeline over files with a column `text`, and a stage that reads a named column."""
 
     def __init__(self, folder: Path, rows: int = 30, files: int = FILES) -> None:
         self.passes, self.folder = Passes(folder), folder / "in"
@@ -88,7 +88,7 @@ def test_rows_that_all_fail_are_dead_letters_if_they_are_tolerated(tmp_path: Pat
             rows.run(onError="deadLetter", tolerateRows=tolerance)
     outcome = rows.run(onError="deadLetter", tolerateRows="100%")
     assert (outcome.code, rows.count_dead()) == (ExitCode.COMPLETE, 90)
-    # Another try of rows that have failed says nothing new of the stage.
+    # Retrying failed rows reveals nothing new about the stage.
     again = rows.passes.run(
         NAME,
         "Continue",

@@ -1,4 +1,4 @@
-"""Gathering around a run: when, in which thread, what is published of it, and by hand."""
+"""Gathering around a run: when it happens, in which thread, what is published, and by hand."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LINGER: dict[str, Callable[[], None]] = {}
 
 
 class Letters(StatefulFilter):
-    """Counts letters, and writes them as two files."""
+    """Counts letters, and writes the counts as two files."""
 
     def setup(self) -> None:
         self.counts: dict[str, int] = {}
@@ -87,13 +87,13 @@ class Letters(StatefulFilter):
 
 
 class Kept(Letters):
-    """The same, with nothing but the merged file to show."""
+    """The same filter, with only the merged file as its artifact."""
 
     artifacts = StatefulFilter.artifacts
 
 
 class Steps(Heartbeat):
-    """Counts what it is told."""
+    """Counts the notes of progress."""
 
     steps = 0
 
@@ -102,7 +102,7 @@ class Steps(Heartbeat):
 
 
 class Ground:
-    """A pipeline over texts that counts their letters."""
+    """A pipeline that counts the letters of texts."""
 
     def __init__(self, path: Path, *stages: StatefulFilter) -> None:
         self.path = path
@@ -144,7 +144,7 @@ class Ground:
 
     @property
     def session(self) -> LedgerSession:
-        """The ledger under the lease of its last attempt."""
+        """Return a session of the ledger under the lease of its last attempt."""
         with opened_to_read(self.folder.ledger) as store:
             lease = store.read_meta("lease")
         return LedgerSession(self.folder.ledger, int(lease["attempt"]), str(lease["uid"]))
@@ -240,18 +240,18 @@ def test_a_full_disk_is_not_the_stages_fault(ground: Ground) -> None:
 def test_at_the_end_the_lease_is_renewed_and_work_is_shown(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long a merge, or what is made of it, takes."""
+    """Renewal must not depend on the duration of a merge or of making artifacts."""
     monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.005)
     monkeypatch.setattr(heartbeat, "RENEWAL_SECONDS", 0.0)
     seen: list[tuple[float, float]] = []
 
     def look() -> tuple[float, float]:
-        """When the ledger was written last, and when work was shown."""
+        """Return when the ledger was last written, and when progress was last shown."""
         worked = read_worked(ground.folder.attempt(1) / TABLE) or 0.0
         return (ground.folder.ledger / "data.mdb").stat().st_mtime, worked
 
     def linger() -> None:
-        """Compute until both were seen to move."""
+        """Compute until both values have changed."""
         before = look()
         seen.append(before)
         give_up = time.monotonic() + 30
@@ -270,7 +270,7 @@ def test_at_the_end_the_lease_is_renewed_and_work_is_shown(
 def test_each_piece_and_each_merge_is_a_step(ground: Ground) -> None:
     ground.run()
     heartbeat = Steps(lambda: 0.0, lambda: 0.0)
-    stages = {"letters": Letters(), "other": Kept()}  # so that all is merged anew
+    stages = {"letters": Letters(), "other": Kept()}  # two stages, so everything is merged again
     Gatherer(ground.folder, stages, ground.session, heartbeat).gather(is_whole=True)
     assert 3 + 1 <= heartbeat.steps
 
@@ -292,13 +292,13 @@ def test_what_will_not_fit_at_the_end_is_said_once_before(
 def test_law_room_is_looked_for_once_a_gathering_however_often_it_is_asked_for(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An engine asks in each turn of its loop."""
+    """The engine checks in each turn of its loop."""
     looks: list[Path] = []
     ground.run()
     monkeypatch.setattr(gatherer_module, "explain_shortage", looks.append)
     may_end = threading.Event()
     monkeypatch.setitem(LINGER, "merge", may_end.wait)
-    stages = {"letters": Letters(), "other": Kept()}  # so that all is merged anew
+    stages = {"letters": Letters(), "other": Kept()}  # two stages, so everything is merged again
     gatherer = ground.gatherer(stages)
     for _ in range(5):
         assert not gatherer.is_ready()
@@ -361,7 +361,7 @@ def test_what_fails_in_the_thread_is_noted_or_raised(ground: Ground) -> None:
     gatherer = ground.gatherer({"other": Letters()}, notes.append)
     BROKEN.add("merge")
     gatherer.gather(is_whole=False)
-    assert notes == []  # there is nothing of that stage
+    assert notes == []  # that stage has no data
     gatherer = ground.gatherer({"letters": Letters()}, notes.append)
     wait_for(gatherer)
     assert ["stage 'letters' can't merge what it has gathered: ValueError: no merging today"] == (
@@ -449,7 +449,7 @@ def test_by_hand_there_must_be_a_ledger(ground: Ground) -> None:
 
 
 def wait_for(gatherer: Gatherer) -> None:
-    """Until the thread is done, however long it takes."""
+    """Wait until the thread is done, however long that takes."""
     while not gatherer.is_ready():
         pass
 

@@ -1,4 +1,4 @@
-"""How long an attempt that was asked to stop goes on working."""
+"""How long an attempt continues to work after a request to stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline_api.spec.policy import Checkpoint
 
 
 class Attempt:
-    """A grace with a clock that is set by hand."""
+    """A grace period with a manually set clock."""
 
     def __init__(self, period: float) -> None:
         self.now = 500.0
@@ -37,7 +37,7 @@ def test_nobody_who_is_not_asked_is_hurried() -> None:
     ("period", "working"), [(30.0, 20.0), (60.0, 50.0), (3600.0, 3590.0), (3.0, 2.0)]
 )
 def test_a_margin_is_left_for_what_comes_after_work(period: float, working: float) -> None:
-    """Flushing and publishing must fit in as well: ten seconds, or a third of what there is."""
+    """Flushing and publishing must fit in as well: ten seconds, or a third of the period."""
     attempt = Attempt(period)
     attempt.is_asked = True
     assert not attempt.is_over_after(0.0)
@@ -55,7 +55,7 @@ def test_time_counts_from_the_request_and_not_from_the_beginning() -> None:
     attempt = Attempt(30.0)
     assert not attempt.is_over_after(1000.0)
     attempt.is_asked = True
-    assert not attempt.is_over_after(1000.0)  # seen now for the first time
+    assert not attempt.is_over_after(1000.0)  # The request is seen now for the first time.
     assert not attempt.is_over_after(19.0)
     assert attempt.is_over_after(1.0)
 

@@ -1,4 +1,4 @@
-"""A driver that goes on to the next pipeline once it has completed one, and only then."""
+"""A driver continues with the next pipeline only after it completed the previous one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from strandline_api.outcome.evidence import name_cause
 from strandline_api.status.enums import Trigger
 
 LONGEST = 30.0
-# A driver that says who it is and what it was told, and does what a file of that name says.
+# A driver that reports its pid and arguments, then runs the code in a file named for its turn.
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
@@ -50,7 +50,7 @@ while arguments is not None:
     arguments = orders.ask(os.environ) if orders else None
 (here / "left").touch()
 """
-# A parent that makes two attempts with the same driver, and is there until somebody ends it.
+# A parent that makes two attempts with the same driver and lives until it is killed.
 PARENT = """
 import sys, time
 from pathlib import Path
@@ -67,7 +67,7 @@ time.sleep(600)
 
 
 class Parent:
-    """Makes attempts at pipelines, each with a folder of its own, by drivers that are scripts."""
+    """Makes attempts at pipelines in separate folders, with scripts as drivers."""
 
     def __init__(self, here: Path) -> None:
         self.here = here
@@ -139,7 +139,7 @@ def test_who_has_completed_is_told_what_comes_next(parent: Parent, kept: Retaine
     assert len({(pid, above, words) for pid, above, words, *_ in turns}) == 1
     assert turns[0][1] == str(os.getpid())
     assert turns[0][3:] == ["a", "--trigger", "Run"]
-    # The command of a real driver is five words long, and so is this one's.
+    # The command of a real driver has five words, and so has this driver's command.
     assert turns[1][3:] == ["--trigger", "Run", "--after", "Preempted"]
     assert {str(driver.pid) for driver in drivers} == {turns[0][0]}
 
@@ -196,7 +196,7 @@ def test_one_that_has_died_meanwhile_is_replaced(parent: Parent, kept: RetainedD
 
 
 def test_one_that_dies_as_it_is_told_has_ended_badly(parent: Parent, kept: RetainedDriver) -> None:
-    """It may have begun, so nobody may take another driver as if nothing had happened."""
+    """The attempt may have begun, so starting another driver silently would be wrong."""
     parent.plan(
         1,
         "signal.signal(signal.SIGTERM, lambda *_: None)\nask = orders.ask\n"
@@ -209,7 +209,7 @@ def test_one_that_dies_as_it_is_told_has_ended_badly(parent: Parent, kept: Retai
 def test_where_no_log_can_be_kept_another_one_is_started(
     parent: Parent, kept: RetainedDriver
 ) -> None:
-    """Its words lead to a pipe, which nobody would read."""
+    """The driver's output leads to a pipe without a reader."""
     parent.attempt("a", kept)
     (parent.here / "b").write_text("no folder")
     assert parent.attempt("b", kept).outcome.log_file == ""
@@ -246,7 +246,7 @@ def test_nobody_waits_for_a_parent_that_is_gone(parent: Parent) -> None:
 def test_a_driver_is_told_to_start_ray_where_there_is_work_for_it(
     parent: Parent, ray: str | None, has_ledger: bool, expected: str | None
 ) -> None:
-    """Of a ledger that holds something nobody knows before it is read."""
+    """The content of an existing ledger is unknown until the driver reads it."""
     parent.plan(1, f"(here / 'ray').write_text(repr(os.environ.get({AHEAD!r})))")
     driver = parent.make("a", None)
     driver.ray = ray
