@@ -1,4 +1,4 @@
-"""The pipe through which a driver that could not begin says why."""
+"""The pipe through which a driver reports why it could not begin."""
 
 from __future__ import annotations
 

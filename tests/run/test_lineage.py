@@ -1,4 +1,4 @@
-"""What lineage systems are told: each attempt's beginning and end, once, and nothing unasked."""
+"""Reports to lineage systems: the start and end of each attempt, once, and only if enabled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from strandline_api.outcome.lineage import PRODUCER, name_attempt_run, name_pare
 
 @pytest.fixture
 def letters(tmp_path: Path) -> AttemptConfig:
-    """A pipeline over three small files."""
+    """Return the configuration of a pipeline over three small files."""
     (tmp_path / "in").mkdir()
     for name in "abc":
         (tmp_path / f"in/{name}.txt").write_text(name)
@@ -41,7 +41,7 @@ def letters(tmp_path: Path) -> AttemptConfig:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file to which the client of OpenLineage writes events."""
+    """Return the file to which the OpenLineage client writes events."""
     path = tmp_path / "events.jsonl"
     settings = {"TYPE": "file", "LOG_FILE_PATH": str(path), "APPEND": "true"}
     for name, value in settings.items():
@@ -130,7 +130,7 @@ def test_an_operator_that_reports_gives_the_names_and_has_the_lost_ends(
     log.unlink()
 
     monkeypatch.setenv("STRANDLINE_LINEAGE_UID", "uid-p")
-    monkeypatch.setenv("STRANDLINE_ATTEMPT", "7")  # five of them never got as far as a driver
+    monkeypatch.setenv("STRANDLINE_ATTEMPT", "7")  # five attempts never reached a driver
     run_attempt(letters)
 
     events = read(log)
@@ -169,7 +169,7 @@ def test_a_listener_that_refuses_fails_no_attempt(
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Refusing)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -178,7 +178,7 @@ def test_a_listener_that_refuses_fails_no_attempt(
         monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{server.server_port}")
         before = dict(os.environ)
         outcome = run_attempt(letters)
-        assert dict(os.environ) == before  # the client writes into it what it has read there
+        assert dict(os.environ) == before  # the client changes the environment
     finally:
         server.shutdown()
         server.server_close()
@@ -238,7 +238,7 @@ def test_inputs_are_the_folders_of_globs(letters: AttemptConfig) -> None:
 
 
 def test_events_are_the_clients_own_and_whole(letters: AttemptConfig) -> None:
-    """Its classes check what they are given; a time without a zone or an id would be refused."""
+    """The client's classes validate their values and would refuse a time without a zone or id."""
     events = AttemptEvents(letters.plan, "/out", "ray", "1.2")
     record = record_of(1, ledger="ab")
     start = events.make_start(record)

@@ -1,4 +1,4 @@
-"""Beside the outputs lies a list of those that count, whatever else lies there."""
+"""A list beside the outputs names those that count, whatever other files exist."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SINKS: list[dict[str, Any]] = [
 
 
 class Refuse(Stage):
-    """Fails over a bad row; what came before it in its file is written by then."""
+    """Fails on a bad row after the previous rows of the file were written."""
 
     def process(self, task: Task) -> Task:
         if BAD in task.table["n"].to_pylist():
@@ -43,7 +43,7 @@ class Refuse(Stage):
 
 
 def write(passes: Passes, number: int, *, bad_at: int | None = None) -> None:
-    """Write a file of rows, one of which may be refused."""
+    """Write a file of rows, optionally with a bad row."""
     lines = [json.dumps({"n": number * 100 + at}) for at in range(ROWS)]
     if bad_at is not None:
         lines[bad_at] = json.dumps({"n": BAD})
@@ -67,7 +67,7 @@ def run(passes: Passes, sink: dict[str, Any]) -> AttemptResult:
 
 
 def read_rows(paths: Iterable[str]) -> list[int]:
-    """The rows as readers of other programs find them."""
+    """Return the rows as other programs read them."""
     paths = list(paths)
     if not paths:
         return []
@@ -96,7 +96,7 @@ def test_the_list_has_what_is_finished_and_nothing_of_what_failed(
     files = list_outputs(output)
     assert read_rows(files) == expect([0, 2])
     lying = {str(path) for path in output.rglob(f"*{Path(files[0]).suffix}")}
-    # A file that sources share was written anew, without the rows of the one that failed.
+    # A file shared by sources was rewritten without the rows of the failed source.
     assert set(files) == lying if "with" in sink else set(files) < lying
     assert passes.find_problems(NAME) == []
     write(passes, 1)

@@ -1,4 +1,4 @@
-"""Looking ahead: no engine is started for nothing, and the listing stays what it was."""
+"""Looking ahead: no engine starts without need, and the listing stays complete."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATES = st.lists(st.sampled_from(("finished", "quarantined", "changed", "new"))
 
 
 class ListingBrokenError(StrandlineError):
-    """What a listing raises."""
+    """The error of a failing listing."""
 
 
 def make_control(*, must_stop: bool = False) -> Control:
@@ -46,7 +46,7 @@ def list_sources(count: int) -> Iterator[Source]:
 
 @contextmanager
 def filled(states: Sequence[str]) -> Iterator[Store]:
-    """Open a ledger whose sources are in these states, as of version 2."""
+    """Open a ledger whose sources are in these states as of version 2."""
     change = Change()
     for number, state in enumerate(states):
         key, version = f"source {number}", digest_version("1" if state == "changed" else "2")
@@ -62,12 +62,12 @@ def filled(states: Sequence[str]) -> Iterator[Store]:
 
 @contextmanager
 def leaving_no_thread() -> Iterator[None]:
-    """See that no thread that draws is left of the block."""
+    """Check that no listing thread outlives the block."""
     before = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - before:
         if thread.name == "listing":
-            thread.join(30)  # it was told to end, and may be slow to hear of it
+            thread.join(30)  # the thread may notice its stop request late
             assert not thread.is_alive()
 
 
@@ -152,7 +152,7 @@ def test_a_listing_is_closed_where_an_engine_does_not_start(
 ) -> None:
     path = tmp_path / "letters.yaml"
     path.write_text(LETTERS.replace("FOLDER", str(tmp_path)).replace("ON_REMOVED", ""))
-    for number in range(3 * ADMIT_BATCH):  # more than is drawn ahead
+    for number in range(3 * ADMIT_BATCH):  # more than the number drawn ahead
         (tmp_path / f"{number}.txt").touch()
 
     def refuse(*_: object) -> NoReturn:
@@ -189,7 +189,7 @@ def test_a_listing_is_closed_where_the_ledger_fails(monkeypatch: pytest.MonkeyPa
         message = "the disk is gone"
         raise ListingBrokenError(message)
 
-    sources = list_sources(3 * ADMIT_BATCH)  # more than is drawn ahead
+    sources = list_sources(3 * ADMIT_BATCH)  # more than the number drawn ahead
     with filled(["finished"]) as store, leaving_no_thread():
         monkeypatch.setattr(store, "find_unfinished", fail)
         with pytest.raises(ListingBrokenError):

@@ -1,4 +1,4 @@
-"""What `plan --sample` estimates, and that the run does not pay for it again."""
+"""Estimates of `plan --sample`, and that the run does not pay for the sample again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_sample_tells_what_a_run_costs_and_is_paid_once(tmp_path: Path) -> Non
             "failed": 0,
         }
         assert model.asked.total() == 6
-        # Of each file some rows, since one may be unlike the others.
+        # Sample some rows of each file, because files may differ.
         assert {prompt.partition("-")[0] for prompt in model.asked} == {"0", "1", "2"}
         assert (
             "about 60 requests for 60 rows, 420 tokens of prompts, 180 of answers, cost 0.78; "

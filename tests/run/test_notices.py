@@ -1,4 +1,4 @@
-"""Word that a node is going: over HTTP to the parent, by a file to the driver, and back."""
+"""Notices about a departing node: over HTTP to the parent, by a file to the driver, and back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NOTICE: dict[str, Any] = {"node": "10.0.0.7", "seconds": 30, "why": "spot node n
 
 
 class Stand:
-    """A server, the file of its notices, and how often it was asked to stop."""
+    """A notice server, the file of its notices, and the number of requests to stop."""
 
     def __init__(self, folder: Path, digest: str) -> None:
         self.progress = folder / "progress.json"
@@ -65,7 +65,7 @@ class Stand:
 
 @pytest.fixture
 def stand(tmp_path: Path) -> Iterator[Stand]:
-    """A server that takes notices."""
+    """Start a server that accepts notices."""
     stand = Stand(tmp_path, digest_token(TOKEN))
     yield stand
     stand.server.close()
@@ -81,7 +81,7 @@ def test_the_answer_is_what_the_driver_has_on_the_node(stand: Stand) -> None:
 
 def test_before_a_driver_works_and_after_its_end_nothing_is_pending(stand: Stand) -> None:
     assert stand.post(NOTICE) == (200, {"pending": 0})
-    assert [each.node for each in stand.file.read()] == ["10.0.0.7"]  # for when it does
+    assert [each.node for each in stand.file.read()] == ["10.0.0.7"]  # for a later driver
     stand.show(leaving={"10.0.0.7": 3})
     stand.server.end(DriverOutcome(exit_code=0, message="done"), lambda _: stand.server.close())
     stand_again = stand.server.take_notice("/notice", TOKEN, json.dumps(NOTICE).encode())

@@ -1,4 +1,4 @@
-"""One schema for a run: inferred once, kept with the ledger, and all files open as one data set."""
+"""One schema per run: inferred once, kept with the ledger, so all files open as one data set."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_types_of_the_first_sources_are_those_of_all(passes: Passes) -> None:
 def test_a_source_that_comes_later_has_the_same_schema(passes: Passes) -> None:
     put(passes, "b.jsonl", {"note": "x", "score": 1.5})
     assert run(passes, {"infer": 1}).code is ExitCode.COMPLETE
-    put(passes, "a.jsonl", {"score": 1})  # it would be the first one now
+    put(passes, "a.jsonl", {"score": 1})  # would be the first source now
     assert run(passes, {"infer": 1}).code is ExitCode.COMPLETE
     assert list_notes(passes) == {None, "x"}
 

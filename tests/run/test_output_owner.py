@@ -1,4 +1,4 @@
-"""An output root has one owner: another pipeline, or another ledger, is refused by name."""
+"""An output root has one owner: another pipeline or ledger is refused with the owner's name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 @pytest.fixture(params=["folder", "memory"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where both pipelines are told to write."""
+    """Return the place to which both pipelines are configured to write."""
     if request.param == "folder":
         return str(tmp_path / "out")
     return f"memory://{tmp_path.name}/out"
@@ -85,7 +85,7 @@ def test_who_was_refused_has_begun_nothing(first: Letters, second: Letters, plac
     assert not second.folder.attempts.exists()
     with closing(Store(second.folder.ledger, readonly=True)) as store:
         assert store.read_meta("lease") is None
-    assert 3 == second.run(url=f"{place}-2").standing.finished  # no change of a pipeline
+    assert 3 == second.run(url=f"{place}-2").standing.finished  # a URL is no pipeline change
 
 
 def test_what_a_place_says_is_plain(first: Letters, place: str) -> None:
@@ -98,7 +98,7 @@ def test_a_run_without_a_ledger_overwrites_nobodys_outputs(first: Letters, place
     first.run(url=place)
     with pytest.raises(PlaceTakenError, match="a run without a volume needs a place of its own"):
         run_attempt(AttemptConfig(first.plan(url=place), None, engine="inline"))
-    for _ in range(2):  # and owns none
+    for _ in range(2):  # and does not become an owner
         run_attempt(AttemptConfig(first.plan(url=f"{place}-free"), None, engine="inline"))
 
 
@@ -144,7 +144,7 @@ def test_a_ledger_begun_anew_asks_before_it_takes_the_place(first: Letters, plac
             first.run(url=place, on_change=on_change)
     assert former == seize_outputs(first.plan(url=place), first.folder)
     assert 3 == first.run(url=place).standing.finished
-    assert seize_outputs(first.plan(url=place), first.folder) is None  # it is its own already
+    assert seize_outputs(first.plan(url=place), first.folder) is None  # already the owner
 
 
 def test_beside_a_ledger_begun_anew_all_is_its_own(first: Letters) -> None:
@@ -189,7 +189,7 @@ def test_an_owners_file_that_says_nothing_is_not_guessed_at(
 def test_two_who_come_at_once_are_told_apart(
     first: Letters, second: Letters, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second comes in between: the first has seen an empty place."""
+    """The second pipeline interferes after the first saw an empty place."""
     monkeypatch.setattr("strandline.run.attempt.folder.takeover.read_owner", lambda _: None)
     reads: list[str] = []
 
@@ -209,7 +209,7 @@ def test_two_who_come_at_once_are_told_apart(
 
 
 class TestOutputsThatAreGone:
-    """The path is there, and nothing of what was written: another disk, another claim."""
+    """Outputs are gone but their path exists, as with another disk or claim."""
 
     @pytest.fixture
     def emptied(self, first: Letters, place: str) -> str:
@@ -233,7 +233,7 @@ class TestOutputsThatAreGone:
     def test_a_restart_that_dies_at_the_place_is_begun_again(
         self, first: Letters, emptied: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """An empty place that is marked would pass for one that has all that is finished."""
+        """An empty place with an owner's file would pass for complete outputs."""
 
         def fail(*_: object, **__: object) -> None:
             raise VolumeError("out: full")
@@ -259,7 +259,7 @@ class TestOutputsThatAreGone:
 
 
 class TestMoving:
-    """What a moved data set leaves behind, and where it may go."""
+    """The old place after a move, and allowed new places."""
 
     def test_the_old_place_is_anybodys_then(
         self, first: Letters, second: Letters, tmp_path: Path

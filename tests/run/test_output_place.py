@@ -1,4 +1,4 @@
-"""Where outputs live is part of what a run is: kept with the ledger, and asked about."""
+"""The output place is part of a run's identity: recorded in the ledger and compared."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATIENCE = 60.0
 
 @pytest.fixture
 def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Letters:
-    """A pipeline over three files, whose runs begin in an empty folder."""
+    """Return a pipeline over three files, whose runs start in an empty folder."""
     start = tmp_path / "start"
     start.mkdir()
     monkeypatch.chdir(start)
@@ -70,7 +70,7 @@ def test_a_moved_place_is_named_beside_what_else_has_changed(letters: Letters) -
     lines = str(caught.value).splitlines()
     assert "outputs:" in "".join(lines)
     assert '  jsonl.use: "jsonl" -> "parquet"' in lines
-    assert not [line for line in lines if "with.path" in line]  # the place speaks for it
+    assert not [line for line in lines if "with.path" in line]  # reported as the place
 
 
 def test_restart_does_all_anew_at_the_new_place(letters: Letters, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_restart_does_all_anew_at_the_new_place(letters: Letters, tmp_path: Path
     outcome = letters.run(path="new", on_change=OnChange.RESTART)
     assert (3, 0) == (outcome.standing.finished, outcome.standing.skipped)
     assert 3 == letters.count(tmp_path / "start/new")
-    assert 3 == letters.count(tmp_path / "start/old")  # somebody's data set still
+    assert 3 == letters.count(tmp_path / "start/old")  # The old data set may still be in use.
     assert 3 == letters.run(path="new").standing.skipped
 
 
@@ -126,7 +126,7 @@ def test_a_volume_may_move_with_the_outputs_in_it(letters: Letters, tmp_path: Pa
     outcome = letters.run()
     assert 3 == outcome.standing.skipped
     assert outcome.output.startswith(str(tmp_path / "elsewhere"))
-    # Named as a path of its own it is the same folder.
+    # The same folder given as a path of its own.
     assert 3 == letters.run(path=outcome.output).standing.skipped
 
 
@@ -174,7 +174,7 @@ def test_a_run_without_a_ledger_says_where_it_wrote(letters: Letters, tmp_path: 
 
 
 class TestMoving:
-    """A data set that was moved on purpose."""
+    """A data set that was moved intentionally."""
 
     def test_it_is_proved_before_it_is_believed(self, letters: Letters, tmp_path: Path) -> None:
         letters.run(path="old")
@@ -221,7 +221,7 @@ class TestMoving:
         forget_place(letters.folder)
         (tmp_path / "start/old").rename(tmp_path / "start/new")
         moved = move_outputs(letters.plan(path="new"), letters.folder)
-        assert "old" == moved.old  # as it was written then
+        assert "old" == moved.old  # as spelled at the time
         assert 3 == letters.run(path="new").standing.skipped
 
     def test_there_must_be_a_ledger(self, letters: Letters) -> None:
@@ -232,7 +232,7 @@ class TestMoving:
     def test_law_the_lease_is_renewed_while_all_is_read(
         self, letters: Letters, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Else a driver on another host would take it, however much there is to read still."""
+        """Without renewal, a driver on another host could take the lease during verification."""
         monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.005)
         monkeypatch.setattr(heartbeat, "RENEWAL_SECONDS", 0.0)
         beats: list[float] = []
@@ -258,7 +258,7 @@ class TestMoving:
     def test_a_fenced_one_writes_nothing(
         self, letters: Letters, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Another host may have taken the ledger over while all was read."""
+        """Another host may take over the ledger during verification."""
         letters.run(path="old")
 
         def be_overtaken(store: Store, outputs: OutputStore, **choices: bool) -> VerificationResult:

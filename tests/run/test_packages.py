@@ -1,4 +1,4 @@
-"""Packages are installed beside what is here, from where it was said, and nothing is replaced."""
+"""Packages are installed beside the image's from the configured source; nothing is replaced."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from wheel_builders import write_wheel
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
-    """`tidal` needs `moonlike` and pydantic, which is here."""
+    """Create wheels; `tidal` needs `moonlike` and pydantic, which is installed."""
     folder = tmp_path / "wheels"
     write_wheel(folder, "moonlike", "2.0", {"moonlike.py": "PHASE = 'full'\n"})
     needs = ["moonlike>=1", "pydantic"]
@@ -39,7 +39,7 @@ def wheels(tmp_path: Path) -> Path:
 
 
 def install(tmp_path: Path, packages: list[str], **sources: str) -> list[str]:
-    """What pip says over it."""
+    """Install packages and return pip's output."""
     said: list[str] = []
     install_packages(
         packages, PackageSources(**sources), tmp_path / "fetched/packages", said.append
@@ -113,7 +113,7 @@ class _Failing(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def index() -> Iterator[str]:
-    """An index that is out of order."""
+    """Serve a package index that always fails."""
     with HTTPServer(("127.0.0.1", 0), _Failing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/simple"

@@ -1,4 +1,4 @@
-"""A group is resumed, replayed, replaced, quarantined and verified as any source is."""
+"""Groups are resumed, replayed, replaced, quarantined, and verified like any source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strandline_packs.sources.files import Files
 
 
 class Volume:
-    """A volume on which the pipeline is run again and again."""
+    """A volume on which the pipeline runs repeatedly."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,7 +33,7 @@ class Volume:
         return run_attempt(AttemptConfig(plan_steps(*args, **params), self._path, engine="inline"))
 
     def read(self) -> list[list[list[str]]]:
-        """The keys in each row group of each file."""
+        """Return the keys in each row group of each file."""
         files = (pq.ParquetFile(path) for path in self.folder.output.rglob("*.parquet"))
         return sorted(
             [file.read_row_group(at).column("key").to_pylist() for at in range(file.num_row_groups)]
@@ -91,7 +91,7 @@ def test_a_member_makes_its_group_new_and_no_other(
 def test_groups_that_become_one_or_several_leave_nothing_twice(volume: Volume) -> None:
     volume.run([8, 9, 10, 11], per_file=2)
     assert volume.read() == [keys(8, 9), keys(10, 11)]
-    joined = volume.run([8, 9, 10, 11], per_file=3)  # 9 to 11 lie in one file
+    joined = volume.run([8, 9, 10, 11], per_file=3)  # steps 9 to 11 share a file
     assert (count(joined), volume.read()) == ((1, 0, 2), [keys(8, 9, 10, 11)])
     apart = volume.run([8, 9, 10, 11], per_file=2)
     assert (count(apart), volume.read()) == ((2, 0, 1), [keys(8, 9), keys(10, 11)])
@@ -134,7 +134,7 @@ def test_nothing_is_written_where_a_group_is_too_large(volume: Volume) -> None:
 
 
 def test_with_a_limit_a_file_holds_the_members_of_the_sample(tmp_path: Path) -> None:
-    """And with all of them when the limit goes; there is no file of another sample beside it."""
+    """Without the limit, files hold all members, and no file of another sample remains."""
     for step in range(20):
         (tmp_path / f"step {step:03d}.txt").write_text(f"{step}")
     volume = Volume(tmp_path / "volume")

@@ -1,4 +1,4 @@
-"""Groups as they are listed: one key, one version, one task; and what is refused beforehand."""
+"""Groups as listed: one key, one version, one task; and errors reported before work starts."""
 
 from __future__ import annotations
 
@@ -237,10 +237,10 @@ def test_an_empty_listing_is_refused_as_ever() -> None:
 
 
 class Runs(ParquetPartitions):
-    """Writes a file for so many steps in a row."""
+    """Writes one file for a number of consecutive steps."""
 
     class Params(ParquetPartitions.Params):
-        """How many steps."""
+        """The number of steps in a file."""
 
         by: str = "never"
         steps_a_file: int = Field(ge=4)
@@ -285,8 +285,8 @@ def test_most_sources_in_a_chain_are_seen_and_a_chunk_that_would_not(
     "plan",
     [
         chain(6, per_file=6),
-        chain(5, per_file=6),  # two groups of half each
-        chain(60),  # one chunk, as it was asked for
+        chain(5, per_file=6),  # two groups, each with half of the sources
+        chain(60),  # one chunk, as requested
         replace_source(Steps(steps=()), Runs(steps_a_file=4)),
         chain(7, 2, changed=(1,)),
     ],

@@ -1,4 +1,4 @@
-"""What a pipeline no longer has out is gone for all that read it, whatever the sinks are."""
+"""Rows that a pipeline no longer outputs vanish from all its readers, whatever the sinks are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 FIRST, SECOND = "first", "second"
 STRAY = f"abc/abc{0:029x}/of-a-task-in-flight.jsonl"
 SHARED = {"targetBytes": 1 << 20}
-# The first one's sink, and how the second reads what it has written.
+# The sink of the first pipeline, and how the second pipeline reads its files.
 HANDS: dict[str, tuple[Any, str, str, str]] = {
     "jsonl": ({"use": "jsonl"}, "jsonl-files", "read-jsonl", "**/*.jsonl"),
     "parquet": ({"use": "parquet"}, "parquet-row-groups", "read-parquet", "**/*.parquet"),
@@ -43,7 +43,7 @@ def passes(tmp_path: Path) -> Passes:
 
 
 def write(passes: Passes, **texts: str) -> None:
-    """Write files of a row for each letter; no letters: the file goes."""
+    """Write files with one row per letter; remove the file if there are no letters."""
     folder = passes.folder / "in"
     folder.mkdir(exist_ok=True)
     for name, text in texts.items():
@@ -113,7 +113,7 @@ def test_files_that_the_second_shares_lose_what_is_gone(passes: Passes, sink: An
 
 @pytest.mark.parametrize("hand", HANDS)
 def test_the_last_output_that_goes_takes_all_along(passes: Passes, hand: str) -> None:
-    """That nothing is listed is mostly a mistake; here a ledger says that there is nothing."""
+    """An empty listing is usually a mistake, but here a ledger confirms that no source exists."""
     write(passes, one="abc")
     run_first(passes, HANDS[hand][0])
     run_second(passes, hand)
@@ -237,7 +237,7 @@ def test_a_ledger_that_cant_be_read_deletes_nothing(
 
 
 def test_a_plain_folder_of_a_pipeline_is_read_as_its_name_is(passes: Passes) -> None:
-    """A cluster's operator puts folders in the place of names."""
+    """A cluster's operator replaces names with folders."""
     write(passes, one="a", two="b")
     run_first(passes, HANDS["jsonl"][0])
     source = {"use": "jsonl-files", "with": {"paths": [f"{passes.find_output(FIRST)}/**/*.jsonl"]}}
@@ -308,7 +308,7 @@ def test_a_shared_file_that_waits_to_be_written_anew_is_not_read(
     write(passes, one="a", two="b")
     run_first(passes, sink)
     run_second(passes, "shared jsonl")
-    with monkeypatch.context() as patch:  # as a kill would
+    with monkeypatch.context() as patch:  # as after a kill
         closing = tuple(phase for phase in CLOSING if phase is not tidy)
         patch.setattr("strandline.run.attempt.attempt.CLOSING", closing)
         write(passes, one="")
@@ -334,5 +334,5 @@ def test_a_pipeline_of_another_volume_is_not_asked(passes: Passes) -> None:
     source = {"use": "jsonl-files", "with": {"paths": [f"{passes.find_output(FIRST)}/**/*.jsonl"]}}
     ledger.rename(ledger.with_name("elsewhere"))
     passes.run(SECOND, source=source, stages=[{"use": "read-jsonl"}], sink={"use": "jsonl"})
-    # Which files are outputs is not known, but those that are not there are gone.
+    # The set of outputs is unknown, but missing files are certainly gone.
     assert passes.read_rows(SECOND, "letter") == Counter("bz")

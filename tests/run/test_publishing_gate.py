@@ -1,4 +1,4 @@
-"""A run that does not meet what its pipeline requires leads no reader to what it has made."""
+"""A run that misses a requirement of its pipeline is never published to readers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEASURED = {"stage": "measure-fields", "column": "text"}
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder with two files of three rows each."""
+    """Create a folder with two files of three rows each."""
     for at, texts in enumerate(TEXTS):
         lines = [json.dumps({"text": text, "score": index / 4}) for index, text in enumerate(texts)]
         (tmp_path / f"{at}.jsonl").write_text("\n".join(lines))

@@ -1,4 +1,4 @@
-"""Changed pipelines of which only what changed is worked through again."""
+"""Changed pipelines, of which only the affected part runs again."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_how_many_are_done_again_is_told_while_it_runs_and_at_the_end(tuning: Tu
     assert (FILES, FILES) == (told["sources"]["redone"], parse_json(told).redone)
     sources = [render_snapshot(take_snapshot(each, 1.0, Pace()))["sources"] for each in seen]
     done = [each["finished"] + each["skipped"] for each in sources if "redone" in each]
-    # Of all sources, the new one among them: it was done before.
+    # Counts include the new source, which was finished before the redo.
     assert done == sorted(done)
     assert 1 == done[0] <= done[-1] <= FILES + 1
     assert {FILES + 1} == {each["total"] for each in sources if "redone" in each}
@@ -91,7 +91,7 @@ def test_a_change_above_the_cut_works_from_the_beginning_and_cuts_anew(tuning: T
 
 
 def test_what_is_gathered_of_new_sources_stays_where_others_are_redone(tuning: Tuning) -> None:
-    """Both are of one attempt, and so in one shard."""
+    """Both belong to one attempt, and so to one shard."""
     total: Item = {"use": "tuned_stages:Total", "name": "total"}
     tuning.run(add(1, keep=True), below(1000), total)
     tuning.write(FILES, range(100, 120))
@@ -125,7 +125,7 @@ def test_new_and_changed_sources_begin_at_the_beginning(tuning: Tuning) -> None:
 
 
 def hurt(packed: bytes) -> bytes:
-    """Return as many bytes, of which other numbers are read without a complaint."""
+    """Change one byte so that the bytes still parse but yield other numbers."""
     for at in range(len(packed) - 1, 0, -1):
         other = packed[:at] + bytes([packed[at] ^ 1]) + packed[at + 1 :]
         with suppress(pa.ArrowException, KeyError, ValueError, TypeError, OSError):
@@ -152,7 +152,7 @@ def test_what_has_no_whole_cut_is_worked_through_from_above_it(tuning: Tuning, h
 
 
 def test_a_source_that_loses_its_cut_is_in_time_for_the_beginning(tuning: Tuning) -> None:
-    """The lowest cuts come first, or it would wait for another attempt."""
+    """Sources with the lowest cuts come first, or this source would wait for another attempt."""
     tuning.run(add(1, keep=True), below(10))
     lost, silent, _ = tuning.cuts
     lost.unlink()
@@ -195,7 +195,7 @@ def test_a_source_that_can_t_be_replaced_keeps_what_it_had(tuning: Tuning) -> No
     assert ExitCode.QUARANTINE_EXCEEDED is tuning.run(add(1, keep=True), refuse, below(10))
     assert 20 == tuning.read().total()
     tuned_stages.BROKEN.clear()
-    # The recipe of before makes it what it is already, and another one is another try.
+    # The previous recipe needs no work, and another recipe gives the source another try.
     assert ExitCode.COMPLETE is tuning.run(add(1, keep=True), refuse, below(50))
     assert before == tuning.read()
     assert ExitCode.COMPLETE is tuning.run(add(1, keep=True), refuse, below(10))
@@ -215,7 +215,7 @@ def test_a_source_that_is_no_longer_listed_stays_or_goes_as_any_other(tuning: Tu
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_sources_that_share_storage_are_redone_as_one(tuning: Tuning, *, keep: bool) -> None:
-    """What a group is made of travels beside its data."""
+    """The list of a group's members travels beside its data."""
     options: dict[str, Any] = {
         "sink": {"use": "parquet-partitions", "with": {"by": "in/[01]"}},
         "listing": {"onRemoved": "Delete"},
@@ -310,7 +310,7 @@ def test_a_stage_more_takes_its_rows_from_the_files_of_the_sink(tuning: Tuning) 
     assert (0, 0, 49) == tuple(map(tuning.count_rows, ("add", "below", "odd")))
     assert 48 == tuning.read().total()
     tuning.check()
-    # With another one behind it, and with the first one changed as well.
+    # Add another stage behind it, then change the first stage as well.
     tuning.run(add(1), below(50), more, more | {"name": "odder", "with": {"where": "n != 9"}})
     assert (0, 48, 47) == (*map(tuning.count_rows, ("odd", "odder")), tuning.read().total())
     tuning.run(add(1), below(40), more, more | {"name": "odder", "with": {"where": "n != 9"}})
@@ -321,7 +321,7 @@ def test_a_stage_more_takes_its_rows_from_the_files_of_the_sink(tuning: Tuning) 
 @pytest.mark.parametrize(
     ("stage", "sink"),
     [
-        (below(45, name="late"), {"use": "parquet"}),  # says nothing of columns
+        (below(45, name="late"), {"use": "parquet"}),  # does not declare its columns
         ({"use": "keep-rows", "with": {"where": "n != 7"}}, {"use": "jsonl"}),
     ],
 )
@@ -403,7 +403,7 @@ def test_a_ledger_of_an_older_release_has_the_recipe_of_its_last_attempt(
 
 
 def test_a_list_that_has_grown_since_makes_no_older_recipe(tuning: Tuning) -> None:
-    """What a pipeline made goes on to count after a change that was taken back."""
+    """Finished outputs still count after a change that was reverted."""
     paths = [f"{tuning.texts}/*.jsonl"]
     tuning.run(below(50), listing={"paths": paths})
     tuning.write(FILES, range(60, 80))
@@ -436,7 +436,7 @@ JOIN: Item = {"use": "tuned_stages:Join", "group": 4}
 def test_groups_below_a_cut_are_of_the_slots_of_a_fresh_run(
     tuning: Tuning, above: list[Item]
 ) -> None:
-    """Slots of what was filtered or failed stay empty: they do not close up."""
+    """Slots of filtered or failed tasks stay empty; later slots do not move up."""
     tuning.reader = {"use": "tuned_stages:OpenNumbers"}
     tuning.run(*above, add(5), JOIN)
     assert ExitCode.COMPLETE is tuning.run(*above, add(1000), JOIN)

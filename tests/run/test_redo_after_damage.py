@@ -90,7 +90,7 @@ def test_sources_in_quarantine_are_tried_again_where_the_change_may_help(
     quarantine = {"after": 1}
     tuning.run(add(0), refuse, below(1000), quarantine=quarantine)
     assert FILES - finished == tuning.outcome.standing.quarantined
-    # A stage behind the one that failed can't help.
+    # A change behind the failed stage cannot help.
     tuning.run(add(0), refuse, below(1001), quarantine=quarantine)
     assert FILES - finished == tuning.outcome.standing.quarantined
     assert ExitCode.COMPLETE is tuning.run(add(500), refuse, below(1001), quarantine=quarantine)

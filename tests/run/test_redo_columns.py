@@ -1,4 +1,4 @@
-"""Columns that come, or come anew, at the end of a chain, by the sink's own files."""
+"""Columns added or recomputed at the end of a chain, from the sink's own files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tuning import NAME, Tuning, add, below
 
 ALONE: Item = {"use": "parquet"}
 SHARED: Item = {"use": "parquet", "with": {"targetBytes": 1_000_000, "rowGroupRows": 7}}
-# Files of some sources each, and so several.
+# Each file holds some sources, so several files exist.
 SEVERAL: Item = {"use": "parquet", "with": {"targetBytes": 900, "rowGroupRows": 16}}
 SINKS = pytest.mark.parametrize("sink", [ALONE, SHARED, SEVERAL])
 FEATURES: Item = {"use": "parquet", "with": {"features": {"label": {"classes": ["a", "b"]}}}}
@@ -44,19 +44,19 @@ def mark(where: str, *, is_marked: bool = True, name: str = "chosen") -> Item:
 
 
 def read_rows(tuning: Tuning, name: str = NAME) -> Counter[str]:
-    """Rows with their columns in order."""
+    """Return the rows with their columns in order."""
     tables = map(pq.read_table, tuning.passes.find_output(name).rglob("*.parquet"))
     return Counter(repr(row) for table in tables for row in table.to_pylist())
 
 
 def read_bytes(tuning: Tuning, name: str = NAME) -> Counter[tuple[str, bytes]]:
-    """Files of a source each, with its folder."""
+    """Return the contents of files that belong to a single source, with the source's folder."""
     paths = tuning.passes.find_output(name).glob("???/*/*.parquet")
     return Counter((path.parent.name, path.read_bytes()) for path in paths)
 
 
 def check_as_fresh(tuning: Tuning, *stages: Item, sink: Item) -> None:
-    """What there is equals what a run from nothing makes."""
+    """Check that the result equals that of a fresh run."""
     tuning.check()
     shutil.rmtree(tuning.passes.find_output("fresh").parent, ignore_errors=True)
     assert ExitCode.COMPLETE is tuning.run(*stages, sink=sink, name="fresh")
@@ -130,7 +130,7 @@ def test_rows_that_a_column_could_not_be_made_for_are_not_lost(tuning: Tuning, p
     tuned_stages.BROKEN.update([3, 23])
     tuning.run(add(1), times(3, onError=policy), sink=ALONE)
     tuned_stages.BROKEN.clear()
-    # Another policy is no other recipe, and the one of before is remembered all the same.
+    # Another policy is the same recipe, and the previous policy is remembered anyway.
     tuning.run(add(1), times(3), sink=ALONE)
     assert ExitCode.COMPLETE is tuning.run(add(1), times(4), sink=ALONE)
     assert tuning.count_rows("add") == (60 if policy == "drop" else 40)
@@ -192,7 +192,7 @@ def test_law_columns_that_change_equal_those_of_a_run_from_nothing(
             if crash is None:
                 tuning.run(add(above), below(50), *tail, sink=sink)
                 continue
-            # One that had nothing to do has fewer steps.
+            # A run without work has fewer steps.
             with suppress(AssertionError), crashing_at(crash, patch):
                 tuning.run(add(above), below(50), *tail, sink=sink)
         chain = add(above), below(50), *tail

@@ -1,4 +1,4 @@
-"""What is missing or hurt is done again by the next run, and all is as it was."""
+"""Missing or damaged outputs are made again by the next run, and the result is as before."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(passes: Passes, sink: Mapping[str, Any], trigger: Trigger = Trigger.RUN)
 
 
 def make(folder: Path, sink: Mapping[str, Any]) -> Passes:
-    """A pipeline whose run is complete."""
+    """Make a pipeline whose run is complete."""
     passes = Passes(folder)
     (folder / "in").mkdir()
     for number in range(FILES):

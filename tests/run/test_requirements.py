@@ -1,4 +1,4 @@
-"""Packages that a plan needs and that are not here are named before anything is begun."""
+"""Missing packages of a plan are reported before any work begins."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOT_HERE = "a_package_that_nobody_has"
 
 
 class Own(Stage):
-    """A user's own stage, that says what it loads."""
+    """A user's own stage that declares its imports."""
 
     packages: ClassVar[tuple[str, ...]] = ("json", NOT_HERE)
 
@@ -41,7 +41,7 @@ class Own(Stage):
 
 
 class Bare(SourceStage):
-    """A source whose parameters know nothing of places."""
+    """A source whose parameters do not include places."""
 
     def list_sources(self) -> Iterator[Source]:
         yield Source("a", "1", None)
@@ -97,7 +97,7 @@ def test_law_whatever_a_shipped_stage_loads_later_has_an_extra(
     by_class: dict[str, object] = {
         name: stage.packages for name, stage in list_registered().items()
     }
-    # Of some a parameter decides which they are.
+    # Some packages depend on a parameter.
     named = [modules for modules in by_class.values() if isinstance(modules, tuple)]
     assert any(named)
     monkeypatch.setattr(packages, "find_spec", _find_nothing)

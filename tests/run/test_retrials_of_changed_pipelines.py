@@ -1,4 +1,4 @@
-"""Dead letters that are tried again when the pipeline has changed: no record is of two recipes."""
+"""Retries of dead letters after the pipeline changed: no record mixes two recipes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_retry_is_refused_where_the_pipeline_has_changed(tuning: Tuning, on_ch
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ([], [DOUBLE]),  # a redo would go on from the sink's files
+        ([], [DOUBLE]),  # a redo would read the sink's files
         ([DOUBLE], [DOUBLE, DOUBLE | {"name": "again"}]),
         ([], [add(100)]),
         ([add(1)], [add(100)]),

@@ -1,4 +1,4 @@
-"""A shared file that can't be written anew stays as it is, and somebody is told why."""
+"""A shared file that cannot be rewritten stays unchanged, and the reason is reported."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ A, B, C, D, E, F = (listed(key) for key in "abcdef")
 
 
 class Stubborn(JsonlSink):
-    """Writes, and can't copy."""
+    """A sink that writes but cannot copy rows."""
 
     def copy_rows(
         self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
     ) -> None:
-        """Begin a file, and give up."""
+        """Begin a file, then fail."""
         file.write(b"{")
         raise ValueError(len(ranges))
 
 
 class Full(JsonlSink):
-    """Finds no room."""
+    """A sink that finds no space."""
 
     def copy_rows(
         self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
     ) -> None:
-        """As a disk says it."""
+        """Raise the error of a full disk."""
         raise VolumeError("out: no space left")
 
 
@@ -59,7 +59,7 @@ def outputs(tmp_path: Path) -> LocalOutputs:
 
 @pytest.fixture
 def store(tmp_path: Path, outputs: LocalOutputs) -> Iterator[Store]:
-    """A ledger in which one of three sources that share a file has changed."""
+    """Open a ledger in which one of three sources that share a file has changed."""
     written = write(outputs, [(each, root_of(each)) for each in (A, B, C)])
     with opened(tmp_path / "ledger") as store:
         finished = zip((A, B, C), written, strict=True)
@@ -69,7 +69,7 @@ def store(tmp_path: Path, outputs: LocalOutputs) -> Iterator[Store]:
 
 
 def write(outputs: LocalOutputs, tokens: list[tuple[ListedSource, bytes]]) -> list[Output]:
-    """Write a task of each source, with two rows, to one file."""
+    """Write one task of two rows per source to a shared file."""
     tasks = [
         Task(pa.table({"row": [each.key] * 2}), None, Lineage(each.source, token, each.key))
         for each, token in tokens

@@ -1,4 +1,4 @@
-"""Runs that say nothing of a schema: a sample of the sources decides, and readers open it all."""
+"""Runs without a schema setting: a sample of the sources decides, and readers open all files."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline_api.outcome.exit_codes import ExitCode
 
 NAME = "rows"
-# Sources: all null and whole; text and a fraction; a column that others lack, one missing.
+# Sources: with nulls and an empty list; with text and a fraction; with columns added and missing.
 SOURCES: list[list[dict[str, Any]]] = [
     [{"id": 1, "date": None, "score": 1, "tags": []}, {"id": 2, "date": None, "score": 2}],
     [{"id": 3, "date": "2026-01-02", "score": 0.5, "tags": ["a"]}],
     [{"id": 4, "score": 7, "only": "here"}],
 ]
 ALL = [1, 2, 3, 4]
-# Text has no types: a reader that looks at one file alone must be given them.
+# JSON text has no types, so a reader that looks at one file alone needs them as an argument.
 TYPES = {"key": "string", "id": "int64", "date": "string", "score": "float64", "only": "string"}
 
 

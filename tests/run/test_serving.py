@@ -1,4 +1,4 @@
-"""What an attempt tells over HTTP, before its end and after."""
+"""Data that an attempt serves over HTTP, before its end and after."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ OUTCOME = DriverOutcome(exit_code=3, message="1 of 10 sources failed")
 
 @pytest.fixture
 def shown(tmp_path: Path) -> Path:
-    """Where the driver shows how far it is."""
+    """Return the path where the driver writes its progress."""
     return tmp_path / "progress.json"
 
 
 @pytest.fixture
 def server(shown: Path) -> Iterator[AttemptServer]:
-    """A server on a free port."""
+    """Start a server on a free port."""
     server = AttemptServer(0)
     server.watch(
         shown, lambda: SHOWN["pid"], lambda: LATEST, lambda: SILENT["seconds"], lambda: LOG
@@ -130,7 +130,7 @@ def test_metrics_are_the_same_in_prometheus_words(server: AttemptServer, shown: 
     assert status == 200
     lines = body.splitlines()
     assert 'strandline_driver_sources{state="finished"} 4.0' in lines
-    assert not [line for line in lines if 'state="total"' in line]  # it is not known yet
+    assert not [line for line in lines if 'state="total"' in line]  # the total is still unknown
     assert 'strandline_driver_stage_tasks{stage="read",state="waiting"} 3.0' in lines
     assert 'strandline_driver_stage_failed_rows{stage="read",state="dead"} 2.0' in lines
     assert "strandline_driver_rate 2.5" in lines
@@ -218,7 +218,7 @@ def test_the_page_has_the_numbers_that_are_served() -> None:
 def test_the_outcome_is_held_until_it_is_read(
     server: AttemptServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Whoever asks has the answer a moment before the server knows that it is sent.
+    # A client receives the answer a moment before the server notes the answer as sent.
     noted = threading.Semaphore(0)
     note_sent = server.note_sent
 
@@ -256,7 +256,7 @@ def test_only_whoever_has_the_attempts_token_lets_the_driver_go() -> None:
     strangers = ["", "guessed", digest_token(token), derive_token("8a1e"), "t\xf6kn"]
 
     def sleep(seconds: float) -> None:
-        # Whoever asks has the answer a moment before the server notes that it has left.
+        # A client receives the answer a moment before the server notes the answer as sent.
         time.sleep(0.05)
         if strangers:
             answers.append(ask(server, "/outcome", strangers.pop(0)))
@@ -267,7 +267,7 @@ def test_only_whoever_has_the_attempts_token_lets_the_driver_go() -> None:
     server.end(OUTCOME, sleep)
     server.close()
     assert len(answers) == 6
-    assert {status for status, _ in answers} == {200}  # anybody may read it
+    assert {status for status, _ in answers} == {200}  # everyone may read the outcome
     assert {DriverOutcome.model_validate(json.loads(body)) for _, body in answers} == {OUTCOME}
 
 
@@ -282,7 +282,7 @@ def test_pages_are_read_by_whoever_has_the_attempts_token_alone(shown: Path, tok
         status, body = ask(server, path, token)
         assert (status, "Strandline-Token" in body) == (401, True)
         assert ask(server, path, "secret")[0] == 200
-    # Numbers are for Prometheus, which has no token.
+    # Metrics are for Prometheus, which has no token.
     assert [200, 404] == [ask(server, path, token)[0] for path in ("/metrics", "/")]
     server.close()
 
@@ -354,16 +354,16 @@ def test_who_opens_connections_and_asks_nothing_keeps_nobody_from_being_heard(
     server: AttemptServer, shown: Path
 ) -> None:
     shown.write_text(json.dumps(SHOWN))
-    before = count_answering()  # those of other tests
+    before = count_answering()  # threads of other tests
     idle = [
         socket.create_connection(("127.0.0.1", server.port), timeout=10)
         for _ in range(3 * MOST_CONNECTIONS)
     ]
     try:
         assert ask(server, "/progress")[0] == 200
-        # The oldest ones were ended, long before a connection that asks nothing is.
+        # The oldest connections were closed, long before the timeout of idle connections.
         assert idle[0].recv(1) == b""
-        # A thread lasts a moment longer than its connection.
+        # A thread outlives its connection for a moment.
         end = time.monotonic() + 20
         while count_answering() > before + MOST_CONNECTIONS:
             assert time.monotonic() < end

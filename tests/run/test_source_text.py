@@ -1,4 +1,4 @@
-"""The text of a module: the parts that count, and the modules that it imports."""
+"""Module texts: the parts that count, and the imported modules."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ MODULES = {
 
 
 def find(name: str) -> OwnModule | None:
-    """Find a module among those above."""
+    """Find a module in `MODULES`."""
     path = name.replace(".", "/")
     if f"{name}/" in MODULES:
         text = MODULES[f"{name}/"]

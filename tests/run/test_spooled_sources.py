@@ -1,4 +1,4 @@
-"""Sources come back from a spool as they were, whatever a source stage has made of them."""
+"""Sources return from a spool unchanged, whatever a source stage put into them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Point(NamedTuple):
 
 
 class Text(str):
-    """More than a text."""
+    """A subclass of `str`."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ PLAIN = st.recursive(
 
 
 def turn(source: Source) -> tuple[Source, bool]:
-    """The source after it was spooled, and whether it was in memory."""
+    """Return the source after spooling, and whether it stayed in memory."""
     kept = SpooledSources()
     packed = kept.pack(7, source)
     is_kept = len(kept) == 1
@@ -52,7 +52,7 @@ def test_law_plain_values_are_spelled_and_come_back(data: Any, meta: dict[str, A
     source = Source("key \udcff", "1", data, meta)
     back, is_kept = turn(source)
     assert (source, False) == (back, is_kept)
-    assert repr(source) == repr(back)  # 1 is no True
+    assert repr(source) == repr(back)  # 1 must not become True
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Own code and files in the fingerprint: what counts, what does not, and what is named."""
+"""Own code and files in the fingerprint: which parts count, and how changes are named."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_ledger_without_code_takes_the_code_there_is(code: Code) -> None:
 
 
 def install(code: Code, folder: Path, version: str, record: str | None = "top.py,,\n") -> None:
-    """Write what `pip install` leaves beside a module, or without a record what projects have."""
+    """Write the metadata that `pip install` leaves, or that of a project if `record` is None."""
     name = f"{code.top}-{version}.dist-info" if record else f"{code.top}.egg-info"
     code.write(
         f"{name}/{'METADATA' if record else 'PKG-INFO'}", f"Name: top\nVersion: {version}\n", folder
@@ -240,12 +240,12 @@ def test_a_large_file_counts_by_blocks_all_over_it(
     with path.open("ab") as file:
         file.write(b"1")
     digests.add(digest_file(path))
-    # Between two blocks nothing is seen.
+    # Bytes between two blocks are not read.
     assert len(digests) == 6
 
 
 def write_model(path: Path) -> None:
-    """Write a model with weights in files beside it: its own, a branch's, and a constant's."""
+    """Write a model with external weights: its own, a branch's, and a constant's."""
     weights = [make_weights(name) for name in ("own", "branch", "constant")]
     result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])
     constant = onnx.helper.make_node("Constant", [], ["y"], value=weights[2])
@@ -262,7 +262,7 @@ def write_model(path: Path) -> None:
 
 
 def make_weights(name: str) -> onnx.TensorProto:
-    """Return a tensor whose numbers are in a file of its name."""
+    """Return a tensor whose numbers are in a file of the same name."""
     tensor = onnx.numpy_helper.from_array(np.zeros(4, "float32"), name)
     onnx.external_data_helper.set_external_data(tensor, f"{name}.bin")
     tensor.ClearField("raw_data")

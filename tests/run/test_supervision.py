@@ -1,4 +1,4 @@
-"""The loop of attempts, with attempts, clock, wait and dice that are fakes."""
+"""The loop of attempts, with fake attempts, clock, waits, and dice."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.enums import Trigger
 
-LENGTH = 50.0  # of an attempt
+LENGTH = 50.0  # seconds that an attempt takes
 COMPLETE = outcome_of(0)
 
 
 class Stage:
-    """Attempts with prepared outcomes, on a clock that goes on only in attempts and waits."""
+    """Attempts with prepared outcomes, on a clock that advances only in attempts and waits."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ def test_what_the_law_is_asked_is_the_whole_history() -> None:
 
 
 def test_a_ledger_that_another_driver_has_is_not_waited_for() -> None:
-    """On one machine whoever runs it twice can see so; a cluster asks again later."""
+    """On one machine the user can see the other run; on a cluster the run is retried later."""
     stage = Stage(outcome_of(69), COMPLETE)
     assert 69 == stage.run()
     assert [Trigger.RUN] == stage.triggers

@@ -1,4 +1,4 @@
-"""Taking a folder over: how the attempt before ended, whom it accuses, and the lease afterwards."""
+"""Taking over a folder: the previous attempt's end, the blamed sources, and the lease."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ VERSION = b"version1"
 
 
 class Place:
-    """A pipeline's folder whose attempts are begun and cut off at will."""
+    """A pipeline's folder, with attempts that tests start and cut off."""
 
     def __init__(self, path: Path) -> None:
         self.volume = path
@@ -64,14 +64,14 @@ class Place:
         return take_over(replace(AttemptConfig(self.plan, self.volume), **given), self.heartbeat)
 
     def go_through(self, **given: Any) -> TakenFolder:
-        """An attempt that does nothing; what was held."""
+        """Make an attempt that does nothing, and return the taken folder."""
         with self.take(**given) as held:
             held.end(outcome_of(0, held.attempt))
         taken: TakenFolder = held
         return taken
 
     def leave_untidy(self, keys: str) -> list[Path]:
-        """Finish the sources of these letters with something left in the folder of each."""
+        """Finish the sources of these letters, and leave a file in the folder of each."""
         self.go_through()
         sources = [digest_key(key) for key in keys]
         left = [
@@ -86,7 +86,7 @@ class Place:
         return left
 
     def cut_off(self, number: int, processing: str, queued: str = "", **record: Any) -> None:
-        """Leave what a driver leaves that was killed over the sources of these letters."""
+        """Leave the state of a driver that was killed over the sources of these letters."""
         make_folder(self.folder.ledger)
         with closing(Store(self.folder.ledger)) as store:
             lease = {"attempt": number, "uid": "x", "boot": "", "pid": 0, "started": 0}
@@ -113,7 +113,7 @@ class Place:
 
     @property
     def accused(self) -> dict[str, tuple[int, int]]:
-        """By key: how often a source died alone, and the crowd in which it is suspected."""
+        """Return by key how often a source died alone, and the size of the suspected group."""
         with closing(Store(self.folder.ledger, readonly=True)) as store:
             return {
                 mark.key: (mark.failed_before, mark.exposed)
@@ -218,7 +218,7 @@ def test_samples_are_signs_of_life_too(place: Place) -> None:
 def test_a_sign_of_life_by_another_clock_is_no_end(
     place: Place, sign: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strandline.ledger.access.lease.LAPSE_SECONDS", 1.0)  # it is waited for
+    monkeypatch.setattr("strandline.ledger.access.lease.LAPSE_SECONDS", 1.0)  # the takeover waits
     place.cut_off(1, "a", started=1000.0)
     lease = place.read_meta("lease") | {"time": sign, "ended": False}
     with closing(Store(place.folder.ledger)) as store:
@@ -268,7 +268,7 @@ def write_end(cause: Cause, witness: Witness) -> Callable[[Place], None]:
 
 
 def leave_open(_: Place) -> None:
-    """The supervisor has died too."""
+    """Leave the record open because the supervisor died too."""
 
 
 @pytest.mark.parametrize(
@@ -281,11 +281,11 @@ def leave_open(_: Place) -> None:
         (write_end(Cause.KILLED, Witness.SUPERVISOR), None, None, True),
         (write_end(Cause.OOM_KILLED, Witness.SUPERVISOR), None, None, True),
         (write_end(Cause.STALLED, Witness.SUPERVISOR), None, None, True),
-        # A fault in compiled code: the driver would have said so otherwise.
+        # A fault in compiled code: the driver would otherwise have reported an error.
         (write_end(Cause.APPLICATION_ERROR, Witness.SUPERVISOR), None, None, True),
         (write_end(Cause.INTERRUPTED, Witness.SUPERVISOR), None, None, False),
         (write_end(Cause.DEADLINE_EXCEEDED, Witness.SUPERVISOR), None, None, False),
-        # Somebody knows better than the supervisor: the whole machine was taken away.
+        # An operator has better evidence than the supervisor: the whole machine was taken away.
         (write_end(Cause.KILLED, Witness.SUPERVISOR), None, Cause.PREEMPTED, False),
         (write_end(Cause.INTERRUPTED, Witness.SUPERVISOR), None, Cause.OOM_KILLED, True),
         (write_end(Cause.OOM_KILLED, Witness.DRIVER), None, None, False),
@@ -360,7 +360,7 @@ def test_the_lease_is_handed_back_even_if_the_attempt_cant_begin(
             pytest.fail("it must not begin")
     lease = place.read_meta("lease")
     assert (1, True) == (lease["attempt"], lease["ended"])
-    assert read_record(place.folder, 1) is None  # or the next one would take it for a crash
+    assert read_record(place.folder, 1) is None  # otherwise the next attempt would see a crash
     assert 2 == place.go_through().attempt
 
 
@@ -389,7 +389,7 @@ def test_a_ledger_that_does_not_fit_is_left_as_it_is(place: Place, tmp_path: Pat
 
 
 def test_what_the_attempt_before_had_still_to_remove_goes(place: Place) -> None:
-    """It finished the source and was killed before it tidied its folder."""
+    """The previous attempt finished the source and was killed before it tidied the folder."""
     (left,) = place.leave_untidy("a")
     place.go_through()
     assert not left.exists()
@@ -400,7 +400,7 @@ def test_what_the_attempt_before_had_still_to_remove_goes(place: Place) -> None:
 def test_law_the_lease_is_renewed_however_long_that_takes(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a driver on another host would take it from a living run."""
+    """Without renewal, a driver on another host would take the lease from a running attempt."""
     left = place.leave_untidy("abc")
     beats: list[float] = []
     monkeypatch.setattr(Store, "renew_lease", lambda _, time: beats.append(time))
@@ -416,12 +416,12 @@ def test_law_the_lease_is_renewed_however_long_that_takes(
     assert len(left) == len(beats)
     place.passed += LAPSE_SECONDS
     place.heartbeat.renew_lease()
-    assert len(left) == len(beats)  # the ledger is closed, and the engine has its own
+    assert len(left) == len(beats)  # the ledger is closed, and the engine opens its own
 
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that lives as long as the test."""
+    """Start a process that lives as long as the test."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     yield process
     process.kill()
@@ -437,7 +437,7 @@ def test_a_live_parent_is_written_into_the_lease(
         assert list(parent) == place.read_meta("lease")["parent"]
     sleeper.kill()
     sleeper.wait()
-    with place.take(parent=sleeper.pid):  # it has died meanwhile
+    with place.take(parent=sleeper.pid):  # the parent has died meanwhile
         assert [sleeper.pid, 0] == place.read_meta("lease")["parent"]
     with place.take():
         assert place.read_meta("lease")["parent"] is None
