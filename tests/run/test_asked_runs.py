@@ -117,7 +117,7 @@ def test_each_row_is_answered_or_dead_exactly_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [(30, 350)])
-def test_no_answer_that_was_logged_is_asked_for_again_whatever_is_killed(
+def test_a_logged_answer_is_never_requested_again_after_a_kill(
     tmp_path: Path, kills: tuple[int, ...]
 ) -> None:
     runs, model = AskingRuns(tmp_path), FakeModel()
@@ -155,7 +155,7 @@ def test_a_new_run_over_the_same_rows_costs_no_request(tmp_path: Path) -> None:
     assert model.asked.total() == len(runs.prompts)
 
 
-def test_refused_rows_and_bad_endings_are_dead_letters_and_nothing_else_is_asked_twice(
+def test_refused_rows_and_bad_endings_are_dead_letters_and_only_they_are_retried(
     tmp_path: Path,
 ) -> None:
     hidden, _, words = HIDDEN_ERRORS["openrouter: of the choice"]
@@ -184,7 +184,7 @@ def test_refused_rows_and_bad_endings_are_dead_letters_and_nothing_else_is_asked
     assert set(runs.list_logged()) == set(runs.prompts) - faults.keys()
 
 
-def test_a_key_that_is_refused_ends_the_attempt_and_fails_no_source(tmp_path: Path) -> None:
+def test_a_refused_key_ends_the_attempt_and_fails_no_source(tmp_path: Path) -> None:
     runs, model = AskingRuns(tmp_path, 10), FakeModel(key="another")
     with serve(model) as url, pytest.raises(StageStoppedError, match="it refuses the key") as found:
         runs.run(url)

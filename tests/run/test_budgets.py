@@ -18,7 +18,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 from test_asked_runs import NAME, AskingRuns
 
 
-def test_a_run_ends_at_its_budget_and_goes_on_when_it_is_raised(tmp_path: Path) -> None:
+def test_a_run_ends_at_its_budget_and_resumes_after_a_raise(tmp_path: Path) -> None:
     runs, model = AskingRuns(tmp_path, 20), FakeModel()
     with serve(model) as url:
         for budget in (0, 25, 40):
@@ -35,7 +35,7 @@ def test_a_run_ends_at_its_budget_and_goes_on_when_it_is_raised(tmp_path: Path) 
     assert set(model.asked.values()) == {1}
 
 
-def test_answers_of_the_log_cost_nothing(tmp_path: Path) -> None:
+def test_logged_answers_cost_nothing(tmp_path: Path) -> None:
     runs, model = AskingRuns(tmp_path, 10), FakeModel()
     with serve(model) as url:
         assert runs.run(url) is ExitCode.COMPLETE
@@ -48,7 +48,7 @@ def test_answers_of_the_log_cost_nothing(tmp_path: Path) -> None:
     assert model.asked.total() == 30
 
 
-def test_what_was_spent_is_counted_and_listed(tmp_path: Path) -> None:
+def test_spending_is_counted_and_listed(tmp_path: Path) -> None:
     runs, model = AskingRuns(tmp_path, 10), FakeModel()
     prices = {"promptTokens": 1000, "completionTokens": 2000}
     with serve(model) as url:

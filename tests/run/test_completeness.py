@@ -226,7 +226,7 @@ STATES: dict[Callable[[Gates], None], set[str]] = {
 
 
 @pytest.mark.parametrize("enter", STATES, ids=lambda enter: enter.__name__)
-def test_each_gate_opens_for_complete_data_sets_alone(
+def test_each_gate_opens_only_for_complete_data_sets(
     gates: Gates, enter: Callable[[Gates], None]
 ) -> None:
     enter(gates)

@@ -71,7 +71,7 @@ def read_bytes(passes: Passes, key: str) -> bytes:
     return found
 
 
-def test_what_is_out_stays_as_it_is_and_its_copy_is_counted(second_day: Passes) -> None:
+def test_published_rows_stay_unchanged_and_their_copies_are_counted(second_day: Passes) -> None:
     before = read_bytes(second_day, "m")
     assert len(run_day(second_day)) == len(NAMES)
     assert read_keys(second_day) == "cmt"
@@ -79,7 +79,7 @@ def test_what_is_out_stays_as_it_is_and_its_copy_is_counted(second_day: Passes) 
     assert second_day.read_rows("daily-duplicates", "stays") == Counter("mt")
 
 
-def test_when_nothing_came_nothing_is_done_in_the_end(second_day: Passes) -> None:
+def test_a_day_without_new_pages_does_no_work(second_day: Passes) -> None:
     run_day(second_day)
     # The index has one more row than before, so the clusters are evaluated once more.
     assert run_day(second_day) == [0, 0, 0, 1, 1, 0]
@@ -87,7 +87,7 @@ def test_when_nothing_came_nothing_is_done_in_the_end(second_day: Passes) -> Non
     assert read_keys(second_day) == "cmt"
 
 
-def test_a_page_that_goes_leaves_its_place_to_its_copy(second_day: Passes) -> None:
+def test_a_copy_replaces_a_removed_page(second_day: Passes) -> None:
     run_day(second_day)
     (second_day.folder / "pages-m.jsonl").unlink()
     run_day(second_day)
@@ -97,7 +97,7 @@ def test_a_page_that_goes_leaves_its_place_to_its_copy(second_day: Passes) -> No
     assert read_keys(second_day) == "act"
 
 
-def test_a_page_that_becomes_a_copy_of_one_that_is_out_goes(passes: Passes) -> None:
+def test_a_page_that_becomes_a_copy_of_a_published_page_is_removed(passes: Passes) -> None:
     write_pages(passes.folder, a=ONE, m=TWO)
     run_day(passes)
     write_pages(passes.folder, a=TWO)
@@ -108,7 +108,7 @@ def test_a_page_that_becomes_a_copy_of_one_that_is_out_goes(passes: Passes) -> N
     assert read_keys(passes) == "am"
 
 
-def test_a_row_that_was_out_and_goes_is_counted_where_the_first_key_stays(
+def test_a_published_row_that_is_removed_is_counted_if_the_first_key_stays(
     second_day: Passes,
 ) -> None:
     """The result equals a run over everything; the index only reports which rows were published."""
@@ -128,9 +128,7 @@ def test_a_row_that_was_out_and_goes_is_counted_where_the_first_key_stays(
 
 
 @pytest.mark.parametrize("count", range(len(NAMES)))
-def test_a_day_that_ends_between_two_passes_goes_on_as_it_was(
-    second_day: Passes, count: int
-) -> None:
+def test_a_day_interrupted_between_two_passes_resumes(second_day: Passes, count: int) -> None:
     run_day(second_day, count)
     write_pages(second_day.folder, B=TWO, A=ONE, D=THREE)
     run_day(second_day)
@@ -154,7 +152,7 @@ def break_off(patch: pytest.MonkeyPatch, stage: type[ListKept | DropListed], num
 @pytest.mark.parametrize(
     ("stage", "number"), [(ListKept, 0), *((DropListed, number) for number in range(5))]
 )
-def test_a_day_that_ends_within_a_pass_goes_on_as_it_was(
+def test_a_day_interrupted_within_a_pass_resumes(
     second_day: Passes, stage: type[ListKept | DropListed], number: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -167,7 +165,9 @@ def test_a_day_that_ends_within_a_pass_goes_on_as_it_was(
 
 
 @pytest.mark.parametrize("is_mounted", [True, False])
-def test_an_index_that_is_gone_makes_no_first_day(second_day: Passes, *, is_mounted: bool) -> None:
+def test_a_missing_index_fails_the_day_instead_of_starting_over(
+    second_day: Passes, *, is_mounted: bool
+) -> None:
     folder, away = second_day.folder / "kept-pages", second_day.folder / "away"
     folder.rename(away)
     if is_mounted:

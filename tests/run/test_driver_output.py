@@ -81,7 +81,7 @@ def await_file(path: Path) -> None:
         time.sleep(0.02)
 
 
-def test_what_a_driver_prints_is_shown_and_kept(tmp_path: Path) -> None:
+def test_driver_output_is_shown_and_kept(tmp_path: Path) -> None:
     script = "import sys; print('out'); sys.stdout.flush(); print('err', file=sys.stderr)"
     code, out, err = run(tmp_path, script)
     assert (code, err) == (0, b"err\n")
@@ -92,7 +92,7 @@ def test_what_a_driver_prints_is_shown_and_kept(tmp_path: Path) -> None:
     assert sorted(kept.splitlines()) == [b"err", b"out"]
 
 
-def test_law_streams_that_lead_to_the_same_keep_their_order(tmp_path: Path) -> None:
+def test_law_streams_to_the_same_file_keep_their_order(tmp_path: Path) -> None:
     script = "import os\nfor at in range(2000):\n    os.write(1 + at % 2, f'{at}\\n'.encode())\n"
     _, out, _ = run(tmp_path, script, stderr=subprocess.STDOUT)
     expected = b"".join(b"%d\n" % at for at in range(2000))
@@ -100,7 +100,7 @@ def test_law_streams_that_lead_to_the_same_keep_their_order(tmp_path: Path) -> N
     assert read_kept(tmp_path) == expected
 
 
-def test_all_of_it_is_shown_before_the_parents_own_words(tmp_path: Path) -> None:
+def test_driver_output_is_shown_before_the_parents_own_message(tmp_path: Path) -> None:
     _, out, _ = run(tmp_path, "print('x' * 1_000_000)")
     assert out.splitlines()[0] == b"x" * 1_000_000
     assert out.splitlines()[-1].startswith(b"parent 0 logs/")
@@ -113,7 +113,7 @@ def test_a_driver_that_is_killed_leaves_its_last_words(tmp_path: Path) -> None:
     assert (err, read_kept(tmp_path)) == (b"before the end", b"before the end")
 
 
-def test_nobody_waits_for_what_a_driver_has_left_behind(tmp_path: Path) -> None:
+def test_orphans_of_a_driver_do_not_delay_the_parent(tmp_path: Path) -> None:
     script = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
     process = start(tmp_path, script, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -123,7 +123,7 @@ def test_nobody_waits_for_what_a_driver_has_left_behind(tmp_path: Path) -> None:
             os.kill(int(read_kept(tmp_path)), 9)
 
 
-def test_a_reader_that_is_gone_keeps_nobody_from_the_log(tmp_path: Path) -> None:
+def test_a_closed_reader_does_not_stop_the_log(tmp_path: Path) -> None:
     source, sink = os.pipe()
     os.close(source)
     script = "import os\nfor _ in range(3): os.write(2, b'a line\\n')"
@@ -177,7 +177,7 @@ def test_the_log_is_named_in_the_attempts_record(tmp_path: Path) -> None:
     assert (tmp_path / record.outcome.log_file).is_file()
 
 
-def test_terminals_are_left_alone_and_so_are_closed_streams() -> None:
+def test_terminals_and_closed_streams_are_not_redirected() -> None:
     primary, terminal = os.openpty()
     source, sink = os.pipe()
     os.close(source)
@@ -188,7 +188,7 @@ def test_terminals_are_left_alone_and_so_are_closed_streams() -> None:
             os.close(descriptor)
 
 
-def test_nothing_is_kept_where_nobody_asks_for_it(tmp_path: Path) -> None:
+def test_no_output_is_kept_unless_requested(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "pass", str(tmp_path)]
     driver = DriverProcess(command, PipelineFolder(tmp_path), DriverLimits(60.0), Stop())
     assert driver.attempt(Trigger.RUN).outcome.log_file == ""

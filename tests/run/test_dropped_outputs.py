@@ -108,7 +108,7 @@ def expect(*names: str) -> Counter[tuple[str, str | None]]:
     return Counter((f"{name}{at}", why) for name in names for at, why in enumerate(WHY))
 
 
-def test_a_chain_of_filters_has_each_row_out_once_with_its_first_reason(passes: Passes) -> None:
+def test_a_chain_of_filters_outputs_each_row_once_with_its_first_reason(passes: Passes) -> None:
     write(passes, "a", "b", "c")
     chain = [mark(stage) for stage in DROPPING]
     begun = run(passes, "marked", "parquet-partitions", *chain, limit=1)

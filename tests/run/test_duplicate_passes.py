@@ -54,7 +54,7 @@ def read(passes: Passes) -> str:
     return "".join(sorted(passes.read_rows(LAST, "key").elements()))
 
 
-def test_a_page_that_was_a_copy_and_is_none_any_more_stays(passes: Passes) -> None:
+def test_a_page_that_is_no_longer_a_copy_stays(passes: Passes) -> None:
     write_pages(passes.folder, a=ONE, b=ONE, c=TWO)
     run_all(passes)
     assert read(passes) == "ac"
@@ -65,7 +65,7 @@ def test_a_page_that_was_a_copy_and_is_none_any_more_stays(passes: Passes) -> No
     assert run_all(passes).standing.finished == 0
 
 
-def test_a_page_that_becomes_a_copy_goes(passes: Passes) -> None:
+def test_a_page_that_becomes_a_copy_is_removed(passes: Passes) -> None:
     write_pages(passes.folder, a=ONE, b=TWO, c=THREE)
     run_all(passes)
     assert read(passes) == "abc"
@@ -74,7 +74,7 @@ def test_a_page_that_becomes_a_copy_goes(passes: Passes) -> None:
     assert read(passes) == "ab"
 
 
-def test_a_page_whose_copy_went_elsewhere_comes_back(passes: Passes) -> None:
+def test_a_page_whose_original_changed_comes_back(passes: Passes) -> None:
     """The kept page changes, so its former copy is unique now."""
     write_pages(passes.folder, a=ONE, b=ONE)
     run_all(passes)
@@ -86,7 +86,7 @@ def test_a_page_whose_copy_went_elsewhere_comes_back(passes: Passes) -> None:
     assert read(passes) == "a"
 
 
-def test_partitions_that_a_new_page_has_no_rows_of_are_not_linked_anew(passes: Passes) -> None:
+def test_partitions_without_rows_of_a_new_page_are_not_linked_again(passes: Passes) -> None:
     """A page has one row for its text and one for its key."""
     (links,) = (each for each in read_guide("near.yaml", only_touched=True) if is_links(each))
     write_pages(passes.folder, a=ONE, b=ONE, c=TWO)
@@ -127,7 +127,7 @@ def read_files(passes: Passes) -> Counter[bytes]:
 @example(days=[{"c": TWO}, {"a": TWO}, {"a": ""}], only_touched=True)
 @example(days=[{"c": TWO}, {"a": TWO}], only_touched=False)
 @given(days=DAYS, only_touched=st.booleans())
-def test_law_days_one_by_one_leave_what_one_run_over_everything_does(
+def test_law_daily_runs_equal_one_run_over_everything(
     days: list[dict[str, str]], *, only_touched: bool
 ) -> None:
     pages: dict[str, str] = {}

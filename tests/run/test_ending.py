@@ -209,7 +209,7 @@ def test_an_end_is_concluded(case: Case) -> None:
     assert outcome.exit_code == 0 or outcome.evidence
 
 
-def test_nothing_is_seen_twice() -> None:
+def test_no_evidence_is_counted_twice() -> None:
     """An exit code that is both reported and observed gives one piece of evidence."""
     outcome = conclude(said(FAILED), ended_with(3), None)
     assert (read_exit(3),) == outcome.evidence
@@ -221,23 +221,23 @@ def test_a_driver_that_never_began_has_no_number() -> None:
     assert outcome.message.startswith("exit code 64: ")
 
 
-def test_what_a_killed_driver_finished_is_counted_by_the_ledger() -> None:
+def test_sources_finished_by_a_killed_driver_are_counted_from_the_ledger() -> None:
     outcome = conclude(record_of(1), ended_with(-9), AttemptProgress(7, 40))
     assert (7, 40) == (outcome.sources.finished, outcome.remaining)
 
 
-def test_what_a_driver_finished_before_an_error_is_counted_by_the_ledger() -> None:
+def test_sources_finished_before_an_error_are_counted_from_the_ledger() -> None:
     """An error leaves no counts, but progress must refill the retry budget."""
     outcome = conclude(said(BROKEN), ended_with(1), AttemptProgress(7, 40))
     assert (7, 40) == (outcome.sources.finished, outcome.remaining)
 
 
-def test_what_a_driver_counted_itself_stays() -> None:
+def test_counts_reported_by_the_driver_stay() -> None:
     words = killed_for(Cause.KILLED, finished=9, remaining=50)
     for progress in (None, AttemptProgress(0, None), AttemptProgress(9, 50)):
         outcome = conclude(said(words), ended_with(-9), progress)
         assert (9, 50) == (outcome.sources.finished, outcome.remaining)
 
 
-def test_what_was_published_is_passed_on() -> None:
+def test_the_published_snapshot_is_passed_on() -> None:
     assert conclude(None, ended_with(-9), None, "0001/p0003").latest == "0001/p0003"

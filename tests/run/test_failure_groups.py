@@ -22,7 +22,7 @@ def failure(key: str, message: str, stage: str = "read") -> FailureRecord:
     return FailureRecord(key, 1, stage, message, 1)
 
 
-def test_what_a_stage_raises_has_type_and_location() -> None:
+def test_errors_of_stages_have_type_and_location() -> None:
     with pytest.raises(ValueError, match="invalid literal") as caught:
         int("no (number): 5")
     reason = find_reason(explain_error(caught.value))
@@ -55,7 +55,7 @@ def load(path: Path, code: str, name: str) -> Callable[[Callable[[], object]], A
         ("lib/site-packages/theirs/stage.py", "stage.py:2"),  # the path looks like a library
     ],
 )
-def test_what_a_library_raises_is_at_the_line_that_called_it(
+def test_errors_of_libraries_are_located_at_the_calling_line(
     path: str, location: str, tmp_path: Path
 ) -> None:
     engine = Path(strandline.__file__).parent / "engine" / "caller.py"

@@ -66,7 +66,7 @@ def test_a_misspelt_column_ends_the_run_at_its_first_task(
 
 
 @ENGINES
-def test_one_source_without_the_column_is_told_at_once_and_passed_over_then(
+def test_a_source_without_the_column_is_reported_at_once_and_skipped_later(
     tmp_path: Path, engine: str
 ) -> None:
     rows = Rows(tmp_path, files=0)

@@ -131,7 +131,9 @@ def await_end(pid: str) -> None:
         time.sleep(0.02)
 
 
-def test_who_has_completed_is_told_what_comes_next(parent: Parent, kept: RetainedDriver) -> None:
+def test_a_driver_that_completed_gets_the_next_pipeline(
+    parent: Parent, kept: RetainedDriver
+) -> None:
     drivers = [parent.make(name, kept) for name in ("a", "b", "c")]
     drivers[1].after = "Preempted"
     assert [driver.attempt(Trigger.RUN).outcome.exit_code for driver in drivers] == [0, 0, 0]
@@ -157,7 +159,7 @@ def test_law_each_log_has_what_was_printed_in_its_turn(
     ]
 
 
-def test_it_ends_when_nothing_comes_next(parent: Parent) -> None:
+def test_a_driver_ends_when_no_pipeline_follows(parent: Parent) -> None:
     with retaining_driver() as kept:
         parent.attempt("a", kept)
         assert not (parent.here / "left").exists()
@@ -165,7 +167,9 @@ def test_it_ends_when_nothing_comes_next(parent: Parent) -> None:
     assert not is_there(parent.list_pids()[0])
 
 
-def test_one_that_does_not_end_is_killed(parent: Parent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_does_not_end_is_killed(
+    parent: Parent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(retained_driver, "_END_SECONDS", 0.1)
     parent.plan(1, "import atexit; atexit.register(time.sleep, 600)")
     with retaining_driver() as kept:
@@ -176,7 +180,7 @@ def test_one_that_does_not_end_is_killed(parent: Parent, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("code", "exit_code"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), signal.SIGKILL)", 137)]
 )
-def test_who_has_not_completed_goes_on_with_nothing(
+def test_a_driver_that_did_not_complete_is_not_reused(
     parent: Parent, kept: RetainedDriver, code: str, exit_code: int
 ) -> None:
     parent.plan(2, code)
@@ -187,7 +191,7 @@ def test_who_has_not_completed_goes_on_with_nothing(
     assert first != third
 
 
-def test_one_that_has_died_meanwhile_is_replaced(parent: Parent, kept: RetainedDriver) -> None:
+def test_a_driver_that_died_meanwhile_is_replaced(parent: Parent, kept: RetainedDriver) -> None:
     parent.attempt("a", kept)
     os.kill(int(parent.list_pids()[0]), signal.SIGKILL)
     await_end(parent.list_pids()[0])
@@ -195,7 +199,9 @@ def test_one_that_has_died_meanwhile_is_replaced(parent: Parent, kept: RetainedD
     assert len(set(parent.list_pids())) == 2
 
 
-def test_one_that_dies_as_it_is_told_has_ended_badly(parent: Parent, kept: RetainedDriver) -> None:
+def test_a_driver_that_dies_on_its_next_order_ends_badly(
+    parent: Parent, kept: RetainedDriver
+) -> None:
     """The attempt may have begun, so starting another driver silently would be wrong."""
     parent.plan(
         1,
@@ -206,7 +212,7 @@ def test_one_that_dies_as_it_is_told_has_ended_badly(parent: Parent, kept: Retai
     assert parent.attempt("b", kept).outcome.exit_code == 137
 
 
-def test_where_no_log_can_be_kept_another_one_is_started(
+def test_another_driver_is_started_if_the_log_cannot_be_kept(
     parent: Parent, kept: RetainedDriver
 ) -> None:
     """The driver's output leads to a pipe without a reader."""
@@ -216,7 +222,7 @@ def test_where_no_log_can_be_kept_another_one_is_started(
     assert len(set(parent.list_pids())) == 2
 
 
-def test_a_request_to_stop_reaches_it_in_its_second_turn(
+def test_a_request_to_stop_reaches_a_driver_in_its_second_turn(
     parent: Parent, kept: RetainedDriver
 ) -> None:
     parent.plan(2, "(here / 'busy').touch()\ntime.sleep(600)")
@@ -230,7 +236,7 @@ def test_a_request_to_stop_reaches_it_in_its_second_turn(
     assert len(set(parent.list_pids())) == 1
 
 
-def test_nobody_waits_for_a_parent_that_is_gone(parent: Parent) -> None:
+def test_a_driver_does_not_wait_for_a_dead_parent(parent: Parent) -> None:
     command = [sys.executable, "-c", PARENT, str(parent.here), str(Path(__file__).parent)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         await_file(parent.here / "waiting")
@@ -243,7 +249,7 @@ def test_nobody_waits_for_a_parent_that_is_gone(parent: Parent) -> None:
     ("ray", "has_ledger", "expected"),
     [(None, False, None), ("2", False, "2"), ("", False, ""), ("2", True, None)],
 )
-def test_a_driver_is_told_to_start_ray_where_there_is_work_for_it(
+def test_a_driver_starts_ray_early_if_there_may_be_work(
     parent: Parent, ray: str | None, has_ledger: bool, expected: str | None
 ) -> None:
     """The content of an existing ledger is unknown until the driver reads it."""
@@ -256,7 +262,7 @@ def test_a_driver_is_told_to_start_ray_where_there_is_work_for_it(
     assert (parent.here / "ray").read_text() == repr(expected)
 
 
-def test_without_others_a_driver_waits_for_nothing(parent: Parent) -> None:
+def test_a_driver_without_successors_does_not_wait(parent: Parent) -> None:
     assert parent.attempt("a", None).outcome.exit_code == 0
     assert (parent.here / "left").exists()
     assert find_orders({}) is None

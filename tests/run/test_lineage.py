@@ -59,7 +59,7 @@ def list_states(events: list[dict[str, Any]]) -> list[tuple[str, int]]:
     ]
 
 
-def test_without_being_asked_nobody_is_told(
+def test_nothing_is_reported_unless_enabled(
     letters: AttemptConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENLINEAGE_URL", raising=False)
@@ -67,7 +67,7 @@ def test_without_being_asked_nobody_is_told(
     assert not (letters.folder.attempt(1) / MARKER).exists()
 
 
-def test_an_attempt_is_told_from_beginning_to_end(letters: AttemptConfig, log: Path) -> None:
+def test_an_attempt_reports_its_start_and_end(letters: AttemptConfig, log: Path) -> None:
     run_attempt(letters)
     start, end = read(log)
     assert [start["eventType"], end["eventType"]] == ["START", "COMPLETE"]
@@ -94,9 +94,7 @@ def test_an_attempt_is_told_from_beginning_to_end(letters: AttemptConfig, log: P
     assert facet["ledger"] == record.ledger
 
 
-def test_what_was_killed_is_told_by_the_next_attempt_and_only_once(
-    letters: AttemptConfig, log: Path
-) -> None:
+def test_the_next_attempt_reports_a_killed_attempt_once(letters: AttemptConfig, log: Path) -> None:
     run_attempt(letters)
     record = read_record(letters.folder, 1)
     assert record is not None
@@ -118,7 +116,7 @@ def test_what_was_killed_is_told_by_the_next_attempt_and_only_once(
     assert len(parents) == 1
 
 
-def test_an_operator_that_reports_gives_the_names_and_has_the_lost_ends(
+def test_a_reporting_operator_names_the_attempts_and_reports_lost_ends(
     letters: AttemptConfig, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_attempt(letters)
@@ -154,7 +152,9 @@ def test_without_both_names_no_operator_reports(environment: dict[str, str]) -> 
     assert reporting.read_cluster_attempt(environment) is None
 
 
-def test_how_far_it_was_reported_is_beside_the_record(letters: AttemptConfig, log: Path) -> None:
+def test_the_state_of_reports_is_stored_beside_the_record(
+    letters: AttemptConfig, log: Path
+) -> None:
     assert read_marker(letters.folder, 1) == b""
     run_attempt(letters)
     assert read_marker(letters.folder, 1) == ENDED
@@ -187,7 +187,7 @@ def test_a_listener_that_refuses_fails_no_attempt(
     assert [note.partition(":")[0] for note in outcome.incidents] == ["lineage"] * 2
 
 
-def test_an_end_is_not_held_up_for_ever(
+def test_a_slow_listener_delays_an_end_only_briefly(
     letters: AttemptConfig, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release, notes = threading.Event(), list[str]()
@@ -208,7 +208,7 @@ def test_an_end_is_not_held_up_for_ever(
         (TimeoutError("no answer"), "it can't be reported: TimeoutError: no answer"),
     ],
 )
-def test_what_can_not_be_told_is_noted(
+def test_failed_reports_are_noted(
     error: Exception, words: str, letters: AttemptConfig, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:

@@ -83,9 +83,7 @@ def expect(numbers: Iterable[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("sink", SINKS, ids=["files", "lines", "shared"])
-def test_the_list_has_what_is_finished_and_nothing_of_what_failed(
-    sink: dict[str, Any], tmp_path: Path
-) -> None:
+def test_the_list_has_files_of_finished_sources_only(sink: dict[str, Any], tmp_path: Path) -> None:
     passes = Passes(tmp_path)
     for number in range(3):
         write(passes, number, bad_at=ROWS - 1 if number == 1 else None)
@@ -139,7 +137,7 @@ def cut(path: Path) -> None:
 
 
 @pytest.mark.parametrize("hurt", [Path.unlink, cut])
-def test_a_hurt_list_is_named_and_written_anew(
+def test_a_damaged_list_is_reported_and_rewritten(
     hurt: Callable[[Path], None], tmp_path: Path
 ) -> None:
     passes = Passes(tmp_path)
@@ -171,7 +169,7 @@ def test_a_run_with_nothing_to_do_leaves_the_list(tmp_path: Path) -> None:
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == before
 
 
-def test_outputs_without_a_list_say_so(tmp_path: Path) -> None:
+def test_outputs_without_a_list_are_reported(tmp_path: Path) -> None:
     passes = Passes(tmp_path)
     write(passes, 1)
     run(passes, SINKS[1])

@@ -71,7 +71,7 @@ def list_all(source: SourceStage) -> StrandlineError:
 @pytest.mark.parametrize(
     "kind", [FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError]
 )
-def test_a_path_that_is_not_as_it_should_be_ends_the_run_for_good(
+def test_an_invalid_path_ends_the_run_permanently(
     kind: type[OSError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Refusing, "error", kind("in/"), raising=False)
@@ -80,7 +80,7 @@ def test_a_path_that_is_not_as_it_should_be_ends_the_run_for_good(
 
 
 @pytest.mark.parametrize("kind", [OSError, ConnectionResetError, TimeoutError])
-def test_a_server_that_does_not_answer_may_do_so_later(
+def test_an_unreachable_server_is_a_transient_error(
     kind: type[OSError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Refusing, "error", kind("no answer"), raising=False)
@@ -100,7 +100,7 @@ def test_a_server_that_does_not_answer_may_do_so_later(
         (RuntimeError("SlowDown"), False),
     ],
 )
-def test_a_store_that_refuses_us_is_not_asked_again_by_hand(
+def test_refused_access_is_not_retried_on_a_laptop(
     raised: Exception, is_lasting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cluster retries: its credentials come from a server, which may be late."""

@@ -80,7 +80,7 @@ def test_a_link_that_breaks_deletes_nothing(passes: Passes, harm: object) -> Non
     assert any("removed sources keep" in name for name in second.counts["files"].counters)
 
 
-def test_what_is_known_to_be_gone_goes_once_the_link_is_whole_again(passes: Passes) -> None:
+def test_removed_sources_are_deleted_once_the_link_works_again(passes: Passes) -> None:
     copy(passes)
     break_link(passes)
     copy(passes)

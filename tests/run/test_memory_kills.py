@@ -146,7 +146,7 @@ def test_kills_are_counted_from_the_last_look(tmp_path: Path) -> None:
     kills.close()
 
 
-def test_v2_counts_what_died_below(tmp_path: Path) -> None:
+def test_v2_counts_kills_in_child_groups(tmp_path: Path) -> None:
     machine = Machine(tmp_path, V2)
     machine.write(machine.cgroup / "cgroup.controllers", "memory")
     own = machine.cgroup / "user.slice/session-3.scope"
@@ -161,7 +161,7 @@ def test_v2_counts_what_died_below(tmp_path: Path) -> None:
     [("max", "1000", 1000), ("500", "1000", 500), ("2000", "1000", 1000), ("max", "max", None)],
 )
 @pytest.mark.parametrize("is_v2", [False, True])
-def test_the_least_limit_around_holds(
+def test_the_lowest_limit_of_all_parents_applies(
     tmp_path: Path, own: str, around: str, expected: int | None, is_v2: bool
 ) -> None:
     machine = Machine(tmp_path, "0::/a/b" if is_v2 else "4:memory:/a/b")
@@ -176,7 +176,7 @@ def test_the_least_limit_around_holds(
 
 
 @pytest.mark.parametrize("membership", ["0::/", "0::/a"])
-def test_the_limit_of_the_mount_itself_holds_too(tmp_path: Path, membership: str) -> None:
+def test_the_limit_of_the_mount_itself_applies_too(tmp_path: Path, membership: str) -> None:
     machine = Machine(tmp_path, membership)
     machine.write(machine.cgroup / "cgroup.controllers", "memory")
     machine.write(machine.cgroup / "memory.max", "700")
@@ -185,7 +185,7 @@ def test_the_limit_of_the_mount_itself_holds_too(tmp_path: Path, membership: str
         assert kills.limit() == 700
 
 
-def test_a_machine_that_shows_nothing_has_no_kills(tmp_path: Path) -> None:
+def test_a_machine_without_files_has_no_kills(tmp_path: Path) -> None:
     kills = MemoryKills.of_this_process(tmp_path, tmp_path, tmp_path / "none")
     assert (0, 0, None, []) == (kills.count(), kills.take(), kills.limit(), kills.read_log())
     kills.close()
@@ -228,7 +228,7 @@ class Records:
         ([OSError(22, "too long")], []),
     ],
 )
-def test_lost_records_are_passed_over(
+def test_lost_records_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str | OSError], pids: list[int]
 ) -> None:
     with closing(Machine(tmp_path, V1).watch()) as kills:
@@ -236,9 +236,7 @@ def test_lost_records_are_passed_over(
         assert pids == [kill.pid for kill in kills.read_log()]
 
 
-def test_a_log_that_grows_while_it_is_read_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_a_growing_log_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strandline.run.insight.memory_kills._READS_AT_MOST", 3)
     with closing(Machine(tmp_path, V1).watch()) as kills:
         monkeypatch.setattr(os, "read", lambda handle, size: NEW.encode())

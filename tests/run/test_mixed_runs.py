@@ -88,7 +88,7 @@ def test_law_a_kill_anywhere_changes_no_file_and_no_share(
     assert sorted({row["part"] for rows in files for row in rows}) == ["one", "two"]
 
 
-def test_what_is_not_enough_ends_the_run_before_anything_is_written(folder: Path) -> None:
+def test_too_few_rows_end_the_run_before_anything_is_written(folder: Path) -> None:
     passes = start(folder, "volume")
     with pytest.raises(MixtureError, match=r"one has 24 of 75; .*a budget of 32 is met"):
         run(passes, budget=100)

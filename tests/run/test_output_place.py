@@ -38,7 +38,7 @@ def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Letters:
     return Letters(tmp_path)
 
 
-def test_a_relative_path_is_that_of_the_first_run(
+def test_a_relative_path_is_resolved_by_the_first_run(
     letters: Letters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcome = letters.run(path="out")
@@ -63,7 +63,7 @@ def test_another_url_is_another_pipeline(letters: Letters, tmp_path: Path) -> No
     assert f"outputs: memory://letters/old -> {own}" in str(caught.value)
 
 
-def test_a_moved_place_is_named_beside_what_else_has_changed(letters: Letters) -> None:
+def test_a_moved_place_is_reported_with_other_changes(letters: Letters) -> None:
     letters.run(path="old")
     with pytest.raises(LedgerError) as caught:
         letters.run(path="new", sink="text", name="jsonl")
@@ -73,7 +73,7 @@ def test_a_moved_place_is_named_beside_what_else_has_changed(letters: Letters) -
     assert not [line for line in lines if "with.path" in line]  # reported as the place
 
 
-def test_restart_does_all_anew_at_the_new_place(letters: Letters, tmp_path: Path) -> None:
+def test_restart_processes_everything_at_the_new_place(letters: Letters, tmp_path: Path) -> None:
     letters.run(path="old")
     outcome = letters.run(path="new", on_change=OnChange.RESTART)
     assert (3, 0) == (outcome.standing.finished, outcome.standing.skipped)
@@ -82,7 +82,7 @@ def test_restart_does_all_anew_at_the_new_place(letters: Letters, tmp_path: Path
     assert 3 == letters.run(path="new").standing.skipped
 
 
-def test_continue_keeps_what_is_finished_where_it_is(letters: Letters, tmp_path: Path) -> None:
+def test_continue_keeps_finished_outputs_in_place(letters: Letters, tmp_path: Path) -> None:
     letters.run(path="old")
     letters.add("d")
     outcome = letters.run(path="new", on_change=OnChange.CONTINUE)
@@ -94,7 +94,7 @@ def test_continue_keeps_what_is_finished_where_it_is(letters: Letters, tmp_path:
 @pytest.mark.parametrize(
     "spelling", ["out/", "./out", "../start/out", "{start}/out", "file://{start}/out", "{link}/out"]
 )
-def test_another_spelling_is_no_other_place(
+def test_another_spelling_is_the_same_place(
     letters: Letters, tmp_path: Path, spelling: str
 ) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "start")
@@ -104,7 +104,7 @@ def test_another_spelling_is_no_other_place(
     assert 3 == letters.run(url=again).standing.skipped
 
 
-def test_a_slash_at_the_end_of_a_url_is_nothing(letters: Letters) -> None:
+def test_a_trailing_slash_of_a_url_is_ignored(letters: Letters) -> None:
     letters.run(url="memory://letters/slashed")
     assert 3 == letters.run(url="memory://letters/slashed/").standing.skipped
 
@@ -130,7 +130,7 @@ def test_a_volume_may_move_with_the_outputs_in_it(letters: Letters, tmp_path: Pa
     assert 3 == letters.run(path=outcome.output).standing.skipped
 
 
-def test_a_ledger_from_before_goes_on_and_keeps_its_place_from_now_on(letters: Letters) -> None:
+def test_an_older_ledger_records_its_place_when_it_resumes(letters: Letters) -> None:
     letters.run(url="memory://letters/before")
     forget_place(letters.folder)
     assert 3 == letters.run(url="memory://letters/before").standing.skipped
@@ -138,7 +138,7 @@ def test_a_ledger_from_before_goes_on_and_keeps_its_place_from_now_on(letters: L
         letters.run(url="memory://letters/b")
 
 
-def test_a_ledger_from_before_asks_about_the_path_as_it_is_written(letters: Letters) -> None:
+def test_an_older_ledger_compares_the_path_as_spelled(letters: Letters) -> None:
     letters.run(path="out")
     forget_place(letters.folder)
     with pytest.raises(LedgerError, match=r'jsonl\.with\.path: "out" -> "new"'):
@@ -146,7 +146,7 @@ def test_a_ledger_from_before_asks_about_the_path_as_it_is_written(letters: Lett
     assert 3 == letters.run(path="out").standing.skipped
 
 
-def test_workers_are_told_the_place_and_not_its_spelling(
+def test_workers_get_the_resolved_place(
     letters: Letters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
@@ -168,7 +168,7 @@ def test_workers_are_told_the_place_and_not_its_spelling(
     assert [out, None, out, out] == told
 
 
-def test_a_run_without_a_ledger_says_where_it_wrote(letters: Letters, tmp_path: Path) -> None:
+def test_a_run_without_a_ledger_reports_its_output_place(letters: Letters, tmp_path: Path) -> None:
     outcome = run_attempt(AttemptConfig(letters.plan(path="out"), None, engine="inline"))
     assert str(tmp_path / "start/out") == outcome.output
 
@@ -176,7 +176,7 @@ def test_a_run_without_a_ledger_says_where_it_wrote(letters: Letters, tmp_path: 
 class TestMoving:
     """A data set that was moved intentionally."""
 
-    def test_it_is_proved_before_it_is_believed(self, letters: Letters, tmp_path: Path) -> None:
+    def test_moved_outputs_are_verified(self, letters: Letters, tmp_path: Path) -> None:
         letters.run(path="old")
         (tmp_path / "start/old").rename(tmp_path / "start/new")
         moved = move_outputs(letters.plan(path="new"), letters.folder)
@@ -186,7 +186,7 @@ class TestMoving:
         with pytest.raises(LedgerError, match="outputs: "):
             letters.run(path="old")
 
-    def test_what_is_not_all_there_stays_where_it_was(
+    def test_incomplete_outputs_keep_their_old_place(
         self, letters: Letters, tmp_path: Path
     ) -> None:
         letters.run(path="old")
@@ -201,7 +201,7 @@ class TestMoving:
         with pytest.raises(LedgerError, match="outputs: "):
             letters.run(path="new")
 
-    def test_it_may_leave_the_bytes_unread(self, letters: Letters, tmp_path: Path) -> None:
+    def test_a_move_can_skip_reading_the_bytes(self, letters: Letters, tmp_path: Path) -> None:
         letters.run(path="old")
         (tmp_path / "start/old").rename(tmp_path / "start/new")
         for path in (tmp_path / "start/new").rglob("*.jsonl"):
@@ -210,13 +210,15 @@ class TestMoving:
         assert [] == moved.verdict.problems
         assert 3 == letters.run(path="new").standing.skipped
 
-    def test_it_is_not_the_way_to_change_anything_else(self, letters: Letters) -> None:
+    def test_a_move_refuses_other_changes(self, letters: Letters) -> None:
         letters.run(path="old")
         with pytest.raises(LedgerError, match=r"changed otherwise too:\n  jsonl\.use: ") as caught:
             move_outputs(letters.plan(path="new", sink="text", name="jsonl"), letters.folder)
         assert ExitCode.LEDGER_MISMATCH == caught.value.exit_code
 
-    def test_a_ledger_from_before_can_be_moved(self, letters: Letters, tmp_path: Path) -> None:
+    def test_outputs_of_an_older_ledger_can_be_moved(
+        self, letters: Letters, tmp_path: Path
+    ) -> None:
         letters.run(path="old")
         forget_place(letters.folder)
         (tmp_path / "start/old").rename(tmp_path / "start/new")
@@ -224,12 +226,12 @@ class TestMoving:
         assert "old" == moved.old  # as spelled at the time
         assert 3 == letters.run(path="new").standing.skipped
 
-    def test_there_must_be_a_ledger(self, letters: Letters) -> None:
+    def test_a_move_needs_a_ledger(self, letters: Letters) -> None:
         with pytest.raises(LedgerError, match="there is no ledger here"):
             move_outputs(letters.plan(path="new"), letters.folder)
         assert not letters.folder.path.exists()
 
-    def test_law_the_lease_is_renewed_while_all_is_read(
+    def test_law_the_lease_is_renewed_during_verification(
         self, letters: Letters, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Without renewal, a driver on another host could take the lease during verification."""
@@ -255,7 +257,7 @@ class TestMoving:
         assert [] == move_outputs(letters.plan(path="new"), letters.folder).verdict.problems
         assert beats
 
-    def test_a_fenced_one_writes_nothing(
+    def test_a_move_that_lost_its_lease_writes_nothing(
         self, letters: Letters, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Another host may take over the ledger during verification."""

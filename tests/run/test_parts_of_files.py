@@ -86,7 +86,7 @@ def check(passes: Passes, *numbers: int) -> None:
 
 @pytest.mark.parametrize(("sink", "after"), list_changes())
 @pytest.mark.parametrize("on_removed", ["Keep", "Delete"])
-def test_row_groups_that_a_changed_file_no_longer_has_go(
+def test_row_groups_missing_from_a_changed_file_are_removed(
     passes: Passes, sink: Any, on_removed: str, after: list[list[int]]
 ) -> None:
     write_groups(passes.folder / "in/a.parquet", [1, 2], [3], [4])
@@ -115,7 +115,7 @@ def test_row_groups_that_a_changed_file_no_longer_has_go(
         max_size=3,
     )
 )
-def test_law_what_is_out_is_what_the_files_of_the_last_listing_hold(
+def test_law_outputs_equal_the_files_of_the_last_listing(
     tmp_path_factory: pytest.TempPathFactory, states: list[dict[str, list[list[int]]]]
 ) -> None:
     """With `Keep`, the last rows of removed files stay."""
@@ -133,7 +133,7 @@ def test_law_what_is_out_is_what_the_files_of_the_last_listing_hold(
         assert passes.find_problems(NAME) == []
 
 
-def test_a_file_that_is_gone_keeps_all_of_its_parts(passes: Passes) -> None:
+def test_a_removed_file_keeps_all_its_parts(passes: Passes) -> None:
     write_groups(passes.folder / "in/a.parquet", [1], [2])
     write_groups(passes.folder / "in/b.parquet", [3])
     copy_groups(passes)
@@ -182,7 +182,7 @@ def test_a_footer_that_cant_be_read_once_costs_no_row_group(
     check(passes, *left, 4, 5, *([6] if on_removed == "Keep" else []))
 
 
-def test_a_new_file_whose_footer_could_not_be_read_is_not_taken_for_its_first_group(
+def test_a_file_with_an_unreadable_footer_is_not_treated_as_one_group(
     passes: Passes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_groups(passes.folder / "in/a.parquet", [1], [2])
@@ -196,7 +196,7 @@ def test_a_new_file_whose_footer_could_not_be_read_is_not_taken_for_its_first_gr
     check(passes, 1, 2, 3)
 
 
-def test_a_footer_is_asked_for_twice(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_a_footer_is_retried_once(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
     write_groups(passes.folder / "in/a.parquet", [1], [2])
     real, calls = pq.read_metadata, []
 
@@ -241,7 +241,7 @@ def list_urls(numbers: range) -> Counter[str]:
     return Counter(f"https://example.com/{number}" for number in numbers)
 
 
-def test_ranges_that_a_shorter_archive_no_longer_has_go(passes: Passes) -> None:
+def test_ranges_missing_from_a_shorter_archive_are_removed(passes: Passes) -> None:
     write_archive(passes.folder / "in/a.warc", range(20))
     copy_archives(passes, 1000)
     assert passes.read_rows(NAME, "url") == list_urls(range(20))
@@ -252,7 +252,7 @@ def test_ranges_that_a_shorter_archive_no_longer_has_go(passes: Passes) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(1000, 700), (700, 1000), (None, 700), (700, None)])
-def test_a_file_that_is_cut_in_another_way_is_there_once(
+def test_a_file_split_in_another_way_is_output_once(
     passes: Passes, before: int | None, after: int | None
 ) -> None:
     write_archive(passes.folder / "in/a.warc", range(20))
@@ -280,7 +280,7 @@ def test_parts_of_a_dataset_are_parts_of_its_files(passes: Passes) -> None:
 
 @pytest.mark.parametrize("sink", SINKS[::2])
 @pytest.mark.parametrize("on_removed", ["Keep", "Delete"])
-def test_ranges_of_lines_that_a_shorter_file_no_longer_has_go(
+def test_line_ranges_missing_from_a_shorter_file_are_removed(
     passes: Passes, sink: Any, on_removed: str
 ) -> None:
     path = passes.folder / "in/a.jsonl"

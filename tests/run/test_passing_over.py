@@ -79,7 +79,7 @@ def make_listing(
     short=st.integers(0, 30),
     size=st.integers(1, 9),
 )
-def test_law_all_but_the_finished_comes_in_order_and_all_is_counted(
+def test_law_unfinished_sources_come_in_order_and_all_are_counted(
     states: list[bool], chunk: int, short: int, size: int
 ) -> None:
     look_ups = FakeLookUps({str(number) for number, is_known in enumerate(states) if is_known})
@@ -116,7 +116,7 @@ class Clock:
         return self.time
 
 
-def test_a_slow_listing_waits_for_nobody_and_nobody_looks_it_up(
+def test_a_slow_listing_is_not_looked_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, look_ups = Clock(), FakeLookUps({str(number) for number in range(1000)})
@@ -154,7 +154,7 @@ def location(path: Path, *, deletes: bool = False) -> LedgerLocation:
         (look_ahead.MANY_FINISHED, 2, True, False),
     ],
 )
-def test_it_is_done_where_it_pays_and_nobody_has_to_see_all(
+def test_sources_are_looked_up_only_if_that_saves_time(
     tmp_path: Path, finished: int, cores: int, deletes: bool, is_passing: bool
 ) -> None:
     listing = Listing(list_sources(3))
@@ -183,7 +183,7 @@ def test_a_short_listing_starts_no_process(tmp_path: Path, monkeypatch: pytest.M
         draw_all(11)
 
 
-def test_what_was_begun_is_ended_where_the_listing_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_look_ups_are_closed_if_the_listing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(look_ahead, "MANY_LISTED", 0)
     monkeypatch.setattr(look_ahead, "CHUNK", 2)
     closed = []

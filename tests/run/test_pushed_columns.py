@@ -125,7 +125,7 @@ def target(
 
 
 @pytest.mark.parametrize(("kind", "value", "takers"), TYPES, ids=[str(kind) for kind, *_ in TYPES])
-def test_a_type_is_read_as_it_was_written_or_refused(
+def test_every_type_is_preserved_or_refused(
     target: Target, kind: pa.DataType, value: Any, takers: Collection[str]
 ) -> None:
     table = pa.table({"n": [1, 2], "c": pa.array([value, None], kind)})
@@ -158,7 +158,7 @@ def _normalise(value: Any) -> Any:
         (["select"], set(), ""),
     ],
 )
-def test_a_name_is_read_as_it_was_written_or_refused(
+def test_every_name_is_preserved_or_refused(
     target: Target, names: list[str], refusing: set[str], words: str
 ) -> None:
     columns = [pa.array([at]) for at in range(len(names) + 1)]
@@ -182,7 +182,7 @@ def test_a_name_is_read_as_it_was_written_or_refused(
         (lambda: {"a": [{"_rowid": 1}]}, {"lance"}, "'a._rowid' has a name"),
     ],
 )
-def test_fields_of_columns_are_looked_at_like_columns(
+def test_fields_of_columns_are_checked_like_columns(
     target: Target, build: Callable[[], dict[str, Any]], refusing: set[str], words: str
 ) -> None:
     table = pa.table(build())

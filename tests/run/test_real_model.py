@@ -207,9 +207,7 @@ def serve_here() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("engine", ["inline", "processes", "ray"])
-def test_a_server_that_is_killed_is_replaced_and_the_run_goes_on(
-    engine: str, tmp_path: Path
-) -> None:
+def test_a_killed_server_is_replaced_and_the_run_continues(engine: str, tmp_path: Path) -> None:
     runs = KilledRuns(tmp_path, engine, serve=serve_here())
     assert runs.run_and_kill(find_served) == ExitCode.COMPLETE, runs.job.read_log(runs.volume)
     log = (runs.volume / "run.log").read_text()
@@ -218,7 +216,7 @@ def test_a_server_that_is_killed_is_replaced_and_the_run_goes_on(
     assert set(Counter(runs.list_logged()).values()) == {1}
 
 
-def test_a_driver_that_is_killed_takes_its_server_along_and_the_next_one_goes_on(
+def test_a_killed_driver_ends_its_server_and_the_next_driver_continues(
     tmp_path: Path,
 ) -> None:
     runs = KilledRuns(tmp_path, "processes", serve=serve_here())
@@ -237,7 +235,7 @@ def test_a_driver_that_is_killed_takes_its_server_along_and_the_next_one_goes_on
     assert set(Counter(runs.list_logged()).values()) == {1}
 
 
-def test_what_was_answered_before_the_driver_died_is_not_asked_again(
+def test_answers_from_before_a_crash_of_the_driver_are_reused(
     server: ModelServer, tmp_path: Path
 ) -> None:
     runs = KilledRuns(tmp_path, "inline", url=server.url)

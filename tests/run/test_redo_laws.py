@@ -51,7 +51,7 @@ def make_chain(chain: list[tuple[str, bool]], values: list[int]) -> list[Item]:
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=scale_examples(12))
 @given(CHAINS, EDITS, st.booleans())
 @example([("add", True), ("join", False)], [(1, 9)], False)  # must be joined in order
-def test_law_what_is_redone_equals_what_is_made_from_nothing(
+def test_law_a_redo_equals_a_fresh_run(
     chain: list[tuple[str, bool]], edits: list[tuple[int, int]], is_shared: bool
 ) -> None:
     sink = SHARED if is_shared else {"use": "parquet"}
@@ -72,7 +72,7 @@ def test_law_what_is_redone_equals_what_is_made_from_nothing(
 
 @pytest.mark.parametrize("sink", [{"use": "parquet"}, SHARED])
 @pytest.mark.parametrize("at", range(0, 60, 3))
-def test_law_a_crash_anywhere_leaves_each_source_of_one_recipe(
+def test_law_a_crash_anywhere_leaves_no_source_with_mixed_recipes(
     tuning: Tuning, at: int, sink: Item, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = add(1, keep=True), {"use": "tuned_stages:Total", "name": "total"}
@@ -95,7 +95,7 @@ def test_law_a_crash_anywhere_leaves_each_source_of_one_recipe(
 
 
 @pytest.mark.parametrize("at", range(12, 46))
-def test_law_a_change_that_is_taken_back_after_a_crash_leaves_nothing(
+def test_law_a_change_reverted_after_a_crash_leaves_nothing(
     tuning: Tuning, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tuning.run(add(1, keep=True), below(50))

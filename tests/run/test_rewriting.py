@@ -88,7 +88,7 @@ def tidy(store: Store, outputs: LocalOutputs, sink: SinkStage) -> list[str]:
     return tidy_shared(store, outputs, plan_of(sink), lambda: None)
 
 
-def test_a_file_is_rewritten_without_what_is_nobodys(store: Store, outputs: LocalOutputs) -> None:
+def test_a_file_is_rewritten_without_orphaned_rows(store: Store, outputs: LocalOutputs) -> None:
     (before,) = outputs.list_shared()
     assert tidy(store, outputs, JsonlSink()) == []
     (after,) = outputs.list_shared()
@@ -105,7 +105,7 @@ def test_a_file_is_rewritten_without_what_is_nobodys(store: Store, outputs: Loca
     ("sink", "why"),
     [(ParquetSink(), "this sink does not write such files"), (Stubborn(), "ValueError: 2 (")],
 )
-def test_who_cannot_write_it_leaves_it(
+def test_a_sink_that_cannot_rewrite_a_file_keeps_it(
     store: Store, outputs: LocalOutputs, sink: SinkStage, why: str
 ) -> None:
     before = outputs.list_shared()
@@ -121,7 +121,7 @@ def test_a_file_that_stayed_at_another_place_is_left_there(store: Store, tmp_pat
     assert note.endswith("changed or went: it is not there")
 
 
-def test_a_source_with_rows_in_two_such_files_is_moved_out_of_both(
+def test_a_source_with_rows_in_two_shared_files_is_removed_from_both(
     store: Store, outputs: LocalOutputs
 ) -> None:
     one, other = (derive_child([root_of(D)], "split", slot) for slot in range(2))
@@ -136,7 +136,7 @@ def test_a_source_with_rows_in_two_such_files_is_moved_out_of_both(
     assert set(before).isdisjoint(outputs.list_shared())
 
 
-def test_a_stop_leaves_it_to_the_next_attempt(store: Store, outputs: LocalOutputs) -> None:
+def test_a_stop_leaves_the_rewrite_to_the_next_attempt(store: Store, outputs: LocalOutputs) -> None:
     before = outputs.list_shared()
     plan = plan_of(JsonlSink())
     assert tidy_shared(store, outputs, plan, lambda: None, lambda: True) == []
@@ -151,7 +151,7 @@ def test_files_are_counted_once_however_many_share_them(store: Store) -> None:
     assert _count_written(store) == WrittenFiles(1, facts.size)
 
 
-def test_a_full_disk_is_no_reason_to_go_on(store: Store, outputs: LocalOutputs) -> None:
+def test_a_full_disk_ends_the_rewriting(store: Store, outputs: LocalOutputs) -> None:
     with pytest.raises(VolumeError, match="no space left"):
         tidy(store, outputs, Full())
     assert len(outputs.list_shared()) == 1

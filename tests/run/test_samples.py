@@ -51,7 +51,7 @@ def sample(seconds: float, done: int = 0) -> Sample:
     turns=st.integers(1, 60),
     is_ended=st.booleans(),
 )
-def test_law_a_series_is_bounded_and_its_ends_are_what_they_were(
+def test_law_a_series_is_bounded_and_keeps_its_ends(
     pauses: list[float], turns: int, is_ended: bool
 ) -> None:
     series, now = Series(0.5), 0.0
@@ -88,7 +88,7 @@ def test_a_long_attempt_is_kept_in_coarse_steps() -> None:
     assert max(steps) <= series.interval
 
 
-def test_a_sample_of_the_same_moment_takes_the_place_of_the_last() -> None:
+def test_a_sample_of_the_same_moment_replaces_the_last() -> None:
     series = Series()
     for done in (1, 2, 3):
         series.add(sample(5.0, done))
@@ -126,7 +126,7 @@ def test_a_sampler_writes_beside_the_attempt(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{half", b"[]", b'{"begun": 1, "samples": 5}'])
-def test_samples_that_can_not_be_read_are_none(tmp_path: Path, content: bytes) -> None:
+def test_unreadable_samples_are_empty(tmp_path: Path, content: bytes) -> None:
     folder = PipelineFolder(tmp_path)
     assert read_samples(folder, 1) is None
     folder.attempt(1).mkdir(parents=True)
@@ -135,7 +135,7 @@ def test_samples_that_can_not_be_read_are_none(tmp_path: Path, content: bytes) -
 
 
 @pytest.mark.parametrize("moment", ["NaN", "Infinity", "1e18", "-1"])
-def test_samples_of_no_time_are_none(tmp_path: Path, moment: str) -> None:
+def test_samples_with_an_invalid_time_are_ignored(tmp_path: Path, moment: str) -> None:
     folder = PipelineFolder(tmp_path)
     folder.attempt(1).mkdir(parents=True)
     for begun, seconds in ((moment, "1"), ("1", moment)):

@@ -83,7 +83,7 @@ def test_progress_is_what_the_driver_last_said(server: AttemptServer, shown: Pat
     assert json.loads(ask(server, "/progress")[1])["rate"] == 9
 
 
-def test_whoever_asks_hears_the_silence_that_the_parent_judges(
+def test_progress_includes_the_silence_measured_by_the_parent(
     server: AttemptServer, shown: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown.write_text(json.dumps(SHOWN))
@@ -95,7 +95,7 @@ def test_whoever_asks_hears_the_silence_that_the_parent_judges(
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 @pytest.mark.parametrize("path", ["/progress", "/metrics", "/outcome"])
-def test_pods_of_either_family_of_addresses_are_asked(
+def test_both_address_families_are_served(
     server: AttemptServer, shown: Path, host: str, path: str
 ) -> None:
     shown.write_text(json.dumps(SHOWN))
@@ -103,7 +103,7 @@ def test_pods_of_either_family_of_addresses_are_asked(
     assert ask(server, path, host=host)[0] == 200
 
 
-def test_a_kernel_without_the_new_family_serves_the_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_ipv6_serves_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> None:
         raise OSError(errno.EAFNOSUPPORT, "no such family")
 
@@ -124,7 +124,7 @@ def test_a_port_that_is_taken_is_an_error(family: int, host: str) -> None:
             AttemptServer(taken.getsockname()[1])
 
 
-def test_metrics_are_the_same_in_prometheus_words(server: AttemptServer, shown: Path) -> None:
+def test_metrics_show_progress_in_the_prometheus_format(server: AttemptServer, shown: Path) -> None:
     shown.write_text(json.dumps(SHOWN))
     status, body = ask(server, "/metrics")
     assert status == 200
@@ -184,7 +184,7 @@ def test_metrics_of_requests_are_by_stage() -> None:
     assert not [line for line in lines if "requests" in line and "write" in line]
 
 
-def test_the_total_is_told_once_it_is_known() -> None:
+def test_the_total_is_exported_once_known() -> None:
     text = render_metrics({"sources": {**SHOWN["sources"], "total": 10, "quarantined": 2}}).decode()
     told = dict(re.findall(r'^strandline_driver_sources{state="(.*)"} (.*)$', text, re.MULTILINE))
     assert told == {
@@ -287,19 +287,19 @@ def test_pages_are_read_by_whoever_has_the_attempts_token_alone(shown: Path, tok
     server.close()
 
 
-def test_nobody_is_waited_for_for_ever(server: AttemptServer) -> None:
+def test_waiting_for_a_reader_has_a_limit(server: AttemptServer) -> None:
     naps: list[float] = []
     server.end(OUTCOME, naps.append)
     assert sum(naps) == pytest.approx(20.0)
 
 
-def test_an_unknown_path_names_those_that_there_are(server: AttemptServer) -> None:
+def test_an_unknown_path_lists_the_known_paths(server: AttemptServer) -> None:
     status, body = ask(server, "/")
     assert status == 404
     assert "/progress, /metrics or /outcome" in body
 
 
-def test_many_may_ask_at_once(server: AttemptServer, shown: Path) -> None:
+def test_concurrent_requests_are_answered(server: AttemptServer, shown: Path) -> None:
     shown.write_text(json.dumps(SHOWN))
     codes: list[int] = []
     threads = [
@@ -313,7 +313,7 @@ def test_many_may_ask_at_once(server: AttemptServer, shown: Path) -> None:
     assert codes == [200] * 20
 
 
-def test_only_the_drivers_own_words_are_told(tmp_path: Path) -> None:
+def test_only_the_drivers_own_message_is_used(tmp_path: Path) -> None:
     path = tmp_path / "progress.json"
     assert read_shown(path, 7) is None
     path.write_text("{half")
@@ -350,9 +350,7 @@ def count_answering() -> int:
     return sum("process_request" in thread.name for thread in threading.enumerate())
 
 
-def test_who_opens_connections_and_asks_nothing_keeps_nobody_from_being_heard(
-    server: AttemptServer, shown: Path
-) -> None:
+def test_idle_connections_do_not_block_requests(server: AttemptServer, shown: Path) -> None:
     shown.write_text(json.dumps(SHOWN))
     before = count_answering()  # threads of other tests
     idle = [

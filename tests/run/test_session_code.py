@@ -154,7 +154,7 @@ def session(code: Code, monkeypatch: pytest.MonkeyPatch) -> Session:
         ("first: int = 12", "first: int = 13"),
     ],
 )
-def test_in_a_session_all_counts_that_a_stage_uses(session: Session, old: str, new: str) -> None:
+def test_in_a_session_everything_a_stage_uses_counts(session: Session, old: str, new: str) -> None:
     assert old in SESSION
     before, after = session.read(SESSION, "Own"), session.read(SESSION.replace(old, new), "Own")
     assert before.unread == ()

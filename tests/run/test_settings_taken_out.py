@@ -43,7 +43,7 @@ def list_files(tuning: Tuning) -> set[str]:
     ],
 )
 @pytest.mark.parametrize("on_change", ["Redo", "Restart"])
-def test_files_of_a_former_sink_go(
+def test_files_of_a_former_sink_are_removed(
     tuning: Tuning, before: Item, after: Item, on_change: str
 ) -> None:
     tuning.run(add(1), sink=before)
@@ -54,9 +54,7 @@ def test_files_of_a_former_sink_go(
 
 
 @pytest.mark.parametrize("on_change", ["Redo", "Restart", "Continue"])
-def test_statistics_of_a_stage_that_is_gone_are_not_published(
-    tuning: Tuning, on_change: str
-) -> None:
+def test_statistics_of_a_removed_stage_are_not_published(tuning: Tuning, on_change: str) -> None:
     tuning.run(add(1), TOTAL)
     assert tuning.read_totals()
     assert ExitCode.COMPLETE is tuning.run(add(1), on_change=on_change)

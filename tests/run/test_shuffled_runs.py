@@ -72,7 +72,7 @@ def write(folder: Path, *sizes: int) -> Path:
 
 @settings(max_examples=scale_examples(15))
 @given(st.integers(1, 30), SIZES, st.integers(1, 9), st.integers(0, 3))
-def test_law_the_order_follows_from_seed_and_rows_alone(
+def test_law_the_order_depends_only_on_seed_and_rows(
     rows: int, sizes: list[int], max_rows: int, seed: int
 ) -> None:
     """The split of rows into files and tasks is irrelevant, and so are the workers."""

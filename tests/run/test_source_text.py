@@ -111,7 +111,7 @@ def find(name: str) -> OwnModule | None:
     return None if text is None else OwnModule(f"{path}.py", name.rpartition(".")[0], text)
 
 
-def test_all_that_is_imported_is_taken_along_and_nothing_else() -> None:
+def test_all_imported_modules_and_no_others_are_included() -> None:
     code = ModuleGraph(find).collect(["one"])
     assert sorted(code.digests) == [
         "one.py",
@@ -131,7 +131,7 @@ def test_all_that_is_imported_is_taken_along_and_nothing_else() -> None:
     )
 
 
-def test_modules_in_a_circle_are_each_taken_once() -> None:
+def test_modules_in_an_import_cycle_are_included_once() -> None:
     circle = {
         "a": OwnModule("a.py", "", "from b import c"),
         "b": OwnModule("b.py", "", "import a"),

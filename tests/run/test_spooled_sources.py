@@ -48,7 +48,7 @@ def turn(source: Source) -> tuple[Source, bool]:
 
 
 @given(data=PLAIN, meta=st.none() | st.dictionaries(st.text(), PLAIN))
-def test_law_plain_values_are_spelled_and_come_back(data: Any, meta: dict[str, Any] | None) -> None:
+def test_law_plain_values_survive_spooling(data: Any, meta: dict[str, Any] | None) -> None:
     source = Source("key \udcff", "1", data, meta)
     back, is_kept = turn(source)
     assert (source, False) == (back, is_kept)
@@ -59,13 +59,13 @@ def test_law_plain_values_are_spelled_and_come_back(data: Any, meta: dict[str, A
     "data",
     [(1, 2), [(1,)], Point(1, 2), {"deep": {1, 2}}, object(), 2**64, Text("x"), {(1, 2): 3}, print],
 )
-def test_whatever_else_is_there_stays_the_very_same(data: Any) -> None:
+def test_other_objects_stay_in_memory(data: Any) -> None:
     back, is_kept = turn(Source("key", "1", data))
     assert is_kept
     assert back.data is data
 
 
-def test_a_value_that_holds_itself_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_contains_itself_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     loop: list[Any] = []
     loop.append(loop)
     back, is_kept = turn(Source("key", "1", loop))
@@ -73,7 +73,7 @@ def test_a_value_that_holds_itself_stays(monkeypatch: pytest.MonkeyPatch) -> Non
     assert back.data is loop
 
 
-def test_tables_are_spelled_with_all_they_have() -> None:
+def test_tables_are_spooled_with_their_metadata() -> None:
     schema = pa.schema([pa.field("key", pa.string(), metadata={"of": "a"})], {"whole": "b"})
     table = pa.table({"key": pa.chunked_array([["a"], ["b", None]])}, schema=schema)
     back, is_kept = turn(Source("key", "1", table))

@@ -86,7 +86,7 @@ def test_modules_that_come_and_go_are_named(code: Code) -> None:
     assert code.describe(after, before) == [changed, "own: top_b.py is no longer used"]
 
 
-def test_a_ledger_without_code_takes_the_code_there_is(code: Code) -> None:
+def test_a_ledger_without_code_accepts_the_current_code(code: Code) -> None:
     code.write("top.py", STAGE)
     now = code.fingerprint()
     old = {path: part for path, part in now.parts.items() if path != "own.code"}
@@ -140,7 +140,7 @@ def test_versions_of_dependencies_do_not_count(code: Code, monkeypatch: pytest.M
     assert list(code.fingerprint().parts["own.code"]) == [f"{code.top}.py"]
 
 
-def test_a_project_that_is_worked_on_counts_by_its_files(code: Code) -> None:
+def test_an_editable_project_counts_by_its_files(code: Code) -> None:
     code.write("top.py", STAGE)
     install(code, code.root, "1.0", None)
     assert list(code.fingerprint().parts["own.code"]) == [f"{code.top}.py"]
@@ -206,13 +206,13 @@ def test_files_that_parameters_name_count_by_their_bytes(code: Code) -> None:
         "a.txt\n",
     ],
 )
-def test_a_text_that_is_no_path_is_not_looked_for(code: Code, text: str) -> None:
+def test_text_that_is_no_path_is_not_opened(code: Code, text: str) -> None:
     code.write("top.py", STAGE)
     found = code.fingerprint(prompt=text)
     assert (found.unread, list(found.parts["own.code"])) == ((), [f"{code.top}.py"])
 
 
-def test_a_file_that_may_not_be_read_is_named(code: Code, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_named(code: Code, monkeypatch: pytest.MonkeyPatch) -> None:
     code.write("top.py", STAGE)
     code.write("prompt.txt", "1")
 
@@ -297,7 +297,7 @@ def test_weights_beside_a_model_count(code: Code, kind: str) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\xff" * 40, b"\x3a\x7f", b"\x3a\x02\x2a\x09", b"{}", b'{"weight_map": [1]}']
 )
-def test_a_file_that_is_no_model_has_no_weights(data: bytes) -> None:
+def test_other_files_have_no_weights(data: bytes) -> None:
     for name in ("a.onnx", "a.index.json", "a.bin"):
         assert list_weights(name, memoryview(data)) == []
 

@@ -14,7 +14,7 @@ from test_asked_runs import NAME, AskingRuns
 
 
 @pytest.mark.parametrize("engine", ["inline", "processes"])
-def test_a_graceful_stop_pays_for_no_answer_twice(tmp_path: Path, engine: str) -> None:
+def test_a_graceful_stop_loses_no_paid_answer(tmp_path: Path, engine: str) -> None:
     runs, model = AskingRuns(tmp_path, 200), FakeModel()
     delays = [0.3]
     with serve(model, delay=lambda: time.sleep(delays[0])) as url:

@@ -78,12 +78,14 @@ def limit_anew(run: StageRun, values: dict[str, Any]) -> StageRun | None:
 
 
 @pytest.mark.parametrize("use", sorted(set(STAGES) - set(LIMITED)))
-def test_all_others_have_no_limits(use: str, tmp_path: Path) -> None:
+def test_other_stages_have_no_limits(use: str, tmp_path: Path) -> None:
     assert not StageRun(use, **STAGES[use](tmp_path)).stage.list_rules()
 
 
 @pytest.mark.parametrize("use", LIMITED)
-def test_law_a_run_with_a_limit_drops_what_marks_foretell(use: str, tmp_path: Path) -> None:
+def test_law_a_run_with_a_limit_drops_the_rows_predicted_from_marks(
+    use: str, tmp_path: Path
+) -> None:
     values = STAGES[use](tmp_path)
     marking, dropping = StageRun(use, **values, mark=True), StageRun(use, **values)
     rules = [rule for rule in marking.stage.list_rules() if rule.parameter]
@@ -136,7 +138,7 @@ def test_rows_are_counted_by_rule_and_together() -> None:
     assert Threshold(0.7, 0, 0, 3, False) in dots.thresholds
 
 
-def test_what_no_rule_has_to_do_with_is_dropped_at_any_limit() -> None:
+def test_rows_dropped_for_other_reasons_are_dropped_at_any_limit() -> None:
     counts = count_rows([], ROWS, {})
     assert (5, 5, 5) == counts[:3]
     assert () == counts.rules
@@ -145,7 +147,7 @@ def test_what_no_rule_has_to_do_with_is_dropped_at_any_limit() -> None:
     assert [0, 0] == [each.together for each in nothing.rules[0].thresholds]
 
 
-def test_a_measure_without_an_end_is_no_value_of_a_limit() -> None:
+def test_an_infinite_measure_is_no_value_of_a_limit() -> None:
     rows = MeasuredRows({"hashes": np.array([math.inf, 0.25])}, ["hashes", None])
     (rule,) = count_rows([HASHES], rows, {}).rules
     assert [0.5, 0.25] == [each.at for each in rule.thresholds]
