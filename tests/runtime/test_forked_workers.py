@@ -1,4 +1,4 @@
-"""Forked workers: what is said of their end, who goes with whom, and what is refused beforehand."""
+"""Forked workers: messages about their end, their parent process, and early refusals."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_law_a_worker_that_is_stopped_while_it_answers_is_overdue_in_time(tmp_pa
 def test_law_a_stop_does_not_wait_for_a_stage_that_yields_on(tmp_path: Path) -> None:
     log = tmp_path / "log"
     plan = make_plan(forked.Endless(log=str(log)), count=1)
-    stage = replace(plan.stages[0], isolate=True)  # a sink in its worker would set the pace
+    stage = replace(plan.stages[0], isolate=True)  # a sink in the same worker would set the pace
     plan = replace(plan, stages=(stage, *plan.stages[1:]))
 
     def count() -> int:
@@ -144,25 +144,25 @@ def test_law_a_stop_does_not_wait_for_a_stage_that_yields_on(tmp_path: Path) -> 
 
     assert run_attempt(config, must_stop).code is ExitCode.INTERRUPTED
     asked = next(number for number in seen if number > 20)
-    assert count() - asked < 20  # of hundreds in the time that it has to end
+    assert count() - asked < 20  # of hundreds in the available time
 
 
 @pytest.mark.more
 def test_law_what_waits_behind_a_call_that_hangs_is_given_to_another_worker(tmp_path: Path) -> None:
     (tmp_path / "done").mkdir()
     plan = make_plan(forked.HangingOnce(folder=str(tmp_path / "done"), count=400), count=400)
-    # With a limit a call is a single task, and quick ones wait with their worker.
+    # With a limit, a call is a single task, and quick tasks wait at their worker.
     stage = replace(plan.stages[0], timeout=60.0)
     outcome = run(replace(plan, stages=(stage, *plan.stages[1:])), tmp_path)
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 400)
-    assert outcome.incidents == ()  # else the limit has ended it
+    assert outcome.incidents == ()  # otherwise the limit has ended the call
 
 
 @pytest.mark.parametrize(
     ("before", "is_apart", "kind"),
     [
         ([forked.Printing()], False, forked.WaitingForOthers),
-        # Each waits for some seconds, and `test_chains.py` splits all kinds of chains.
+        # These cases wait for some seconds, and `test_chains.py` splits all kinds of chains.
         pytest.param([], False, forked.WaitingForOthers, marks=pytest.mark.more),
         pytest.param([], True, forked.WaitingForOthers, marks=pytest.mark.more),
         pytest.param([], False, forked.YieldingForOthers, marks=pytest.mark.more),

@@ -1,4 +1,4 @@
-"""What becomes of the calls of a worker that dies, is drained, or can't get its input."""
+"""Calls of a worker that dies, is drained, or cannot read its input."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 
 
 class Bench:
-    """A flow and one pool with one worker, which is ready; who drives them is the test."""
+    """A flow and one pool with one ready worker, driven by the test."""
 
     def __init__(self, stage: Stage, folder: Path) -> None:
         plan = StagePlan("told", "told", stage, cpu=0.1)
@@ -72,7 +72,7 @@ class Bench:
         self.pools.take_ready(reference, ray.get(reference, timeout=TIMEOUT), here)
 
     def submit(self, number: int, source: int | None = None) -> Any:
-        """Hand over a task of that number; the reference of its receipt."""
+        """Submit a task with a number; return the reference of its receipt."""
         name = bytes([number if source is None else source]) * 16
         task = Task(number, {}, Lineage(name, bytes([number]) * 16, str(number)))
         return self.submit_block(name, pack_tasks([task]), bytes([number]) * 16)
@@ -85,13 +85,13 @@ class Bench:
         return list(self.pools.calls)[-1]
 
     def lose(self, reference: Any) -> None:
-        """Wait for the worker's death, and do what the driver does then."""
+        """Wait for the worker's death, then handle the loss as the driver does."""
         with pytest.raises(ActorDiedError) as raised:
             ray.get(reference, timeout=TIMEOUT)
         self.losses.take_out(self.worker, raised.value)
 
     def list_waiting(self) -> list[tuple[int, int, bool]]:
-        """Token, deaths and suspicion of what waits, first in line first."""
+        """Return token, deaths, and suspicion of waiting tasks, in order."""
         return [
             (slot.token[0], slot.deaths, slot.is_suspect) for slot in self.flow.queues[0].waiting
         ]

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Run the program, and return its record. All runs share one cluster: it is slow to start."""
+    """Run the program, and return its record. All runs share one cluster, which starts slowly."""
     program = Path(__file__).with_name("notice_trials.py")
     path = tmp_path_factory.mktemp("notices") / "seen.json"
     done = subprocess.run(

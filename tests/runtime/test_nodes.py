@@ -21,7 +21,7 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Run the program, and return its record. Both runs share one cluster: it is slow to start."""
+    """Run the program, and return its record. Both runs share one cluster, which starts slowly."""
     program = Path(__file__).with_name("node_trials.py")
     path = tmp_path_factory.mktemp("nodes") / "seen.json"
     done = subprocess.run(
@@ -39,7 +39,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_node_that_joins_is_used(seen: dict[str, Any]) -> None:
     trial = seen["joins"]
     assert trial["byNode"].get(seen["there"], 0) > 0, seen
-    assert trial["most"]["slow"] > 3  # more than the first node has room for
+    assert trial["most"]["slow"] > 3  # more than fit on the first node
     assert "slow" in trial["bottlenecks"]
 
 
@@ -59,5 +59,5 @@ def test_law_data_that_is_lost_with_a_node_is_made_again(seen: dict[str, Any]) -
 
 def test_a_node_that_is_lost_is_seen_and_blames_nobody(seen: dict[str, Any]) -> None:
     trial = seen["dies"]
-    assert trial["byNode"].get(seen["there"], 0) > 0, seen  # it was used until then
+    assert trial["byNode"].get(seen["there"], 0) > 0, seen  # was used until then
     assert trial["incidents"], trial

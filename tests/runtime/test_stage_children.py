@@ -1,4 +1,4 @@
-"""Processes that a stage starts: they neither hold a run up nor outlive it."""
+"""Processes that a stage starts neither delay a run nor outlive it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def run(
 
 
 def find_children(folder: Path) -> list[psutil.Process]:
-    """The children that a stage has started and that live."""
+    """Return the living children of a stage."""
     pids = [int(path.read_text()) for path in folder.glob("child-*")]
     return [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
 
 
 def list_left(folder: Path) -> list[psutil.Process]:
-    """The children that do not end."""
+    """Return the children that do not end."""
     return psutil.wait_procs(find_children(folder), timeout=GONE_SECONDS)[1]
 
 

@@ -1,6 +1,6 @@
-"""What a stage yields travels on before its answer has ended, and nothing of it is lost or doubled.
+"""Yielded tasks travel on before their call has ended; none is lost or doubled.
 
-Pieces are large, so that a part of an answer is a few of them.
+Pieces are large, so a part of an answer holds only a few of them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from strandline_api.spec.policy import Checkpoint
 
 SOURCES = 2
 PIECES = 12
-# Parts that are made, wait to be taken, and are with the driver; what waits for the sink, is with
-# it, and may yet come of what was asked for before the queue was full.
+# Parts that are made, wait to be taken, or are at the driver; tasks that wait for the sink or are
+# at the sink; and results of calls that were sent before the queue was full.
 AHEAD = {
     "inline": told.PIECES_PER_PART,
-    # Parts that were answered or are on the way; what waits for the sink, and is with it.
+    # Parts that are answered or under way; tasks that wait for the sink or are at the sink.
     "processes": told.PIECES_PER_PART * 2 + bound_queue(1, 2) + CALLS_PER_WORKER,
     "ray": told.PIECES_PER_PART * (PARTS_AHEAD + 4) + bound_queue(1, 1) + CALLS_PER_WORKER,
 }
@@ -48,7 +48,7 @@ def make_plan(
     refuses: int = -1,
     **how: Any,
 ) -> PipelinePlan:
-    """Numbers, each in pieces, which take the sink so long and of which it may refuse one."""
+    """Return a plan that splits numbers into pieces for a slow sink, which may refuse one piece."""
     log = str(folder / "log")
     asked: dict[str, Any] = {"cpu": 0.25, "max_workers": 1}
     stages = [
@@ -72,7 +72,7 @@ def name_pieces(sources: Sequence[int] = range(SOURCES), pieces: int = PIECES) -
 
 
 def count_ahead(log: list[str]) -> int:
-    """Most pieces that were made and not yet written, at any moment."""
+    """Return the maximum number of pieces that were made and not yet written."""
     ahead = most = 0
     for line in log:
         ahead += 1 if line.startswith("made") else -1

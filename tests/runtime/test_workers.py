@@ -1,4 +1,4 @@
-"""What a worker owes its stage and its driver, in real ones."""
+"""Duties of real workers toward their stage and driver."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read_told(outcome: AttemptResult) -> list[Any]:
 
 @contextmanager
 def started(stage: Stage, name: str = "told") -> Iterator[Any]:
-    """One ready worker, without a driver."""
+    """Start one ready worker without a driver."""
     outputs = OutputLocation(tempfile.gettempdir())
     chain = Chain(0, (StagePlan(name, name, stage),))
     actor, _, ready = start_worker(chain, 0.1, outputs, WorkerSite("tests.workers", "0001"))
@@ -73,13 +73,13 @@ def started(stage: Stage, name: str = "told") -> Iterator[Any]:
 
 
 def put(data: Any) -> Any:
-    """A block with one task, in the object store."""
+    """Put a block with one task into the object store."""
     lineage = Lineage(b"s" * 16, b"t" * 16, "key")
     return ray.put(pack_tasks([Task(data, {}, lineage)]))
 
 
 def take(answer: list[Any]) -> Any:
-    """The data of a call's only task."""
+    """Return the data of a call's only task."""
     ((data, *_),) = ray.get(answer[0], timeout=TIMEOUT)
     return data
 
@@ -158,14 +158,14 @@ def test_a_worker_that_dies_while_it_sets_up_its_node_leaves_it_to_the_next(
 
 
 def find_pool(outcome: AttemptResult) -> PoolState:
-    """How the told stage's pool stood in the end."""
+    """Return the final state of the pool of the stage `told`."""
     return outcome.pools["told"]
 
 
 @pytest.mark.parametrize(
     ("stage", "limit"),
     [
-        # The law of ages is in tests/engine/test_worker_limits.py.
+        # tests/engine/test_worker_limits.py has the law of ages.
         pytest.param(told.Process(), {"max_age": 0.001}, marks=pytest.mark.more),
         (told.Growing(), {"max_memory": 220_000_000}),
     ],

@@ -1,8 +1,8 @@
 """A fault at any named step costs only the work in flight.
 
-Here are all steps in one process, and the two kinds of processes of the engine `processes`. The
-kinds of processes on Ray are in test_kills.py, the remaining cases in test_crash_engines.py and
-`make crash`.
+This module covers all steps in one process, and both kinds of processes of the engine `processes`.
+test_kills.py covers the processes on Ray; test_crash_engines.py and `make crash` cover the
+remaining cases.
 """
 
 from __future__ import annotations
