@@ -54,7 +54,7 @@ def test_workers_share_a_budget(tmp_path: Path) -> None:
 # In the first tier, tests/packs has the notes of an unreachable server, in one process.
 @pytest.mark.more
 @pytest.mark.usefixtures("local_ray")
-def test_a_server_that_is_down_is_told_while_the_run_waits_for_it(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_reported_while_the_run_waits(tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"prompt {row}"}) + "\n" for row in range(20)]
     (tmp_path / "a.jsonl").write_text("".join(lines))
     notes: list[str] = []
@@ -89,7 +89,7 @@ def test_a_server_that_is_down_is_told_while_the_run_waits_for_it(tmp_path: Path
 # In the first tier, tests/packs/models/test_own_servers.py has dying servers, in one process.
 @pytest.mark.more
 @pytest.mark.usefixtures("local_ray")
-def test_each_worker_has_a_server_of_its_own_and_one_that_dies_ends_nothing(tmp_path: Path) -> None:
+def test_each_worker_has_its_own_server_and_a_dead_server_is_replaced(tmp_path: Path) -> None:
     prompts = [f"{file}-{row}" for file in range(6) for row in range(8)]
     prompts[11], prompts[40] = "die", "die again"
     for file in range(6):

@@ -100,7 +100,7 @@ def test_law_a_producer_twenty_times_as_fast_fills_no_memory(tmp_path: Path) -> 
 
 # On Ray, the test above has a tighter bound.
 @pytest.mark.parametrize("engine", ["processes", pytest.param("ray", marks=pytest.mark.more)])
-def test_law_sources_that_are_open_are_a_few_calls_of_the_slowest_stage(
+def test_law_open_sources_are_limited_to_a_few_calls_of_the_slowest_stage(
     tmp_path: Path, engine: str
 ) -> None:
     """Even for tiny tasks and quick earlier stages: a kill would cost all open sources."""
@@ -134,9 +134,7 @@ def test_law_sources_that_are_open_are_a_few_calls_of_the_slowest_stage(
 
 # tests/engine/test_listing_thread.py shows in one process that a listing does not block a driver.
 @pytest.mark.parametrize("engine", ["processes", pytest.param("ray", marks=pytest.mark.more)])
-def test_law_a_listing_that_hangs_holds_up_nothing_that_was_listed(
-    engine: str, tmp_path: Path
-) -> None:
+def test_law_a_hanging_listing_does_not_delay_listed_sources(engine: str, tmp_path: Path) -> None:
     output = tmp_path / "output"
     source = StagePlan("numbers", "numbers", SlowEnd(count=10, output=str(output)))
     stages = [StagePlan("text", "text", bad.TextSink(), cpu=0.1)]

@@ -46,7 +46,7 @@ def read_written(outcome: AttemptResult) -> list[Any]:
 
 
 @pytest.mark.more
-def test_what_comes_of_one_source_spreads_over_the_workers_of_its_chain(tmp_path: Path) -> None:
+def test_tasks_of_one_source_spread_over_the_workers_of_its_chain(tmp_path: Path) -> None:
     stages = {"split": chained.Split(count=200), "nap": chained.Nap(), "again": chained.Nap()}
     outcome = run(make_plan(stages, 1, min_workers=3), tmp_path)
 
@@ -63,7 +63,7 @@ def test_what_comes_of_one_source_spreads_over_the_workers_of_its_chain(tmp_path
 
 
 @pytest.mark.more
-def test_a_task_that_kills_its_worker_fails_its_source_under_the_stage_that_it_died_in(
+def test_a_task_that_kills_its_worker_fails_its_source_under_the_right_stage(
     tmp_path: Path,
 ) -> None:
     stages = {"split": chained.Split(count=3), "nap": chained.Nap(), "die": chained.Die()}
@@ -93,7 +93,7 @@ def test_a_stage_of_a_chain_that_kills_all_its_workers_ends_the_attempt_by_its_n
 
 # Waits until a call counts as long. tests/engine/test_long_calls.py has the decisions.
 @pytest.mark.more
-def test_a_stage_that_takes_long_in_a_chain_is_shown_as_itself_and_holds_nothing_back(
+def test_a_long_stage_in_a_chain_is_shown_by_name_and_blocks_nothing(
     tmp_path: Path,
 ) -> None:
     seen: list[dict[str, float]] = []

@@ -44,20 +44,20 @@ def test_a_node_that_joins_is_used(seen: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["joins", "dies"])
-def test_law_whatever_nodes_do_all_is_finished_once(seen: dict[str, Any], name: str) -> None:
+def test_law_all_sources_finish_once_whatever_nodes_do(seen: dict[str, Any], name: str) -> None:
     trial = seen[name]
     assert (trial["code"], trial["finished"]) == ("COMPLETE", SOURCES), trial
     assert trial["problems"] == []
     assert trial["numbers"] == list(range(SOURCES))
 
 
-def test_law_data_that_is_lost_with_a_node_is_made_again(seen: dict[str, Any]) -> None:
+def test_law_data_lost_with_a_node_is_recomputed(seen: dict[str, Any]) -> None:
     trial = seen["dies"]
     assert "data was lost with a node; the sources that it was of begin anew" in trial["notes"]
     assert trial["finished"] == SOURCES
 
 
-def test_a_node_that_is_lost_is_seen_and_blames_nobody(seen: dict[str, Any]) -> None:
+def test_a_lost_node_is_detected_and_blames_no_source(seen: dict[str, Any]) -> None:
     trial = seen["dies"]
     assert trial["byNode"].get(seen["there"], 0) > 0, seen  # was used until then
     assert trial["incidents"], trial

@@ -94,7 +94,7 @@ def read_end(manifest: Path) -> tuple[set[str], dict[str, str], dict[str, int]]:
 
 
 @pytest.mark.more
-def test_a_poison_source_that_takes_the_driver_with_it_is_parked(tmp_path: Path) -> None:
+def test_a_poison_source_that_kills_the_driver_is_parked(tmp_path: Path) -> None:
     manifest = write_job(tmp_path, healthy=HEALTHY, after=3, batch_size=2)
     (tmp_path / "large").touch()
 
@@ -124,7 +124,7 @@ def test_a_poison_source_that_takes_the_driver_with_it_is_parked(tmp_path: Path)
 # tests/engine/test_held_suspects.py retries suspects alone.
 @pytest.mark.more
 @pytest.mark.parametrize("engine", ["processes", "ray"])
-def test_the_neighbour_that_the_kernel_kills_is_not_to_blame(engine: str, tmp_path: Path) -> None:
+def test_a_neighbor_that_the_kernel_kills_is_not_blamed(engine: str, tmp_path: Path) -> None:
     """The neighbor uses so much memory that it dies beside the poison and finishes only alone."""
     # Two sources and two workers: both sources run at once, in any order.
     manifest = write_job(tmp_path, healthy=0, after=1, batch_size=1)

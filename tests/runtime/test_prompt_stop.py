@@ -59,7 +59,7 @@ def stop_in_the_middle(job: Job, volume: Path) -> tuple[int, float]:
 
 
 @pytest.mark.more
-def test_a_head_that_is_told_of_its_nodes_end_saves_its_work_and_ends(tmp_path: Path) -> None:
+def test_a_head_with_notice_of_its_nodes_end_saves_its_work_and_ends(tmp_path: Path) -> None:
     manifest = make_manifest(tmp_path / "stopped.yaml", {"gracePeriod": "20m"})
     job, volume, port = Job(manifest), tmp_path / "volume", find_free_ports(1)[0]
     token = derive_notice_token(b"key", "a-uid")
@@ -85,7 +85,7 @@ def ask_outcome(port: int) -> int | None:
 
 
 @pytest.mark.more
-def test_law_what_cannot_end_in_time_is_not_waited_for(tmp_path: Path) -> None:
+def test_law_calls_that_cannot_end_in_time_are_not_awaited(tmp_path: Path) -> None:
     manifest = make_manifest(tmp_path / "stopped.yaml", {"gracePeriod": "20m"})
     job, volume = Job(manifest), tmp_path / "volume"
 

@@ -13,7 +13,7 @@ PAGES = 68
 
 @pytest.mark.full
 @pytest.mark.timeout(1800)  # a dozen drivers in a row, on a possibly busy machine
-def test_a_recipe_that_is_killed_in_every_pass_keeps_the_same_pages(tmp_path: Path) -> None:
+def test_a_recipe_killed_in_every_pass_keeps_the_same_pages(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, PAGES)
     recipe.run(tmp_path / "whole")
     whole = recipe.read_kept(tmp_path / "whole")

@@ -16,9 +16,7 @@ from strandline.storage.outputs.remote import open_outputs
 # step in one process.
 @pytest.mark.full
 @pytest.mark.parametrize("step", ["output.renamed", "commit.written", "commit.synced"])
-def test_a_run_that_is_killed_over_a_change_ends_as_one_that_is_not(
-    step: str, tmp_path: Path
-) -> None:
+def test_a_run_killed_during_a_redo_ends_as_an_undisturbed_run(step: str, tmp_path: Path) -> None:
     """Kill a process of Ray: a sink's worker, or the owner of the ledger."""
     (tmp_path / "in").mkdir()
     for file in range(6):

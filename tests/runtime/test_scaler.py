@@ -80,7 +80,7 @@ def standing(*others: StagePlan, **more: Any) -> Iterator[Bench]:
 
 
 @pytest.mark.more
-def test_the_first_look_brings_the_floor_and_says_nothing_of_it() -> None:
+def test_the_first_look_starts_the_minimum_without_a_message() -> None:
     with standing(min_workers=2, max_workers=2) as bench:
         bench.look()
         bench.take_ready()
@@ -90,7 +90,7 @@ def test_the_first_look_brings_the_floor_and_says_nothing_of_it() -> None:
         assert bench.notes == []
 
 
-def test_it_is_time_to_look_each_second_and_when_a_worker_has_gone() -> None:
+def test_a_look_is_due_each_second_and_after_a_worker_has_ended() -> None:
     with standing(max_workers=1) as bench:
         bench.look()
         assert not bench.scaler.is_due(bench.queues)
@@ -104,7 +104,7 @@ def test_it_is_time_to_look_each_second_and_when_a_worker_has_gone() -> None:
         assert bench.scaler.is_due(bench.queues)
 
 
-def test_a_fan_out_is_looked_at_before_the_second_is_over() -> None:
+def test_a_fan_out_makes_a_look_due_early() -> None:
     with standing(max_workers=1) as bench:
         bench.look()
         bench.seconds += SURGE_SECONDS
@@ -120,7 +120,7 @@ def test_a_fan_out_is_looked_at_before_the_second_is_over() -> None:
         assert bench.scaler.is_due(bench.queues)
 
 
-def test_law_a_worker_that_finds_no_room_is_withdrawn_and_no_other_waits_for_it() -> None:
+def test_law_a_worker_without_room_is_withdrawn_and_blocks_no_other() -> None:
     with standing(custom={"nvdec": 1.0}, max_workers=1) as bench:
         bench.pools.start_worker(0, 0.1)
         bench.take_ready()
@@ -133,7 +133,7 @@ def test_law_a_worker_that_finds_no_room_is_withdrawn_and_no_other_waits_for_it(
         assert bench.notes == ["a worker of 'told' found no room and is not waited for"]
 
 
-def test_law_where_one_is_drained_the_one_with_the_least_to_lose_goes() -> None:
+def test_law_the_worker_with_the_least_to_lose_is_drained() -> None:
     other = StagePlan("other", "other", bad.Identity())
     with standing(other, cpu=1.0) as bench:
         for _ in range(2):
@@ -150,7 +150,7 @@ def test_law_where_one_is_drained_the_one_with_the_least_to_lose_goes() -> None:
         assert bench.pools.look()[1].workers == 1
 
 
-def test_the_bottleneck_is_the_slow_one_that_has_a_queue() -> None:
+def test_the_bottleneck_is_the_slow_stage_with_a_queue() -> None:
     with standing(max_workers=1) as bench:
         bench.look()
         assert bench.scaler.bottleneck is None
@@ -171,7 +171,7 @@ def plan_absent() -> PipelinePlan:
 
 
 @pytest.mark.more
-def test_a_floor_that_finds_no_room_is_told_and_the_run_can_be_stopped(tmp_path: Path) -> None:
+def test_a_minimum_without_room_is_reported_and_the_run_can_be_stopped(tmp_path: Path) -> None:
     notes: list[str] = []
 
     def report(progress: RunProgress) -> None:

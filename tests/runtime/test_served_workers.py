@@ -44,7 +44,7 @@ def make_slot(number: int, prompts: Sequence[str]) -> Slot:
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_a_worker_that_others_need_the_room_of_answers_before_it_goes(tmp_path: Path) -> None:
+def test_a_worker_that_must_make_room_answers_before_it_ends(tmp_path: Path) -> None:
     values = {"model": "small", "prompt": "{{ text }}", "serve": serve(tmp_path)}
     stage = AskModel(AskModel.Params.model_validate(values))
     prompts = [[f"late {worker} {row}" for row in range(ROWS)] for worker in range(2)]
@@ -125,9 +125,7 @@ def stop_once_asked(process: subprocess.Popen[bytes], folder: Path, requests: in
         pytest.param("ray", 2, marks=pytest.mark.more),
     ],
 )
-def test_a_run_that_is_stopped_keeps_the_answers_that_are_on_their_way(
-    engine: str, files: int, tmp_path: Path
-) -> None:
+def test_a_stopped_run_keeps_the_answers_in_flight(engine: str, files: int, tmp_path: Path) -> None:
     job, volume = Job(make_manifest(tmp_path, files), engine), tmp_path / "volume"
     options = [] if engine == "inline" else ["--workers", "2"]
     with job.started(volume, options=options) as process:

@@ -182,7 +182,7 @@ def await_ends(processes: list[psutil.Process]) -> None:
 
 
 @on_ray
-def test_rays_processes_take_nothing_for_their_own_that_a_parent_tells_its_driver(
+def test_rays_processes_do_not_inherit_the_drivers_private_variables(
     passes: Passes,
 ) -> None:
     """Otherwise, processes started by a stage would misread the numbers as pipes of their own."""
@@ -215,7 +215,7 @@ def test_one_driver_makes_the_attempts_of_all(passes: Passes) -> None:
 
 
 @pytest.mark.more
-def test_a_driver_that_is_killed_in_the_second_pass_is_followed_by_another(passes: Passes) -> None:
+def test_a_driver_killed_in_the_second_pass_is_replaced(passes: Passes) -> None:
     with passes.started() as process:
         driver = passes.await_begin("copies").pid
         os.kill(driver, signal.SIGKILL)
@@ -228,7 +228,7 @@ def test_a_driver_that_is_killed_in_the_second_pass_is_followed_by_another(passe
 
 
 @on_ray
-def test_a_ray_that_is_killed_in_the_second_pass_is_followed_by_another(passes: Passes) -> None:
+def test_a_ray_killed_in_the_second_pass_is_replaced(passes: Passes) -> None:
     """Within the same attempt if Ray was not in use yet, otherwise in the next attempt."""
     with passes.started() as process:
         driver = passes.await_begin("copies").pid
@@ -241,7 +241,7 @@ def test_a_ray_that_is_killed_in_the_second_pass_is_followed_by_another(passes: 
 
 
 @pytest.mark.more
-def test_a_parent_that_is_killed_takes_all_with_it(passes: Passes) -> None:
+def test_a_killed_parent_ends_all_processes(passes: Passes) -> None:
     with passes.started() as process:
         passes.await_begin("copies")
         below = list_below(process.pid)
@@ -268,7 +268,7 @@ def test_a_request_to_stop_in_the_second_pass_ends_all(passes: Passes) -> None:
 
 
 @pytest.mark.full
-def test_a_ray_that_is_kept_serves_runs_of_its_size_and_is_replaced_when_it_has_died() -> None:
+def test_a_kept_ray_serves_runs_of_its_size_and_is_replaced_after_its_death() -> None:
     command = [sys.executable, "-c", KEEPING]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -276,14 +276,14 @@ def test_a_ray_that_is_kept_serves_runs_of_its_size_and_is_replaced_when_it_has_
 
 
 @pytest.mark.more
-def test_a_ray_that_is_started_ahead_is_that_of_the_first_run() -> None:
+def test_the_first_run_uses_the_ray_that_was_started_early() -> None:
     command = [sys.executable, "-c", AHEAD]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["beside", "{'CPU': 1.0}", "True True", "False"]
 
 
-def test_nothing_that_is_loaded_beside_takes_part_in_a_fork() -> None:
+def test_modules_loaded_in_the_background_add_no_fork_hooks() -> None:
     """Otherwise, hooks registered during a fork would release a lock that they never acquired."""
     command = [sys.executable, "-c", LOADED_BESIDE]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -79,7 +79,7 @@ def find_problems(volume: Path, outcome: AttemptResult) -> list[str]:
 # In the first tier, tests/runtime/crash/test_shared_crashes.py kills a run at each step of a shared
 # file, in one process.
 @pytest.mark.more
-def test_a_worker_that_dies_over_a_file_leaves_no_row_twice(tmp_path: Path) -> None:
+def test_a_worker_that_dies_while_writing_a_file_leaves_no_duplicate_rows(tmp_path: Path) -> None:
     sink = DyingSink(target_bytes=1 << 30)
     sink.note = str(tmp_path / "note")
     outcome = run_attempt(AttemptConfig(make_plan(sink), tmp_path))

@@ -96,7 +96,7 @@ def test_law_a_long_answer_fills_no_memory(engine: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "dies_at", [7, *(pytest.param(piece, marks=pytest.mark.more) for piece in (0, 1, PIECES - 1))]
 )
-def test_law_a_worker_that_dies_in_the_middle_costs_no_piece_and_doubles_none(
+def test_law_a_worker_that_dies_in_the_middle_loses_and_doubles_no_piece(
     dies_at: int, tmp_path: Path
 ) -> None:
     plan = make_plan(tmp_path, dies_at=dies_at)
@@ -113,7 +113,7 @@ def test_law_a_worker_that_dies_in_the_middle_costs_no_piece_and_doubles_none(
 
 # The bound on Ray is that of the test above.
 @pytest.mark.parametrize("engine", ["inline", "processes", pytest.param("ray", marks=MORE)])
-def test_of_a_source_that_has_failed_no_more_is_made(engine: str, tmp_path: Path) -> None:
+def test_a_failed_source_yields_no_more_pieces(engine: str, tmp_path: Path) -> None:
     plan = make_plan(tmp_path, sources=1, pieces=4 * AHEAD[engine], refuses=1)
 
     outcome = run_attempt(AttemptConfig(plan, tmp_path, engine=engine))
@@ -128,9 +128,7 @@ def test_of_a_source_that_has_failed_no_more_is_made(engine: str, tmp_path: Path
     ("engine", "grace"),
     [("inline", "0s"), *(pytest.param("ray", grace, marks=MORE) for grace in ("0s", "60s"))],
 )
-def test_a_run_that_is_stopped_in_the_middle_is_finished_by_the_next(
-    engine: str, grace: str, tmp_path: Path
-) -> None:
+def test_the_next_run_finishes_a_stopped_run(engine: str, grace: str, tmp_path: Path) -> None:
     def must_stop() -> bool:
         return (tmp_path / "log").exists() and "written" in (tmp_path / "log").read_text()
 

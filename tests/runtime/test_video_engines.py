@@ -40,7 +40,7 @@ def whole(manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 # Starts a Ray. In the first tier, test_forked_workers.py names the signal that ends a worker.
 @pytest.mark.more
-def test_a_decoder_that_crashes_its_process_costs_its_source_and_nothing_else(
+def test_a_decoder_that_crashes_its_process_fails_only_its_source(
     manifest: Path, whole: dict[str, str], tmp_path: Path
 ) -> None:
     document = yaml.safe_load(manifest.read_text())

@@ -74,7 +74,7 @@ def test_the_expectations_name_existing_steps() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_telling_cases_have_a_kill_and_an_error_at_each_step(engine: str) -> None:
+def test_the_selected_cases_have_a_kill_and_an_error_at_each_step(engine: str) -> None:
     chosen = list_telling_cases(engine)
     assert {case.engine for case in chosen} == {engine}
     for step in STEPS:

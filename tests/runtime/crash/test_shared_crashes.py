@@ -194,7 +194,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedGround]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_fault_costs_no_row_and_doubles_none(case: Case, ground: SharedGround) -> None:
+def test_a_fault_loses_and_doubles_no_row(case: Case, ground: SharedGround) -> None:
     finding = ground.carry_out(case)
     assert finding.faults == [], finding.log
 
