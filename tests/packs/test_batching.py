@@ -1,4 +1,4 @@
-"""Rows are cut into batches that are full, in their order, each as soon as it is."""
+"""Rows are split into full batches in order, and batches are returned as soon as full."""
 
 from __future__ import annotations
 

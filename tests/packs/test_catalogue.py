@@ -1,4 +1,4 @@
-"""What holds for every stage that comes with Strandline, and for the examples."""
+"""Laws for all built-in stages, and for the examples."""
 
 import ast
 import importlib.util
@@ -117,7 +117,7 @@ def test_every_stage_class_is_in_the_list_of_a_pack() -> None:
         for each in list_subclasses(Stage)
         if each.__module__.startswith("strandline_packs.") and not each.__subclasses__()
     }
-    # An adapter makes subclasses of these, for the steps of another library.
+    # An adapter makes subclasses of these for the steps of another library.
     assert ours - {*STAGES.values()} == {DataJuicerOp, DatatroveStep}
 
 
@@ -185,12 +185,12 @@ def test_every_stage_declares_what_becomes_of_columns(name: str) -> None:
         "read-shuffle",
         "read-table",
         "read-webdataset",
-    }  # the data tells what is in it
+    }  # determined by the data
     assert isinstance(stage, SinkStage) or step.after.is_open == is_read
 
 
 def work(stage: Stage, table: pa.Table) -> None:
-    """Give a stage one task, and take all that it answers."""
+    """Give a stage one task, and consume all answers."""
     if isinstance(stage, SinkStage):
         stage.write(Task(table), io.BytesIO())
         return

@@ -1,4 +1,4 @@
-"""Stages that drop rows say why in a column instead, where that is asked for."""
+"""Stages that drop rows can record the reason in a column instead."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_name_of_the_stage_stands_beside_its_reasons(use: str, tmp_path: Pat
     passed = stage.rows(rows)
     assert "another" == passed[0]["by"]
     assert [row["why"] and "mine" for row in passed[1:]] == [row["by"] for row in passed[1:]]
-    assert "stage_column" in stage.stage.added_params  # runs that were begun go on
+    assert "stage_column" in stage.stage.added_params  # existing runs must resume
 
 
 @pytest.mark.parametrize("reason", [None, "by"])

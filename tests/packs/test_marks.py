@@ -1,4 +1,4 @@
-"""Filters that mark: what they would drop stays, with a verdict and measures as columns."""
+"""Filters that mark: rows they would drop stay, with a verdict and measures as columns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def mark(use: str, values: dict[str, Any]) -> StageRun:
 
 
 def drop_by_marks(table: pa.Table | None, marking: StageRun) -> tuple[str, Rows]:
-    """What `keep-rows` leaves of marked rows, as text without the marks, and the marked rows."""
+    """Return the rows that `keep-rows` leaves, as text without the marks, and the marked rows."""
     keep, *others = marking.stage.list_marks()
     if table is None:
         return "[]", []
@@ -70,7 +70,7 @@ def test_law_what_marks_keep_is_what_is_kept_without_them(use: str, tmp_path: Pa
 
 @pytest.mark.parametrize("use", STAGES)
 def test_law_what_only_adds_leaves_all_rows_as_they_are(use: str, tmp_path: Path) -> None:
-    """Without what was added, what goes on is what came."""
+    """Without the added columns, the output equals the input."""
     values = STAGES[use](tmp_path)
     marking = mark(use, values)
     assert not StageRun(use, **values).stage.only_adds
@@ -88,13 +88,13 @@ def test_law_what_only_adds_leaves_all_rows_as_they_are(use: str, tmp_path: Path
         assert marked is not None
         left = marked.drop_columns(list(marking.stage.list_added()))
         assert left.schema == table.schema
-        assert repr(left.to_pylist()) == repr(table.to_pylist())  # NaN equals none
+        assert repr(left.to_pylist()) == repr(table.to_pylist())  # NaN equals nothing
 
     law()
 
 
 def check_rules(stage: RowFilter, marked: Rows) -> None:
-    """A row's reason is that of the first rule that its measures break."""
+    """Check that a row's reason is that of the first rule its measures violate."""
     rules, reason_column = stage.list_rules(), stage.name_mark("reason")
     begins = tuple(rule.reason for rule in rules)
     for row in marked:
@@ -137,7 +137,7 @@ def test_measures_are_columns_named_after_the_stage() -> None:
     assert 0 == row["prose_rules_hash_ratio"]
     (row,) = stage.rows([{"text": "one - # two"}])
     assert (False, "gopher_short_doc") == (row["prose_rules_keep"], row["prose_rules_reason"])
-    # What comes behind the first reason is measured too.
+    # Rules after the first reason are measured too.
     assert 0.25 == row["prose_rules_hash_ratio"]
     assert {"dropped: gopher_short_doc": 1} == stage.counters
 

@@ -1,4 +1,4 @@
-"""The stages that gather statistics: what they tell, and that no row is changed by it."""
+"""Stages that gather statistics: their reports, and that they change no row."""
 
 from __future__ import annotations
 

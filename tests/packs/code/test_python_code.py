@@ -1,4 +1,4 @@
-"""The stages for Python sources: decoding, parsing, and what is kept."""
+"""The stages for Python sources: decoding, parsing, and filtering."""
 
 import gc
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Rows that a Bloom filter of another corpus drops: none is missed, few go by mistake."""
+"""Rows dropped by a Bloom filter of another corpus: every seen row, and few new rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ TEXTS = ["the tide turned", "the boats lifted", "the light was lit", "nobody wro
 
 
 def make(numbers: Sequence[int]) -> Digests:
-    """Digests in order, each once."""
+    """Return sorted, unique digests."""
     return np.unique(np.array(numbers, DTYPE))
 
 
@@ -68,7 +68,7 @@ def write(path: Path, digests: Digests, error_rate: float = 0.01) -> FilterHead:
 
 
 def fill(folder: Path, texts: Sequence[str], cuts: Sequence[int] = (), **values: object) -> str:
-    """The filter of some texts, cut into tasks."""
+    """Make the filter of some texts, split into tasks."""
     folder.mkdir()
     gathering = Gathering(folder, "fill-bloom", **values)
     edges = [0, *cuts, len(texts)]
@@ -103,7 +103,7 @@ def test_law_what_was_added_is_found(
     tmp_path_factory: pytest.TempPathFactory, numbers: list[int], rate: float, segment: int
 ) -> None:
     path = tmp_path_factory.mktemp("filters") / "seen.bloom"
-    with pytest.MonkeyPatch.context() as patch:  # so that there are many segments, and full ones
+    with pytest.MonkeyPatch.context() as patch:  # for many segments, some of them full
         patch.setattr("strandline_packs.dedup.seen.bloom_filter._SEGMENT_BYTES", segment)
         patch.setattr("strandline_packs.dedup.seen.bloom_filter._LEAST_BYTES", 1)
         head = write(path, make(numbers), rate)
@@ -139,7 +139,7 @@ def test_rows_that_are_new_go_as_seldom_as_was_asked(
     head = write(tmp_path / "f", np.unique(drawn[:keys]), rate)
     mistaken = sum(read_filter(str(tmp_path / "f")).find(drawn[keys:]))
     assert head.error_rate <= rate
-    # The rate that is written is that of these bits: within four deviations.
+    # The recorded rate must match these bits, within four standard deviations.
     expected = head.error_rate * 200_000
     assert mistaken == pytest.approx(expected, abs=4 * expected**0.5)
     assert head.shape.bytes * 8 < max(keys * 1.1 * 1.45 * np.log2(1 / rate), 4097)
@@ -204,7 +204,7 @@ def test_the_filters_are_in_the_fingerprint_and_how_sure_they_are_is_not(tmp_pat
 
 def test_a_filter_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     path = tmp_path / "seen.bloom"
-    absent = find_stage("drop-seen")(paths=[str(path)])  # another pipeline may be about to make it
+    absent = find_stage("drop-seen")(paths=[str(path)])  # another pipeline may create the file
     with pytest.raises(UnreadableFileError, match=r"seen\.bloom: No such file"):
         absent.setup()
     path.write_text("{}")
@@ -219,7 +219,7 @@ def test_a_filter_that_can_not_be_read_is_told(tmp_path: Path) -> None:
 
 
 def test_a_filter_is_what_it_was(tmp_path: Path) -> None:
-    """Filters are stored, so a later release must find in them what was added."""
+    """Stored filters outlive releases, so a later release must find the added rows."""
     generator = random.Random(8)
     write(tmp_path / "f", make([generator.getrandbits(64) for _ in range(100)]))
     bits = (tmp_path / "f").read_bytes()[4096:]
@@ -248,7 +248,7 @@ def test_two_crawls_that_are_killed_on_the_way_keep_what_they_would_have(tmp_pat
 
 
 def run_crawls(folder: Path, fault: str) -> int:
-    """The exit code of an attempt of each crawl, one of which may be killed at a step."""
+    """Run an attempt of each crawl, possibly with a kill at a step; return the exit code."""
     words = ["run", "crawls.yaml", "--engine", "inline", "--no-supervise"]
     armed = {"STRANDLINE_FAULT": fault} if fault else {}
     environment = psutil.Process().environ() | armed

@@ -1,4 +1,4 @@
-"""Documents that have n-grams of benchmarks are dropped, with the benchmark's name."""
+"""Documents that share n-grams with benchmarks are dropped, and the benchmark is named."""
 
 import gzip
 import json

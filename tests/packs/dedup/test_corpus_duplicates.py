@@ -1,4 +1,4 @@
-"""Duplicates of a whole corpus, found pass by pass: however its rows are ordered and parted."""
+"""Duplicates of a whole corpus, found in passes, for any order and partition of rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CORPORA = st.dictionaries(
 
 
 def find_naively(corpus: Corpus) -> dict[str, str]:
-    """The keys to be dropped, each with the one that stays: clusters grown until nothing joins."""
+    """Return dropped and kept keys, found by merging clusters until none overlap."""
     clusters = [({key}, set(buckets)) for key, buckets in corpus.items()]
     grown: list[tuple[set[str], set[bytes]]] = []
     while clusters:
@@ -60,7 +60,7 @@ def find_naively(corpus: Corpus) -> dict[str, str]:
 
 
 def shuffle(folder: Path, tables: Iterable[pa.Table], count: int) -> list[FileReference]:
-    """The files that a pass writes of some tables."""
+    """Return the files that a pass writes for some tables."""
     files = []
     for number, table in enumerate(tables):
         path = folder / f"{number}.parquet"
@@ -71,7 +71,7 @@ def shuffle(folder: Path, tables: Iterable[pa.Table], count: int) -> list[FileRe
 
 
 def find_by_passes(folder: Path, parts: Iterable[Corpus], count: int, seed: int) -> dict[str, str]:
-    """What the passes find, each over the files of the one before."""
+    """Return the duplicates found by all passes."""
     tables = [build_buckets(list(part), list(part.values())) for part in parts]
     files = shuffle(folder, tables, count)
     links = [
@@ -131,7 +131,7 @@ def test_law_a_row_is_in_one_partition_and_equal_digests_in_the_same(
     table = pa.table({"n": range(len(digests)), "bucket": pa.array(digests, pa.binary(16))})
     files = shuffle(tmp_path_factory.mktemp("shuffle"), [table], count)
     parts = [read_partitions(files, range(number, number + 1), count) for number in range(count)]
-    assert pa.concat_tables(parts).to_pylist() == table.to_pylist()  # by prefix: in order
+    assert pa.concat_tables(parts).to_pylist() == table.to_pylist()  # in order of prefixes
     for one, other in pairwise(parts):
         assert not set(one["bucket"].to_pylist()) & set(other["bucket"].to_pylist())
     assert {table.schema} == {part.schema for part in parts}
@@ -170,7 +170,7 @@ def make_texts() -> list[dict[str, str]]:
 
 
 def run_passes(folder: Path, first: StageRun, rows: list[dict[str, Any]], count: int) -> list[str]:
-    """The keys that are kept, by the stages of all passes."""
+    """Return the keys that remain after the stages of all passes."""
     dropping = StageRun("drop-listed", path=list_duplicates(folder, first, rows, count))
     return [row["key"] for row in dropping.rows(rows)]
 
@@ -319,7 +319,7 @@ def test_only_sinks_that_are_asked_to_write_files_without_rows() -> None:
     assert asked.stage.writes_empty
     assert pq.read_table(pa.BufferReader(asked.written(empty))).schema.names == LINKS.names
     assert StageRun("shuffle").stage.writes_empty
-    assert "write_empty" in type(asked.stage).added_params  # runs that were begun go on
+    assert "write_empty" in type(asked.stage).added_params  # existing runs must resume
 
 
 def test_a_list_of_several_files_is_one_list(tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ def test_a_pattern_that_names_no_list_yet_is_planned_and_not_run(tmp_path: Path)
 
 
 def find_duplicates(rows: Rows, use: str, folder: Path, **values: Any) -> pa.Table:
-    """The links of a corpus whose rows are a source each."""
+    """Return the links of a corpus in which each row is a source."""
     parts = []
     for row in rows:
         stage = StageRun(use, **values)

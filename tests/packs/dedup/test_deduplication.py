@@ -1,4 +1,4 @@
-"""The laws of `drop-duplicates`."""
+"""Laws of `drop-duplicates`."""
 
 import pytest
 from hypothesis import given

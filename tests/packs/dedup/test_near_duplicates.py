@@ -1,4 +1,4 @@
-"""Signatures, clusters of what is alike, and the list that a second pipeline drops."""
+"""Signatures, clusters of similar texts, and the list that a second pipeline drops."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def sign(text: list[str]) -> bytes:
     return signature
 
 
-# Three clusters and two texts that are like nothing else; "b0" is of a cluster, but far from "b9".
+# Three clusters and two unique texts; "b0" belongs to a cluster but differs much from "b9".
 TEXTS = {
     f"{letter}{at}": change(write_text(seed), 3 * at, seed=at)
     for seed, letter in enumerate("abc")
@@ -150,7 +150,7 @@ def test_signatures_agree_as_much_as_texts_share_runs(number: int) -> None:
     for signer in (SIGNER, Signer(words=2, hash_runs=RunHasher())):
         signed = (signer.sign(" ".join(words)) for words in (one, other))
         mine, theirs = (read_signature(each or b"") for each in signed)
-        assert truth == pytest.approx(mine.jaccard(theirs), abs=0.12)  # three deviations of 128
+        assert truth == pytest.approx(mine.jaccard(theirs), abs=0.12)  # three deviations
 
 
 def test_case_and_spacing_do_not_matter_and_no_word_is_no_signature() -> None:
@@ -281,7 +281,7 @@ def test_the_digest_is_of_the_keys_and_nothing_else(tmp_path: Path) -> None:
 
     assert digest("b", "c") == digest("c", "b", stays="z") != digest("b") != digest("b", "cc")
     assert digest("ab", "c") != digest("a", "bc")
-    # As the first release had it, so that runs that were begun go on.
+    # Must equal the first release's digest, so that existing runs resume.
     assert "165c627368d44b3472bbad93fbb0be14" == digest("b", "é", "c")
 
 

@@ -1,4 +1,4 @@
-"""The stage `ask-model`: rows in, rows out, against a fake server over HTTP or without a wire."""
+"""The stage `ask-model`: input and output rows with a fake server, over HTTP or directly."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCORE = {
 
 
 class Asked:
-    """A stage that is set up, and what it makes of rows."""
+    """An initialized stage, and its output for rows."""
 
     def __init__(self, model: FakeModel, folder: Path | None = None, **values: Any) -> None:
         given = {"url": URL, "model": MODEL, "prompt": "{{ text }}", **values}
@@ -65,7 +65,7 @@ def texts(*values: object) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def served() -> Iterator[Callable[[FakeModel], str]]:
-    """Serves models until the test ends."""
+    """Serve models until the test ends."""
     opened = []
 
     def start(model: FakeModel) -> str:
@@ -100,7 +100,7 @@ def test_a_stage_that_is_gone_leaves_no_connection_and_no_thread(
     asked.run(texts("a"))
     thread = asked.stage._loop._thread
     del asked
-    gc.collect()  # on whichever thread: nobody waits for another one there
+    gc.collect()  # finalizers may run on any thread, so they do not wait for other threads
     thread.join(60)
     assert not thread.is_alive()
 
@@ -139,10 +139,10 @@ def test_a_key_goes_to_the_server_and_into_no_message(
         asked.run(texts("b"))
     assert caught.value.is_lasting
     assert KEY not in str(caught.value)
-    assert "***" in str(caught.value)  # the server has repeated it
+    assert "***" in str(caught.value)  # The server has echoed the key.
     assert caught.value.__cause__ is None
     copied = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - it is our own
-    assert copied.is_lasting  # as it comes from another process
+    assert copied.is_lasting  # true in a copy from another process too
     asked.stage._loop.close()
 
 
@@ -175,7 +175,7 @@ def test_what_the_log_has_is_not_asked_again(tmp_path: Path) -> None:
     model = FakeModel(choose=lambda prompt, time: "cut short" if prompt == "b" else None)
     first, _ = Asked(model, tmp_path).run(texts("a", "b", "c"))
     (path,) = (tmp_path / "requests" / "ask-model").rglob("*.requests")
-    assert len(list(FileLog(path).read())) == 2  # what was cut short is not good
+    assert len(list(FileLog(path).read())) == 2  # the truncated answer is not kept
     model.choose = lambda *_: None
     again = Asked(model, tmp_path)
     second, marks = again.run(texts("a", "b", "c"))
@@ -184,7 +184,7 @@ def test_what_the_log_has_is_not_asked_again(tmp_path: Path) -> None:
     assert model.asked == {"a": 1, "b": 2, "c": 1}
     assert again.stage.counters["requests answered by the log"] == 2
     Asked(model, tmp_path, parameters={"seed": 1}).run(texts("a"))
-    assert model.asked["a"] == 2  # another request
+    assert model.asked["a"] == 2  # a different request
 
 
 def test_answers_are_kept_where_the_server_ends_the_attempt(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_other_requests_of_the_protocol(endpoint: str) -> None:
 
 @pytest.fixture
 def tokenizer(tmp_path: Path) -> str:
-    """A file of a tokenizer that makes a token of each word."""
+    """Write a tokenizer file that makes a token of each word."""
     words = {f"w{number}": number for number in range(20)}
     made = Tokenizer(models.WordLevel({**words, "?": 20}, unk_token="?"))  # noqa: S106 - no secret
     made.pre_tokenizer = pre_tokenizers.Whitespace()

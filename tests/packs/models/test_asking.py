@@ -1,4 +1,4 @@
-"""Questions to a server with faults: each is answered or fails once, and none for ever."""
+"""Requests to a faulty server: all are answered or fail once, and none runs forever."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PATIENCE = 600.0
 
 
 class Asking:
-    """Questions to a fake model, in time that passes at once."""
+    """Requests to a fake model, with time that passes at once."""
 
     def __init__(self, model: FakeModel, most: int = 16, repairs: int = 0, tries: int = 3) -> None:
         self.model, self.time, self.lines = model, FakeTime(), list[str]()
@@ -105,10 +105,10 @@ def test_each_question_is_answered_or_fails_exactly_once(
         )
         if isinstance(outcome, ModelAnswer):
             assert f"echo: {prompt}" == outcome.text
-        elif not is_bad:  # only after all its tries
+        elif not is_bad:  # only after all tries
             assert outcome.kind == "failed"
             assert asking.model.asked[prompt] >= 3
-    # What was answered is never asked for again.
+    # Answered requests are never repeated.
     assert max(Counter(p for p in asking.model.answered if p != PROBE).values(), default=1) == 1
 
 
@@ -148,8 +148,8 @@ def test_what_no_row_can_pass_ends_the_attempt_in_one_sentence(fault: str, words
         asking.ask(list_prompts(100))
     assert f"ask: the server: {words}" == str(caught.value)
     assert caught.value.is_lasting
-    assert caught.value.cause is None  # the server is up
-    assert asking.model.asked.total() <= 5  # those in flight, and no other
+    assert caught.value.cause is None  # The server is up.
+    assert asking.model.asked.total() <= 5  # only the requests in flight
     assert not asking.found
 
 
@@ -199,7 +199,7 @@ def test_a_stop_keeps_answers_on_their_way_and_sends_nothing_more() -> None:
             reply = await super().post(path, body)
             if b'"prompt 3"' in body:
                 stopped.append(asking.model.asked.total())
-                await asyncio.sleep(0.02)  # its answer comes after the stop
+                await asyncio.sleep(0.02)  # the answer comes after the stop
             return reply
 
     asking.poster = Slow(asking.model)
@@ -260,7 +260,7 @@ def test_an_answer_that_is_not_what_was_asked_for_is_repaired() -> None:
     (found,) = asking.ask(["2 + 2"], check)
     assert isinstance(found, ModelAnswer)
     assert found.text == "4"
-    assert (14, 6) == (found.prompt_tokens, found.completion_tokens)  # of both
+    assert (14, 6) == (found.prompt_tokens, found.completion_tokens)  # tokens of both requests
     roles = [each["role"] for each in asking.model.bodies[1]["messages"]]
     assert ["user", "assistant", "user"] == roles
     assert "it is no number" in asking.model.bodies[1]["messages"][2]["content"]
@@ -282,7 +282,7 @@ def test_a_probe_is_the_same_request_with_less_work() -> None:
     shrink = OpenAiProtocol().shrink
     assert {**body, "max_completion_tokens": 1, "messages": [probe]} == shrink(body)
     assert {"model": MODEL, "input": PROBE} == shrink({"model": MODEL, "input": "long"})
-    assert json.dumps(body)  # and the request itself is as it was
+    assert json.dumps(body)  # The request itself is unchanged.
     assert body["messages"] == ["x"]
 
 
@@ -293,16 +293,16 @@ def test_requests_grow_while_answers_come_and_halve_where_the_server_pushes_back
         pace.note_answer(1.0, int(pace.limit))
     assert pace.limit == 64
     pace.note_push_back(begun=5.0, now=6.0, hold=None)
-    pace.note_push_back(begun=5.5, now=6.1, hold=None)  # it was under way at that time
+    pace.note_push_back(begun=5.5, now=6.1, hold=None)  # The request was under way at that time.
     assert pace.limit == 32
     pace.note_push_back(begun=7.0, now=8.0, hold=3.0)
     assert (16, 11.0) == (pace.limit, pace.held_until)
     for _ in range(16):
         pace.note_answer(1.0, int(pace.limit))
-    assert 16 < pace.limit <= 17  # one more, for a round of answers
+    assert 16 < pace.limit <= 17  # one more per round of answers
     before = pace.limit
     for _ in range(20):
-        pace.note_answer(9.0, int(pace.limit))  # ever slower
+        pace.note_answer(9.0, int(pace.limit))  # increasingly slow
     assert pace.limit < before + 0.2
     for begun in range(10, 30):
         pace.note_push_back(begun=float(begun), now=float(begun), hold=None)

@@ -1,4 +1,4 @@
-"""Connections to a server of models: as few as are needed, never more than may be, and kept."""
+"""Connections to a model server: as few as necessary, within the limit, and reused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
 
 class CountingServer:
-    """Answers after a moment; counts connections, and requests that are open at once."""
+    """Answers after a moment, and counts connections and concurrent requests."""
 
     def __init__(self) -> None:
         self.connections = self.open = self.most = 0
@@ -45,12 +45,12 @@ class CountingServer:
                 await writer.wait_closed()
 
     async def end(self) -> None:
-        """Wait until each client has closed its connections."""
+        """Wait until all clients have closed their connections."""
         await asyncio.gather(*filter(None, self.handlers))
 
 
 async def ask(server: CountingServer, at_once: int, times: int, connections: int) -> list[object]:
-    """Return what each request got, so many asked at once and again and again."""
+    """Return the results of repeated concurrent requests."""
     async with await asyncio.start_server(server.answer, "127.0.0.1", 0) as listener:
         port = listener.sockets[0].getsockname()[1]
         wire = Wire(f"http://127.0.0.1:{port}", {}, WireLimits(5, 5, 20, connections))
@@ -84,14 +84,14 @@ def test_who_asks_one_at_a_time_has_one_connection() -> None:
 
 
 async def talk(answer: bytes | None, limits: WireLimits, url: str = "") -> tuple[object, bytes]:
-    """Return what a post got of a server with one answer, or none, and what that received."""
+    """Return the result of a post to a server with at most one answer, and the received request."""
     received, handlers = list[bytes](), list[asyncio.Task[None] | None]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         handlers.append(asyncio.current_task())
         received.append(await reader.readuntil(b"\r\n\r\n"))
         if answer is None:
-            await reader.read()  # until the client has hung up
+            await reader.read()  # until the client hangs up
         else:
             writer.write(answer)
         writer.close()

@@ -1,4 +1,4 @@
-"""Conversations about rows: functions of a user's own, with each request under the log."""
+"""Conversations about rows: functions of the user, whose requests are logged individually."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = {
 
 
 async def summarize_twice(row: dict[str, Any], ask: Any) -> str:
-    """Two requests, of which the second has the first one's answer in it."""
+    """Make two requests, of which the second includes the first answer."""
     first = await ask(f"first {row['text']}")
     messages = [
         {"role": "user", "content": f"first {row['text']}"},
@@ -34,7 +34,7 @@ async def summarize_twice(row: dict[str, Any], ask: Any) -> str:
 
 
 async def make_question(row: dict[str, Any], ask: Any) -> dict[str, Any] | None:
-    """A JSON object; none of an empty text."""
+    """Return a JSON object, or None for an empty text."""
     if not row["text"]:
         return None
     answer = await ask(row["text"])
@@ -42,7 +42,7 @@ async def make_question(row: dict[str, Any], ask: Any) -> dict[str, Any] | None:
 
 
 async def swallow(row: dict[str, Any], ask: Any) -> str:
-    """Goes on whatever happens."""
+    """Continue after any error."""
     try:
         return str((await ask(row["text"])).text)
     except Exception:  # noqa: BLE001 - as users write it
@@ -50,7 +50,7 @@ async def swallow(row: dict[str, Any], ask: Any) -> str:
 
 
 async def break_down(row: dict[str, Any], ask: Any) -> str:
-    """Breaks on some rows."""
+    """Fail on some rows."""
     await ask(row["text"])
     return str(row["missing"])
 

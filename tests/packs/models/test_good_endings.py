@@ -1,4 +1,4 @@
-"""Only a known good ending is good: what vendors send instead is never an answer in the log."""
+"""Only known good endings are accepted, so vendors' other endings never reach the log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BAD_ENDINGS = [
 
 
 def ask_beside(fault: Fault, folder: Path, **values: Any) -> tuple[list[Any], list[str]]:
-    """Ask for a row that gets a fault, between two that do not; rows in the log, and messages."""
+    """Send three requests, the middle one with a fault; return logged texts and messages."""
     model = FakeModel(choose=lambda prompt, _: fault if prompt == "bad" else None)
     rows, marks = Asked(model, None, requests=str(folder), **values).run(texts("a", "bad", "c"))
     assert [row["text"] for row in rows] == ["a", "c"]
@@ -130,7 +130,7 @@ def test_words_of_a_server_with_half_a_character_can_be_written(tmp_path: Path) 
 
 
 async def halve(row: dict[str, Any], ask: Any) -> Any:
-    """Makes half a character of some answers."""
+    """Return half of a surrogate pair for some answers."""
     answer = await ask(row["text"])
     if row["text"] == "raised":
         raise ValueError("\ud83d")
@@ -146,7 +146,7 @@ def test_a_conversation_with_half_a_character_fails_its_row() -> None:
 
 
 async def repeat(row: dict[str, Any], ask: Any) -> str:
-    """Asks for the row's text."""
+    """Send the row's text as the request."""
     return str((await ask(row["text"])).text)
 
 
@@ -165,7 +165,7 @@ def test_a_text_of_a_row_that_is_none_fails_that_row(way: dict[str, Any]) -> Non
 
 
 def test_bad_answers_that_an_earlier_version_kept_are_asked_again(tmp_path: Path) -> None:
-    """The log of an earlier version has them as good ones."""
+    """The log of an earlier version has bad answers marked as good."""
     bad = {
         "a": ModelAnswer("and then", None, "MAX_TOKENS", 1, 1, "m"),
         "b": ModelAnswer("half \ud83d", None, "stop", 1, 1, "m"),

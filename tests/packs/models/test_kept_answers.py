@@ -1,4 +1,4 @@
-"""Paid answers are found by their request, whatever the source is called and whoever asked."""
+"""Paid answers are found by their request, independent of source names and workers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from test_conversations import summarize_twice
 
 OLD_LOG = Path(__file__).parents[2] / "fixtures/requests"  # of a source `ssss…`: a, b, c
 FOUND = "requests answered by the log"
-# A place of the log, by the folder of a test.
+# Log places below the folder of a test.
 PLACES = ["{folder}/log", "memory://{folder}/log"]
 
 
 def ask(model: FakeModel, log: str, rows: list[Any], source: str, **values: Any) -> list[Any]:
-    """Ask in a process of its own, as far as the log can tell; the answers."""
+    """Send requests as a separate process would, from the log's view; return the answers."""
     asked = Asked(model, None, requests=log, **values)
     found, marks = asked.run(texts(*rows), source)
     assert not marks
@@ -115,7 +115,7 @@ def test_damaged_bytes_cost_only_their_own_answers(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    for _ in range(2):  # the second answer is found, though the damaged one lies before it
+    for _ in range(2):  # the second answer is found even after the damaged answer
         ask(model, log, list(range(20)), "b")
     assert model.asked.total() == 21
 
@@ -157,7 +157,7 @@ def test_a_full_disk_stops_the_run_and_what_was_kept_stays(tmp_path: Path) -> No
 
 
 async def swallow(row: dict[str, Any], talk: Any) -> str:
-    """Goes on whatever happens."""
+    """Continue after any error."""
     try:
         return str((await talk(row["text"])).text)
     except Exception:  # noqa: BLE001 - as users write it

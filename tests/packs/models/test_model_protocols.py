@@ -1,4 +1,4 @@
-"""Protocols of model servers: the bodies that they send, and the verdicts on what comes back."""
+"""Protocols of model servers: their request bodies, and verdicts on responses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CLAUDE = find_protocol(Endpoint.MESSAGES)
 
 
 def answer(text: str, stop: str | None = "end_turn", **more: Any) -> dict[str, Any]:
-    """An answer as Anthropic's documentation shows it."""
+    """Return an answer in the format of Anthropic's documentation."""
     return {
         "id": "msg_1",
         "type": "message",
@@ -160,7 +160,7 @@ def test_tokens_that_are_not_reported_are_estimated() -> None:
 
 
 class Messages:
-    """A server that speaks Anthropic's protocol, in this process; it repeats its last answer."""
+    """A local server with Anthropic's protocol; it repeats its last answer."""
 
     def __init__(self, *bodies: tuple[int, object]) -> None:
         self.bodies, self.asked = list(bodies), list[tuple[str, Mapping[str, Any]]]()

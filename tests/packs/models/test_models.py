@@ -1,4 +1,4 @@
-"""Stages with a model: tiny ones that the tests make, run by ONNX Runtime on the CPU."""
+"""Stages with models: the tests make tiny models and run them with ONNX Runtime on the CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strandline_packs.models.onnx_sessions import Device, choose_provider
 from strandline_packs.video.decode_frames import FRAMES
 from tiny_models import make_mean, make_words
 
-# They encode, decode or run models.
+# Encodes, decodes, or runs models.
 pytestmark = pytest.mark.slow
 
 COLOURS = {"red": (200, 10, 20), "green": (10, 200, 20), "blue": (10, 20, 200)}
@@ -40,7 +40,7 @@ def make_clips(*clips: list[str], side: int = 8) -> pa.Table:
 
 @pytest.fixture(autouse=True)
 def _own_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of its own for what is copied to a node."""
+    """Use a separate folder for copies on the node."""
     (tmp_path / "node").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "node"))
 
@@ -85,7 +85,7 @@ def test_captions_are_words_up_to_the_end(tmp_path: Path) -> None:
     values = {"model": make_words(tmp_path / "a.onnx"), "vocabulary": str(words), "endToken": 12}
     stage = StageRun("caption-frames", **values)
     rows = stage.rows(make_clips(["red"], ["red", "green", "red"], ["blue"]))
-    # of three frames the one in the middle
+    # the middle of three frames
     assert ["red w10 red", "green w11 green", "blue"] == [row["caption"] for row in rows]
     assert {"model", "vocabulary"} == stage.stage.digest_inputs().keys()
 

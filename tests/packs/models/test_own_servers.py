@@ -1,4 +1,4 @@
-"""Servers that a worker starts for itself: ready, watched, replaced, and gone with their owner."""
+"""Servers that a worker starts: ready, watched, replaced, and ended with their owner."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from strandline_packs.models.asking.serving.commands import ServeParams, render_
 pytestmark = pytest.mark.first(reason="servers hang until they are replaced")
 
 ENGINE = Path(__file__).parent / "fake_engine.py"
-# A worker on its own, to be killed.
+# A worker process, to be killed.
 _WORKER = """
 import sys
 from pathlib import Path
@@ -74,7 +74,7 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> None:
-    """Wait; the thread that asks may hold a stage for a moment after its last answer."""
+    """Wait; the requesting thread may hold a stage for a moment after its last answer."""
     while is_alive(pid):
         gc.collect()
         time.sleep(0.02)
@@ -92,7 +92,7 @@ def test_a_server_that_dies_is_replaced_and_its_requests_are_asked_again(tmp_pat
     stage = open_stage(tmp_path)
     prompts = [*"abcdef", "die", "die again"]
     assert ask(stage, *prompts) == [f"small: {prompt}" for prompt in prompts]
-    # A server may have both that kill it at the same time, and then dies once.
+    # Both fatal requests may reach the same server, which then dies only once.
     assert len(list_started(tmp_path)) in {2, 3}
     answered = Counter((tmp_path / "answered").read_text().splitlines())
     assert set(answered) == set(prompts)
@@ -283,7 +283,7 @@ def test_other_weights_are_another_pipeline_and_other_arguments_are_not(tmp_path
 
 
 def test_a_guard_that_is_killed_takes_the_server_along(tmp_path: Path) -> None:
-    """Ray kills what a worker has started, when the worker ends: that is the guard."""
+    """Ray kills the processes of a worker when the worker ends; the guard is such a process."""
     stage = open_stage(tmp_path)
     assert ask(stage, "a") == ["small: a"]
     (pid,) = list_started(tmp_path)

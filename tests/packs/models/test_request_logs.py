@@ -1,4 +1,4 @@
-"""The log of requests: kept answers are found, whatever is torn or damaged beside them."""
+"""The log of requests: kept answers are found despite torn or damaged data around them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_damaged_block_takes_no_other_along(
     assert before == found[: len(before)]
     assert after == found[len(found) - len(after) :]
     left = found[len(before) : len(found) - len(after)]
-    assert len(left) < len(blocks[hurt])  # the damaged answer, or all of a damaged directory
+    assert len(left) < len(blocks[hurt])  # lost: the answer, or all answers of a damaged directory
     assert all(entry in blocks[hurt] for entry in left)
 
 
@@ -109,7 +109,7 @@ def test_a_torn_tail_is_cut_before_more_is_appended(tmp_path: Path) -> None:
     path = tmp_path / "a" / "log"
     FileLog(path).append(build(make(1)))
     whole = path.read_bytes()
-    torn = build(*map(make, range(100, 200)))[:-3]  # longer than the block behind it
+    torn = build(*map(make, range(100, 200)))[:-3]  # longer than the block after it
     path.write_bytes(whole + torn)
     FileLog(path).append(build(make(3)))
     assert whole + build(make(3)) == path.read_bytes()
@@ -153,7 +153,7 @@ def test_pruning_takes_what_is_old_and_no_more(tmp_path: Path) -> None:
     assert len(list(reader.read())) == 3
     assert prune_file(path, 20.0) == 1
     assert [make(2, 20.0), make(3, 30.0)] == list(FileLog(path).read())
-    log.append(build(make(4, 40.0)))  # by a process that had it open
+    log.append(build(make(4, 40.0)))  # from a process that had opened the log
     assert make(4, 40.0) in list(FileLog(path).read())
     assert prune_file(path, 99.0) == 3
     assert not path.exists()
@@ -201,7 +201,7 @@ def test_answers_survive_the_process_at_once_and_the_node_in_groups(tmp_path: Pa
     for number in range(7):
         book.put(*make(number)[::2])
         book.remind()
-        # A process that starts now has it, though nobody has closed anything.
+        # A process that starts now finds the answer, although nothing was closed.
         assert find(open_book(FolderLog(tmp_path, "w2")), *range(9)) == set(range(number + 1))
     assert log.syncs == 2
     now[0] = 1.0

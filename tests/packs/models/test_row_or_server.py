@@ -1,4 +1,4 @@
-"""One row or the whole server: what each refusal costs, by the requests that the server counted."""
+"""A single row or the whole server: the cost of refusals, in requests that the server counted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strandline_packs.models.asking.traffic.judging import judge
 from test_asking import PATIENCE, Asking
 from vendor_replies import HIDDEN_ERRORS, give
 
-# Replies to a row that the server refuses, and to no other.
+# Replies that refuse one row only.
 REFUSALS = ["busy", "busy for no time", "busy since long", "503", "forbidden", "gone", "too dear"]
 REFUSALS += ["no route", "no quota", "moved"]
 
@@ -34,7 +34,7 @@ def refuse_some(fault: Fault, poison: set[str]) -> Callable[[str, int], Fault]:
 
 
 def check_outcomes(asking: Asking, prompts: list[str], poison: set[str]) -> None:
-    """Each poisoned row fails alone, and every other one is answered with one request."""
+    """Check that each poisoned row fails alone, and that all others need one request."""
     for prompt, outcome in zip(prompts, asking.ask(prompts), strict=True):
         assert isinstance(outcome, RowFault if prompt in poison else ModelAnswer)
         if prompt not in poison:
@@ -86,13 +86,13 @@ def test_a_server_that_refuses_all_ends_the_attempt_at_once(fault: str) -> None:
 
 
 class LimitedServer:
-    """A model with a rate, which pushes requests back when it has no room for them.
+    """A model with a rate limit that pushes requests back when exceeded.
 
     Args:
-        rate: requests of a second.
-        burst: requests that it saves up.
-        window: seconds after which all requests of the window are there; None: steadily.
-        probe: share of a request that a probe counts as.
+        rate: requests per second.
+        burst: unused requests that accumulate.
+        window: seconds after which the allowance refills at once; None for a steady refill.
+        probe: the share of a request that a probe counts as.
     """
 
     def __init__(self, rate: float, burst: float, window: float | None, probe: float) -> None:

@@ -1,4 +1,4 @@
-"""What special tokens are that stand in a text, and vocabularies that do not fit a shard."""
+"""Special tokens in texts, and vocabularies that do not fit into a shard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXTS = ["the tide of the sea", "a ship at sea", "<unk> is no mark"]
 
 
 def train_bytes() -> Tokenizer:
-    """A byte-level BPE, as GPT-2's."""
+    """Train a byte-level BPE, like GPT-2's."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -40,7 +40,7 @@ def train_bytes() -> Tokenizer:
 
 
 def train_pieces() -> Tokenizer:
-    """Pieces with scores, whose vocabulary has the special one as a piece: T5's and others."""
+    """Make a vocabulary of scored pieces that includes the special token, as in T5."""
     letters = [(letter, -9.0) for letter in "▁ abcdefghijklmnopqrstuvwxyz<>|/"]
     pieces = [("<unk>", -20.0), (END, 0.0), *letters, ("▁the", -2.0), ("▁sea", -2.0)]
     tokenizer = Tokenizer(models.Unigram(pieces, unk_id=0))
@@ -51,7 +51,7 @@ def train_pieces() -> Tokenizer:
 
 
 def list_words() -> Tokenizer:
-    """Whole words, of which the special one is one; it is not declared to be special."""
+    """Make a vocabulary of whole words, with the special token as an ordinary word."""
     words = {END: 0, "<unk>": 1, "the": 2, "sea": 3, "<": 4, "|endoftext|>": 5}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

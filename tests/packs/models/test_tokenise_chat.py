@@ -1,4 +1,4 @@
-"""Conversations as tokens: which words the mask has, and what is refused."""
+"""Conversations as tokens: the words in the mask, and refused conversations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MESSAGES = st.lists(
 
 
 def write_files(folder: Path, template: str = CHATML) -> dict[str, str]:
-    """A byte-level tokenizer, and its configuration."""
+    """Write a byte-level tokenizer and its configuration."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -74,7 +74,7 @@ def test_law_the_mask_has_what_the_assistant_says_and_its_end(
         pairs = zip(row["tokens"], row["mask"], strict=True)
         learned = decode(folder, [token for token, is_learned in pairs if is_learned])
         spoken = [text for role, text in messages if role == "assistant"]
-        # Ends of lines may be joined with others; text is not.
+        # Line ends may merge into other tokens, but text does not.
         assert learned.replace("\n", "") == "".join(
             f"{text}{END}".replace("\n", "") for text in spoken
         )
@@ -88,7 +88,7 @@ def test_other_roles_may_be_learned(tmp_path: Path) -> None:
 
 
 def test_a_template_that_changes_what_was_said_is_refused(tmp_path: Path) -> None:
-    """As those do that leave out what a model has thought before its last answer."""
+    """Some templates omit a model's reasoning before its last answer."""
     template = "{% for m in messages %}{{ m.content if loop.last else '...' }}\n{% endfor %}"
     rows = build(("assistant", "one"), ("assistant", "two"))
     with pytest.raises(ChatError, match="the template renders message 0 differently"):
