@@ -1,4 +1,4 @@
-"""Pictures that have all of their pixels, or nearly, though their files are not as Pillow wants."""
+"""Images with all or most of their pixels in files that Pillow rejects."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_jpeg_that_lacks_its_last_bytes_is_a_picture(
     expected = Image.open(io.BytesIO(whole)).crop((0, 0, 320, 160))
     difference = ImageChops.difference(image.crop((0, 0, 320, 160)), expected)
     assert max(ImageStat.Stat(difference).mean) < 1
-    if missing <= 2:  # the mark of the end alone
+    if missing <= 2:  # only the end marker
         assert image.tobytes() == Image.open(io.BytesIO(whole)).tobytes()
 
 

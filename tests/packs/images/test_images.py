@@ -1,4 +1,4 @@
-"""Images: decoded, shrunk, measured, hashed; drawn by formula, and some that ship with packages."""
+"""Images: decoded, shrunk, measured, and hashed; drawn by formula or shipped with packages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from strandline_packs.images.pictures import (
 
 
 def draw(width: int = 320, height: int = 200) -> Image.Image:
-    """A fractal: many grey levels, crisp edges, and not symmetric from left to right."""
+    """Draw a fractal with many gray levels and crisp edges, asymmetric from left to right."""
     return Image.effect_mandelbrot((width, height), (-2.2, -1.2, 0.8, 0.9), 60).convert("RGB")
 
 
@@ -218,13 +218,13 @@ def test_grey_that_is_no_number_is_told(run: type[StageRun], level: float) -> No
 
 
 def pack_ico(png: bytes) -> bytes:
-    """An icon that says it is of 16 pixels, whatever is in it."""
+    """Return an icon with a declared size of 16 pixels, whatever the content."""
     head = struct.pack("<HHHBBBBHHII", 0, 1, 1, 16, 16, 0, 0, 1, 32, len(png), 22)
     return head + png
 
 
 def pack_icns(png: bytes) -> bytes:
-    """The same for another kind of icons, of 128 pixels."""
+    """Return another kind of icon, with a declared size of 128 pixels."""
     entry = b"ic07" + struct.pack(">I", 8 + len(png)) + png
     return b"icns" + struct.pack(">I", 8 + len(entry)) + entry
 
@@ -266,7 +266,7 @@ def test_one_picture_at_a_time_is_in_memory_beside_the_tables(run: type[StageRun
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(tables) == 10
-    assert peak < 10_000_000  # a picture has 3 MB; Arrow's memory is not counted here
+    assert peak < 10_000_000  # an image has 3 MB; Arrow's memory is not included
 
 
 def test_too_little_memory_is_not_the_fault_of_the_image(

@@ -1,4 +1,4 @@
-"""Names of files by what is in them."""
+"""File extensions by content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tars as disks, networks and people damage them: no sample is lost or mixed without a word."""
+"""Tars with damage by disks, networks, and people: no sample is silently lost or mixed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pack(members: Members, kind: int = tarfile.USTAR_FORMAT) -> bytes:
 
 
 def list_contents(content: bytes) -> set[int]:
-    """The positions of contents, of which a tar keeps no checksum."""
+    """Return the positions of contents, which have no checksum in a tar."""
     with tarfile.open(fileobj=io.BytesIO(content)) as shard:
         return {
             at
@@ -61,7 +61,7 @@ def read(path: Path, content: bytes, **values: Any) -> tuple[list[dict[str, Any]
 
 
 def is_lossless(path: Path, content: bytes, rows: list[dict[str, Any]]) -> bool:
-    """Whether the rows are the undamaged ones, or the source fails with a sentence."""
+    """Return True if the rows are undamaged or the source fails with a message."""
     try:
         return read(path, content)[0] == rows
     except UnreadableFileError as error:
@@ -69,7 +69,7 @@ def is_lossless(path: Path, content: bytes, rows: list[dict[str, Any]]) -> bool:
 
 
 def damage(draw: st.DrawFn, whole: bytes) -> bytes:
-    """A flip outside of contents, a hole, a cut, what is joined, or what is missing."""
+    """Draw a bit flip outside contents, a hole, a cut, a join, or a gap."""
     begin = draw(st.integers(0, len(whole) - 1))
     end = min(begin + draw(st.sampled_from([1, 100, 512, 1024, 3000])), len(whole))
     match draw(st.sampled_from(["flip", "hole", "cut", "join", "gap"])):
@@ -82,7 +82,7 @@ def damage(draw: st.DrawFn, whole: bytes) -> bytes:
             return whole[:begin]
         case "join":
             return whole + draw(st.sampled_from([whole, whole[:700], b"x", pack([("z.t", b"")])]))
-        case _:  # without whole blocks it might be a whole tar, only another one
+        case _:  # whole blocks would leave a different but valid tar
             return whole[:begin] + whole[begin + draw(st.sampled_from([1, 100, 700, 3000])) :]
 
 
@@ -96,7 +96,7 @@ def test_damage_outside_of_contents_gives_the_same_rows_or_a_sentence(
     assert 5 == len(rows)
     broken = data.draw(st.composite(damage)(whole))
     contents = list_contents(whole)
-    if len(broken) == len(whole):  # only contents are free to change: they have no checksum
+    if len(broken) == len(whole):  # only contents may change, because they have no checksum
         broken = bytes(
             old if at in contents else new
             for at, (old, new) in enumerate(zip(whole, broken, strict=True))

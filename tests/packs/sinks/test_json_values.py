@@ -1,4 +1,4 @@
-"""What JSON has no form for is written the same by every sink that writes JSON."""
+"""Values without a JSON form are written alike by all sinks that write JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SINKS = ["jsonl", "webdataset"]
 
 
 def write(sink: str, value: pa.Array) -> Any:
-    """The first value of a column as it is read back."""
+    """Return the first value of a column after writing and reading."""
     table = pa.table({"clip": ["a"], "content": [b"x"], "v": value})
     if sink == "jsonl":
         return json.loads(StageRun(sink).written(table), parse_constant=_refuse)["v"]
@@ -110,7 +110,7 @@ COLUMNS = st.sampled_from(
 
 @given(st.data())
 def test_law_a_line_is_the_row_as_json(data: st.DataObject) -> None:
-    """Lines are made column by column, of a slice as of the whole."""
+    """Lines are formatted column by column, for slices as well as whole tables."""
     count = data.draw(st.integers(0, 5))
     columns = {}
     for name in data.draw(st.lists(TEXTS, max_size=4, unique=True)):
@@ -125,7 +125,7 @@ def test_law_a_line_is_the_row_as_json(data: st.DataObject) -> None:
 
 @given(st.lists(st.tuples(st.floats(), st.integers(-9, 25)), min_size=9))
 def test_law_fractions_are_written_as_python_does(drawn: list[tuple[float, int]]) -> None:
-    """Python begins to write exponents at other sizes than orjson."""
+    """Python switches to exponents at other magnitudes than orjson."""
     values = [number for fraction, power in drawn for number in (fraction, 10.0**power)]
     (lines,) = format_lines(pa.table({"n": values, "nested": [[value] for value in values]}))
     texts = [repr(value) if isfinite(value) else "null" for value in values]

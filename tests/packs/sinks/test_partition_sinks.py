@@ -1,4 +1,4 @@
-"""Sinks of which several sources share a file: what they share, and how it lies in there."""
+"""Sinks in which several sources share a file: their shared groups and the file's layout."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_each_member_is_a_row_group_in_key_order_with_its_rows_as_they_stood(
 def test_who_came_first_does_not_decide_the_bytes(
     rows: list[tuple[str, int]], data: st.DataObject
 ) -> None:
-    """Members may come in any order, and in any chunks: each member's rows stay in theirs."""
+    """Members may come in any order and chunks; the rows of a member keep their order."""
     sink = StageRun("parquet-partitions", by=".")
     order = data.draw(st.permutations(sorted({key for key, _ in rows})))
     shuffled = [row for key in order for row in rows if row[0] == key]
@@ -84,7 +84,7 @@ def test_who_came_first_does_not_decide_the_bytes(
 
 
 def test_reasons_make_row_groups_of_what_was_dropped() -> None:
-    """A filter that keeps rows aside gives null for those that it would have kept."""
+    """A filter with a reason column gives null for kept rows."""
     filtered = StageRun("gopher-quality", reasonColumn="why", minDocWords=3).table(
         [
             {"key": str(n), "text": "a b" if n % 2 else "the cat and that dog be with"}
@@ -134,7 +134,7 @@ def test_rows_that_are_in_order_are_not_copied() -> None:
 
 def test_members_out_of_order_may_have_more_text_than_one_array_can_hold() -> None:
     stage = StageRun("parquet-partitions", by=".").stage
-    size = 2**30 + 1  # of zeros that nobody looks at, so that they take no memory
+    size = 2**30 + 1  # of zeros that are never touched, so they use no memory
     offsets = pa.py_buffer(struct.pack("<2i", 0, size))
     text = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(mmap.mmap(-1, size)))
     table = pa.table(
@@ -245,7 +245,7 @@ PARQUET: list[tuple[str, dict[str, Any]]] = [
 
 
 def write_all(use: str, values: dict[str, Any], table: pa.Table) -> list[bytes]:
-    """What a sink writes of a table, alone and, where it can, in a file that sources share."""
+    """Return the files that a sink writes for a table, alone and, if possible, as a shared file."""
     stage = StageRun(use, **values)
     written = [stage.written(table)]
     if use == "parquet":

@@ -1,4 +1,4 @@
-"""Files of a sample beside its picture: kept when a shard is rewritten, or counted."""
+"""Files of a sample beside its image: kept when a shard is rewritten, or counted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def build(rows: Rows) -> pa.Table:
 
 
 def list_members(shard: bytes) -> list[tuple[str, bytes]]:
-    """Extensions and contents, in order."""
+    """Return extensions and contents in order."""
     with tarfile.open(fileobj=io.BytesIO(shard)) as tar:
         return [
             (member.name.partition(".")[2], content.read())
@@ -110,7 +110,7 @@ def test_values_of_any_column_that_the_sample_has_no_room_for_are_counted() -> N
             "frames": pa.array([[{"rgb": b"1"}], None], pa.list_(pa.struct({"rgb": pa.binary()}))),
             "mask": pa.array([b"1", b"2"], pa.large_binary()),
             "hash": pa.array([b"12", None], pa.binary(2)),  # short, and base64 in the JSON
-            "bytes": [5, 6],  # the sink's own column has this name
+            "bytes": [5, 6],  # the sink has a column of this name
             "empty": pa.array([None, None], pa.binary()),
         }
     )

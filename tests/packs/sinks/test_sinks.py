@@ -1,4 +1,4 @@
-"""What sinks write: the rows that were given, in bytes that only the rows decide."""
+"""Sinks write the given rows, and only the rows determine the bytes."""
 
 import datetime as dt
 import gzip

@@ -1,4 +1,4 @@
-"""Tokens of a tokenizer that is trained here, and the shards that training reads."""
+"""Tokens of a tokenizer trained here, and the shards that training reads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ END = "<|endoftext|>"
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A byte-level BPE, trained on a few sentences, that would cut and pad if it were let."""
+    """Train a byte-level BPE on a few sentences, configured to truncate and pad."""
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trained.decoder = decoders.ByteLevel()

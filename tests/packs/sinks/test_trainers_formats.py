@@ -1,4 +1,4 @@
-"""Files as the loaders of trainers read them: MDS, datatrove's, Megatron's, those of `datasets`."""
+"""Files in the formats of training loaders: MDS, datatrove, Megatron, and `datasets`."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def find_problems(folder: Path) -> list[str]:
 
 
 def read_indexed(folder: Path) -> list[str]:
-    """The texts of the shards that an index names, which says of each what is in it."""
+    """Return the texts of the shards in an index, and check the index against the shards."""
     index = json.loads((folder / "index.json").read_text())
     assert 2 == index["version"]
     found = []
@@ -155,7 +155,7 @@ def test_datasets_loads_pictures_sounds_and_labels_as_such(tmp_path: Path) -> No
     assert 7 == pictures[0].getpixel((1, 0))
     assert pictures[1] is None
     assert [1, None] == loaded["kind"][:]
-    # What is written once more, of shared files say, is the same.
+    # Files that are rewritten, such as shared files, keep their bytes.
     assert content == sink.written(pq.read_table(io.BytesIO(content)))
 
 

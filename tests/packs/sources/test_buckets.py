@@ -1,4 +1,4 @@
-"""The laws of buckets: what a file's arrival changes, and what its place in a listing does not."""
+"""Laws of buckets: the effects of an added file, and independence of the listing order."""
 
 import os
 from collections.abc import Generator

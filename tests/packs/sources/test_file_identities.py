@@ -1,4 +1,4 @@
-"""Files that became others under the same size and time of change are noticed by their bytes."""
+"""Files that changed under the same size and modification time are detected by their bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Edit = Callable[[Path], None]
 
 
 class Listings:
-    """Listings of a folder, each of which knows what the one before has found."""
+    """Listings of a folder that remember the results of earlier listings."""
 
     def __init__(self, root: Path) -> None:
         self.path, self.kept = root / "in", root / "listed-files"
@@ -36,7 +36,7 @@ class Listings:
         os.utime(self.path / name, ns=(0, 1_000))
 
     def list(self, *, is_kept: bool = True, **params: Any) -> dict[str, str]:
-        """Return the version of each file."""
+        """Return the versions of all files."""
         source = find_stage("files")(paths=(f"{self.path}/*",), **params)
         assert isinstance(source, FileSource)
         source.identities = FileIdentities(self.kept, is_kept=is_kept, read_sample=self._read)
@@ -55,7 +55,7 @@ def listings(tmp_path: Path) -> Listings:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Put a file of the same time into the place of another one, as an archive does."""
+    """Replace a file by another file with the same time, as an archive tool does."""
     other = path.with_name(f".{path.name}")
     other.write_text(text)
     os.utime(other, ns=(0, 1_000))

@@ -1,4 +1,4 @@
-"""Which files are listed, under which keys and versions."""
+"""Listed files, and their keys and versions."""
 
 import errno
 import os
@@ -140,7 +140,7 @@ def test_missing_places_are_named(run: type[StageRun], tree: Tree) -> None:
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, end: str, number: int) -> None:
-    """Have folders whose names end so raise an error where they are read."""
+    """Make reading of folders with this suffix fail with an error."""
     scan = os.scandir
 
     def look(folder: str) -> object:

@@ -1,4 +1,4 @@
-"""What a glob matches, and what a pattern is made of."""
+"""Glob matching, and the parts of a pattern."""
 
 import sysconfig
 
@@ -105,6 +105,6 @@ def test_a_folder_with_a_slash_at_its_end_means_all_files_in_it() -> None:
     pattern = parse_pattern("out/clean/")
     assert (pattern.prefix, pattern.rest, pattern.is_plain) == ("out/clean/", "**", False)
     assert pattern.regex.match("ab/cd.jsonl")
-    # What the store keeps for itself is no part of it.
+    # Strandline's own files in the folder do not match.
     assert not pattern.regex.match(".strandline-owner")
     assert parse_pattern("s3://bucket/clean/").base == "s3://bucket/clean"

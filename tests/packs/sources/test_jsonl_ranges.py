@@ -1,4 +1,4 @@
-"""JSON Lines by ranges of bytes, by bounded tasks, and with columns from folders' names."""
+"""JSON Lines by byte ranges, in bounded tasks, and with columns from folder names."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_law_ranges_give_the_rows_of_the_file(
     assert [row["n"] for row in cut] == [row["n"] for row in whole] == list(range(len(values)))
     assert [row["text"] for row in cut] == values
     content = path.read_bytes()
-    for row in cut:  # a key is where the line begins
+    for row in cut:  # a key is the line's offset
         at = int(row["key"].rpartition("#B")[2])
         assert json.loads(content[at:].splitlines()[0])["n"] == row["n"]
 
@@ -87,7 +87,7 @@ def test_tasks_are_bounded_by_bytes_and_by_rows_and_come_one_by_one(tmp_path: Pa
 
     tasks = ReadJsonl(max_task_bytes=3000, max_rows=15).process(Task(source.data))
 
-    first = next(tasks)  # what is bad further below is not read yet
+    first = next(tasks)  # the bad line further down is not read yet
     assert first.table.num_rows == 6
     sizes = [task.table.num_rows for task in _take_until_failure(tasks)]
     assert set(sizes) <= {5, 6}

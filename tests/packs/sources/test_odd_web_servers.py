@@ -1,4 +1,4 @@
-"""Files of web servers that tell no length, give no parts, or have no versions."""
+"""Files on web servers without lengths, ranges, or versions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LINES = b"".join(b'{"n": %d}\n' % number for number in range(ROWS))
 
 def build_parquet() -> bytes:
     file = io.BytesIO()
-    # Larger than what is fetched at once, so that more than its beginning is asked for.
+    # Larger than one fetch, so that reading needs more than the beginning.
     noise = pa.array([bytes([n]) * 9 + str(n * 7919).encode() * 40_000 for n in range(ROWS)])
     table = pa.table({"n": range(ROWS), "noise": noise})
     pq.write_table(table, file, row_group_size=ROWS // 2, compression="none", use_dictionary=False)

@@ -1,4 +1,4 @@
-"""Folders as Spark, Hive and Hadoop leave them: their markers are passed over, and counted."""
+"""Folders as Spark, Hive, and Hadoop leave them: markers are skipped and counted."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_markers_are_passed_over_and_counted(
 def test_a_pattern_counts_what_it_would_match(base: str) -> None:
     stage = Files(paths=[f"{base}/*.parquet"])
     assert [source.key for source in stage.list_sources()] == [f"{base}/part-0.parquet"]
-    assert stage.counters == {MARKER: 1}  # the checksum of the one
+    assert stage.counters == {MARKER: 1}  # the checksum of the listed file
 
 
 @pytest.mark.parametrize("name", ["_SUCCESS", "*/_temporary/0/_SUCCESS", "_temporary/**"])

@@ -1,4 +1,4 @@
-"""`table-files` and `read-table`: tables that their own tools have written, at a version."""
+"""`table-files` and `read-table`: tables written by their own tools, at a version."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ MORE = pa.table({"id": [4], "place": ["sand"], "note": ["wet"]})
 
 
 def list_versions(table: str, snapshot: int | None = None) -> dict[str, str]:
-    """The versions of a table's data files, by key."""
+    """Return the versions of a table's data files by key."""
     sources = TableFiles(table=table, snapshot=snapshot).list_sources()
     return {source.key: source.version for source in sources}
 
 
 def read_rows(table: str, snapshot: int | None = None, **params: Any) -> list[dict[str, Any]]:
-    """All rows of a table, without keys unless they are asked for."""
+    """Return all rows of a table, without keys unless requested."""
     reader, rows = ReadTable(**params), []
     for source in TableFiles(table=table, snapshot=snapshot).list_sources():
         for task in reader.process(Task(source.data)):
@@ -50,7 +50,7 @@ def read_rows(table: str, snapshot: int | None = None, **params: Any) -> list[di
 
 @pytest.fixture
 def delta(tmp_path: Path) -> str:
-    """A partitioned table that got a column with its second version."""
+    """Write a partitioned table that got a column in its second version."""
     path = tmp_path / "table"
     write_deltalake(path, ROWS, partition_by=["place"])
     write_deltalake(path, MORE, mode="append", schema_mode="merge", partition_by=["place"])
@@ -74,7 +74,7 @@ def test_of_a_new_delta_version_changed_files_alone_are_new(delta: str) -> None:
     open_delta(delta).delete("id = 3")
     second = list_versions(delta)
     assert len(first) == len(second) == 3
-    assert len(first.items() & second.items()) == 2  # the file of rows 1 and 3 is another one
+    assert len(first.items() & second.items()) == 2  # the file of rows 1 and 3 differs
     assert [row["id"] for row in read_rows(delta)] == [1, 2, 4]
     assert list_versions(delta, 1) == first
 
@@ -95,7 +95,7 @@ def test_deletion_vectors_are_refused_in_a_sentence(tmp_path: Path) -> None:
 
 @pytest.fixture
 def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
-    """A catalogue called `trial`."""
+    """Create a catalog called `trial`."""
     (tmp_path / "warehouse").mkdir()
     found = load_catalog(
         "trial",
@@ -103,7 +103,7 @@ def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
         uri=f"sqlite:///{tmp_path}/catalog.db",
         warehouse=f"file://{tmp_path}/warehouse",
     )
-    # Its library has read the variables that name catalogues before this test.
+    # pyiceberg reads the environment variables of catalogs before this test.
     monkeypatch.setattr(iceberg, "load_catalog", lambda _: found)
     found.create_namespace("sea")
     return found
@@ -113,7 +113,7 @@ ICEBERG = "iceberg:trial/sea.rows"
 
 
 def make_iceberg(catalog: Catalog) -> None:
-    """A partitioned table that got a column with its second snapshot."""
+    """Write a partitioned table that got a column in its second snapshot."""
     schema = Schema(
         NestedField(1, "id", LongType(), required=False),
         NestedField(2, "place", StringType(), required=False),
@@ -189,7 +189,7 @@ def test_lance_rows_are_those_of_its_own_reader(tmp_path: Path) -> None:
     assert read_rows(table) == lance.dataset(path).to_table().sort_by("id").to_pylist()
     assert [row["id"] for row in read_rows(table)] == [1, 2, 4]
     assert list_versions(table, 2) == first
-    # A column that is written changes every fragment.
+    # Writing a column changes every fragment.
     lance.dataset(path).add_columns({"twice": "id * 2"})
     assert not second.items() & list_versions(table).items()
     assert [row["twice"] for row in read_rows(table)] == [2, 4, 8]

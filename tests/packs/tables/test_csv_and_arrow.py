@@ -1,4 +1,4 @@
-"""CSV and Arrow: rows come back as they were written, and every line is kept or counted."""
+"""CSV and Arrow: rows survive a round trip, and every line is kept or counted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WriteTable = Callable[[pa.Table], bytes]
 
 @pytest.fixture
 def read(tmp_path: Path) -> Write:
-    """Reads a file of some content, and gives the tables."""
+    """Return a function that reads a file with some content and returns the tables."""
 
     def read_file(use: str, content: bytes, name: str = "a.csv", **values: Any) -> list[pa.Table]:
         return read_content(tmp_path, StageRun(use, **values), content, name)
@@ -104,7 +104,7 @@ def test_what_is_bad_fails_the_source_with_its_place(
 @pytest.mark.parametrize(
     ("content", "values", "rows"),
     [
-        (b"text\na;b\nc;d\n", {}, [["a;b"], ["c;d"]]),  # the head has no separator
+        (b"text\na;b\nc;d\n", {}, [["a;b"], ["c;d"]]),  # the header has no separator
         (b"a;b\nc;d;e\n", {}, [["c;d;e"]]),  # rows differ
         (b'"a;b"\n"c;d"\n', {}, [["c;d"]]),
         (b"a;b\nc;d\n", {"header": ["text"]}, [["a;b"], ["c;d"]]),
@@ -260,7 +260,7 @@ def write_file(table: pa.Table) -> bytes:
 
 @pytest.mark.parametrize("kinds", [*itertools.product([write_stream, write_file], repeat=3)])
 def test_each_part_of_a_file_is_read(read: Write, kinds: Sequence[WriteTable]) -> None:
-    """`cat` makes one file of several; each has its own end, and its own schema."""
+    """`cat` joins several files, each with its own end and schema."""
     tables = [
         pa.table({"n": [1, 2, 3]}),
         pa.table({"n": [4, 5, 6]}),

@@ -1,4 +1,4 @@
-"""Parquet files as networks and people damage them: the same rows, or a sentence."""
+"""Parquet files damaged by networks and people give the same rows or a clear error."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_flipped_bit_in_a_page_with_checksums_gives_the_same_rows_or_a_sentenc
     rows = read(path, whole)
     metadata = pq.read_metadata(path)
     chunk = metadata.row_group(0).column(1)
-    begin, end = chunk.data_page_offset + 64, chunk.data_page_offset + 90  # after a page's head
+    begin, end = chunk.data_page_offset + 64, chunk.data_page_offset + 90  # after the page header
     position = begin + int((end - begin) * at)
     flipped = whole[position] ^ (1 << bit)
     assert is_lossless(path, whole[:position] + bytes([flipped]) + whole[position + 1 :], rows)
@@ -101,7 +101,7 @@ def test_a_flipped_bit_in_a_footer_gives_the_same_rows_or_a_sentence(
     assert is_lossless(path, broken, rows) or schema != pq.read_schema(path)
 
 
-# As they stand in a footer: of the column `n` that it may be null, and its name; then all rows.
+# Encoded parts of a footer: column `n` with its nullability, another name, and the row count.
 NULLABLE, RENAMED, COUNTED = b"%\x02\x18\x01n", b"%\x02\x18\x01m", b"\x16\xd8\x04\x19"
 
 

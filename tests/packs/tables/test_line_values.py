@@ -1,4 +1,4 @@
-"""Values that no column can hold: they cost their line, whatever the other lines are."""
+"""Values that no column can hold drop only their own line, whatever the other lines are."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_lines_that_are_seen_are_kept_or_counted(
     seen = sum(1 for line in content if line.strip())
     try:
         rows, counters = read(path, b"\n".join(content), badLines="drop", maxRows=most)
-    except UnreadableFileError:  # nothing is left of the file, or its lines are one array's
+    except UnreadableFileError:  # nothing is left of the file, or the lines form one array
         assert seen
         return
     assert seen == len(rows) + sum(counters.values())
@@ -122,7 +122,7 @@ def test_lines_that_are_seen_are_kept_or_counted(
 
 
 def _drop_nulls(value: Any, like: Any) -> Any:
-    """The value without fields that others of its column have."""
+    """Return the value without the fields that only other values of its column have."""
     if isinstance(like, dict):
         return {name: _drop_nulls(value[name], like[name]) for name in like}
     if isinstance(like, list):

@@ -1,4 +1,4 @@
-"""The laws of mixtures: shares are met to a row, and a row comes no more often than it may."""
+"""Laws of mixtures: shares are exact to a row, and no row repeats more often than allowed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_law_all_partitions_together_take_what_is_wanted(supply: list[int], want
     assert all(
         draw.take is None or draw.take <= supply[draw.partition] for d in draws for draw in d
     )
-    # Copies come in other partitions of the mixture, as long as there are any.
+    # Copies go to different partitions of the mixture, as long as enough exist.
     for each in draws:
         if len(each) <= len(supply):
             assert len({draw.partition for draw in each}) == len(each)
@@ -76,13 +76,13 @@ def test_law_chances_together_come_to_what_is_wanted(numbers: list[int], wanted:
 
 
 class Mixing:
-    """Data sets that are parted, and mixed."""
+    """Data sets that are partitioned and mixed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def part(self, name: str, rows: Rows, files: int = 2, **sink: Any) -> None:
-        """Part a data set whose rows lie in so many files."""
+        """Partition a data set whose rows are in several files."""
         options = {"by": "key", "seed": 1, "partitions": PARTITIONS, "tokens": "n"} | sink
         (self._folder / name).mkdir()
         for at in range(files):
@@ -91,7 +91,7 @@ class Mixing:
             (self._folder / name / f"{at}.parquet").write_bytes(written)
 
     def mix(self, budget: dict[str, int], seed: int = 5, **parts: dict[str, Any]) -> Rows:
-        """The rows of all partitions, in their order."""
+        """Return the rows of all partitions in order."""
         self.read = StageRun("read-mix")
         described = {
             name: {"paths": [f"{self._folder}/{name}/*.parquet"]} | part
@@ -104,7 +104,7 @@ class Mixing:
         return [row for source in sources for row in self.read.rows(source.data)]
 
     def list_shares(self) -> dict[str, dict[str, float]]:
-        """What the stage tells of the shares, by data set."""
+        """Return the shares that the stage reports, by data set."""
         return describe_shares(self.read.stage._gathered)
 
 
@@ -141,7 +141,7 @@ def test_law_a_mixture_has_its_shares(
         most = min(there[name] * whole // weight for name, weight in weights.items())
         budget = max(1, most * percent // 100)
         parts: dict[str, Any] = {name: {"weight": weights[name]} for name in data}
-        if percent == 100:  # more than there is
+        if percent == 100:  # more than available
             with pytest.raises(MixtureError, match=r"not enough .* a budget of [\d,]+ is") as error:
                 mixing.mix({unit: budget + 2 * whole}, **parts)
             budget = int(str(error.value).split()[-3].replace(",", "")) or 1
@@ -151,7 +151,7 @@ def test_law_a_mixture_has_its_shares(
         for name, wanted in divide(budget, {k: float(v) for k, v in weights.items()}).items():
             rows = [row for row in found if row["part"] == name]
             taken = sum(row["n"] if unit == "tokens" else 1 for row in rows)
-            # In each partition, rows are off by less than the longest.
+            # In each partition, the error is less than the longest row.
             assert abs(taken - wanted) <= (PARTITIONS * 4 if unit == "tokens" else 0)
             if wanted:
                 assert (
@@ -185,7 +185,7 @@ def test_each_epoch_has_an_order_of_its_own(mixing: Mixing) -> None:
     found = mixing.mix({"rows": 80}, one={"weight": 1, "epochs": 2})
     first, second = ([row["key"] for row in found if row["epoch"] == epoch] for epoch in (0, 1))
     assert sorted(first) == sorted(second)
-    # Partitions are others in each epoch, so that the same order would be a turned one.
+    # Every epoch has other partitions, so an unchanged order would appear rotated.
     assert " ".join(second) not in " ".join(first + first)
 
 

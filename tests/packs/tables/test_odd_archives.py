@@ -1,4 +1,4 @@
-"""WARC files as writers other than a crawler of today leave them: every record kept or counted."""
+"""WARC files as less common writers leave them: every record is kept or counted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECORDS = [format_page(page) for page in PAGES]
 
 
 def read(path: Path, length: int | None = None, **params: Any) -> tuple[list[Any], StageRun]:
-    """The rows that come of a file, in ranges or whole, and the stage that has read it."""
+    """Return the rows of a file, read in ranges or whole, and the stage."""
     stage = StageRun("read-warc", **params)
     rows = []
     for source in StageRun("warc-files", paths=[str(path)], rangeBytes=length).sources():

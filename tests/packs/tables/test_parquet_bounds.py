@@ -1,4 +1,4 @@
-"""Row groups in tasks of bounded size, and with columns from folders' names."""
+"""Row groups in bounded tasks, with columns from folder names."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_column_of_two_meanings_is_refused(tmp_path: Path, folder: str, why: s
 
 
 def test_law_nothing_of_what_was_read_stays_in_memory(tmp_path: Path) -> None:
-    """A reader that goes on while its last table is there, as each stage does."""
+    """The reader continues while its last table still exists, as in every stage."""
     pq.write_table(pa.table({"text": [f"{row:09d}" for row in range(50_000)]}), tmp_path / "a")
     sources = list(ParquetRowGroups(paths=[str(tmp_path / "a")]).list_sources())
     held = []
@@ -167,7 +167,7 @@ FIRST, LAST = read_time("0001-01-01"), read_time("9999-12-31")
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.list_(pa.timestamp("us"))])
 def test_times_of_96_bits_keep_their_years(tmp_path: Path, kind: pa.DataType) -> None:
-    """Spark writes them; nanoseconds of 64 bits have room for 1677 to 2262 alone."""
+    """Spark writes such times; 64-bit nanoseconds only cover the years 1677 to 2262."""
     values: list[list[Any]] = [[NEAR, None], [NEAR, LAST], [FIRST, FAR]]
     if pa.types.is_list(kind):
         values = [[[value] for value in group] for group in values]
@@ -182,7 +182,7 @@ def test_times_of_96_bits_keep_their_years(tmp_path: Path, kind: pa.DataType) ->
         value for group in values for value in group
     ]
     units = [str(each.schema.field("time").type).count("[ns]") for each in tables]
-    assert units == [1, 0, 0]  # where nanoseconds have room, none of them is lost
+    assert units == [1, 0, 0]  # nanoseconds are kept where they fit
 
 
 def test_text_that_is_stored_as_bytes_is_text_where_the_schema_says_so(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rows that are kept by an expression: what it may be, what it gives, and what is refused."""
+"""Filtering rows by an expression: valid expressions, their results, and errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROWS = pa.table(
 
 
 def keep(where: str, rows: pa.Table = ROWS) -> str:
-    """The keys of the rows that stay."""
+    """Return the keys of the remaining rows."""
     return "".join(row["key"] for row in StageRun("keep-rows", where=where).rows(rows))
 
 

@@ -1,4 +1,4 @@
-"""So many rows of each group: which they are follows from their keys."""
+"""A limited number of rows per group, chosen by their keys."""
 
 from __future__ import annotations
 

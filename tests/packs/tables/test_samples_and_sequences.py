@@ -62,7 +62,7 @@ def build(documents: list[list[int] | None], kind: pa.DataType | None = None) ->
 
 
 def number_tokens(counts: list[int]) -> list[list[int]]:
-    """Documents of tokens of which no two are the same."""
+    """Return documents with distinct tokens."""
     return [[100 * at + token for token in range(count)] for at, count in enumerate(counts)]
 
 
@@ -113,7 +113,7 @@ def test_law_a_document_that_fits_is_not_cut_and_no_two_sequences_are_one(
         assert begin % size == 0
         assert end - begin == size or end == counts[_document]
     sums = sorted(sum(end - begin for _, begin, end in each) for each in sequences)
-    # Whatever was put into the later one would have fitted into the other.
+    # Any document of the later sequence would have fit into the other.
     assert len(sums) < 2 or sums[0] + sums[1] > size
     assert sequences == sorted(sequences)
 

@@ -1,4 +1,4 @@
-"""One schema for all that a reader gives: what fits into it, and how the rest is refused."""
+"""One schema for all tables of a reader: accepted values, and how others are refused."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ REFUSED: list[tuple[str, object, str, str]] = [
 
 
 def parse_type(spelled: str) -> Any:
-    """Return a type of YAML as YAML has it; names need no quotes there."""
+    """Parse a type written in YAML, where names need no quotes."""
     return yaml.safe_load(spelled)
 
 
@@ -271,7 +271,7 @@ def test_law_what_is_unified_takes_each_of_its_parts_in_any_order(
 
 
 def format_sorted(kind: pa.DataType) -> str:
-    """Spell a type whose objects have their fields in the order of names."""
+    """Format a type with the fields of structs sorted by name."""
     if pa.types.is_struct(kind):
         fields = sorted((field.name, format_sorted(field.type)) for field in kind)
         return f"{{{fields}}}"

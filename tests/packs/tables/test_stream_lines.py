@@ -1,4 +1,4 @@
-"""Lines of a stream, by ranges: each once, none larger than a bound in memory."""
+"""Lines of a stream by ranges: all exactly once, none above the bound in memory."""
 
 from __future__ import annotations
 

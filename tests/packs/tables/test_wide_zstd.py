@@ -1,4 +1,4 @@
-"""Files that zstd has written with windows larger than readers take unasked."""
+"""Files that zstd wrote with windows larger than readers accept by default."""
 
 from __future__ import annotations
 

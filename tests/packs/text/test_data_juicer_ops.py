@@ -1,4 +1,4 @@
-"""Operators of Data-Juicer as stages: a stand-in of the same shape, and the real ones if there."""
+"""Operators of Data-Juicer as stages: a stand-in with the same interface, and installed ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ needs_data_juicer = pytest.mark.skipif(
 )
 TEXTS = ["See https://a.example/x today, all of you", "no", None]
 
-# What a stage needs of it, in as few words as can be.
+# The parts of Data-Juicer that a stage needs, reduced to a minimum.
 BASE = """
 import os
 
@@ -148,7 +148,7 @@ def forget() -> None:
 
 @pytest.fixture
 def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A module of the same shape in the place of Data-Juicer."""
+    """Install a module with the same interface in place of Data-Juicer."""
     files = {"__init__": "", "ops/__init__": OPS, "ops/base_op": BASE, "utils/__init__": ""}
     for name, text in (files | {"utils/constant": FIELDS}).items():
         path = tmp_path / PACKAGE / f"{name}.py"

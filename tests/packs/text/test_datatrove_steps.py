@@ -1,4 +1,4 @@
-"""Steps of datatrove as stages; what runs one is skipped where datatrove is not installed."""
+"""Steps of datatrove as stages; tests that run steps are skipped if datatrove is not installed."""
 
 import pickle
 import subprocess
@@ -13,7 +13,7 @@ from strandline.plan.packages import list_missing
 from strandline.plan.stages.registry import UnknownStageError, find_stage
 from strandline_packs.text.filters.adapters import datatrove_steps
 
-# They start processes, or load another library.
+# Starts processes, or loads another library.
 pytestmark = pytest.mark.slow
 
 needs_datatrove = pytest.mark.skipif(bool(list_missing(["datatrove"])), reason="make rivals")

@@ -1,4 +1,4 @@
-"""Texts with words of lists: how words are found, which texts stay, and that lists are known."""
+"""Texts with listed words: how words are found, which texts stay, and fingerprints of lists."""
 
 import re
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_a_word_is_found_between_what_is_no_letter(item: str, text: str, is_foun
 
 
 ITEMS = st.sets(st.text("ab .*é", min_size=1, max_size=3), min_size=1, max_size=4)
-# Of items and what may stand between them, so that many are found and many nearly.
+# Texts made of items and separators, to get many matches and near matches.
 TEXTS = ITEMS.flatmap(
     lambda items: st.tuples(
         st.just(items),
@@ -158,7 +158,7 @@ def test_words_are_those_that_datatrove_finds(
 
     path = tmp_path / "list"
     path.write_text("tide\nthe lamp\nof\n潮\nf*sh\n", encoding="utf-8")
-    # Else it would fetch its lists.
+    # Otherwise datatrove would download its lists.
     monkeypatch.setattr(c4_filters, "cached_asset_path_or_download", lambda *_, **__: str(path))
     theirs = C4BadWordsFilter()
     texts = [

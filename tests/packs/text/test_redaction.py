@@ -1,4 +1,4 @@
-"""What is redacted, what is left, and that redacting twice changes nothing."""
+"""Redacted and unredacted text, and idempotence of redaction."""
 
 import base64
 import random

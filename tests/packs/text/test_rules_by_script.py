@@ -1,4 +1,4 @@
-"""Filters on sensible pages in scripts of all kinds, limits by language, and rules that sweep."""
+"""Filters on ordinary pages in many scripts, limits by language, and rules that drop everything."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def count(rows: int, **dropped: int) -> StageCounts:
         ({"a": count(1000, short=991, long=9)}, ["one rule of a took 991 of 1,000 rows: short"]),
         ({"a": count(10, short=5, long=5)}, []),
         ({"a": count(2, short=2), "b": count(0)}, []),
-        # A reader of 75 files drops 75 of their lines, or all of them.
+        # A reader of 75 files drops 75 of their lines, or all lines.
         ({"a": replace(count(75, short=75), rows_out=7425)}, []),
         ({"a": count(75, short=7500)}, ["one rule of a took all 7,500 rows: short"]),
         ({"a": count(10), "b": count(10, other_language=10)},

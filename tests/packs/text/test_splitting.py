@@ -1,4 +1,4 @@
-"""Words and sentences: by rules of our own, by spaCy's and by NLTK's."""
+"""Words and sentences by our own rules, spaCy's, and NLTK's."""
 
 import sys
 

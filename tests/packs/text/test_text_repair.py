@@ -1,4 +1,4 @@
-"""Text repaired, and addresses replaced as FineWeb replaces them."""
+"""Repaired text, and addresses replaced as in FineWeb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts labelled by a classifier, and scored by a language model."""
+"""Texts labeled by a classifier, and scored by a language model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ needs_kenlm = pytest.mark.skipif(
 
 
 class Counting:
-    """A scorer to which every token, and the end of a line, is one in a hundred."""
+    """A scorer that gives every token and line end a probability of one in a hundred."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -47,7 +47,7 @@ class Counting:
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Counting, str]:
-    """A scorer in KenLM's place, and a file for it."""
+    """Install a scorer in place of KenLM, with a model file."""
     scorer = Counting()
     monkeypatch.setattr(score_perplexity, "load_kenlm", lambda _path: scorer)
     (tmp_path / "any.arpa").write_text("any")
@@ -256,7 +256,7 @@ def train_pieces(path: Path) -> str:
 @needs_kenlm
 def test_kenlm_scores_a_text_as_ccnet_counts_it(tmp_path: Path) -> None:
     stage = StageRun("score-perplexity", model=make_pairs(tmp_path / "tiny.arpa"))
-    # <s> the sea rises </s>, and <s> <unk> </s>, by hand: seen pairs, else back-off and unigram.
+    # By hand: <s> the sea rises </s>, and <s> <unk> </s>; seen pairs, else back-off plus unigram.
     first = -0.2 - 0.3 - 0.4 - (0.2 + 0.9)
     second = -(0.3 + 1.0) - 0.9
     found = stage.column("text", ["the sea rises", "the sea rises\nfast"], answer="perplexity")

@@ -1,4 +1,4 @@
-"""Texts scored and labelled by networks over tokens: tiny ones that add up numbers of words."""
+"""Texts scored and labeled by networks over tokens: tiny networks that add up word values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strandline_api.documents.problems import SpecError
 from strandline_packs.models.model_files import ModelError
 from strandline_packs.text.scoring.token_networks import list_batches
 
-# Sums of these are exact in 32 bits, so that a score is the same in any company.
+# Sums of these numbers are exact in 32 bits, so scores do not depend on the batch.
 NUMBERS = {"sea": 1.5, "tide": -0.25, "lamp": 0.5, "rope": 2.0}
 LABELS = {word: [number, 1 - number, number / 2] for word, number in NUMBERS.items()}
 NAMES = ["math", "code", "spam"]
@@ -41,14 +41,14 @@ def name_files(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def scorer(tmp_path: Path) -> dict[str, Any]:
-    """The files of a network with one number."""
+    """Return the files of a network with one output."""
     rows = {word: [number] for word, number in NUMBERS.items()}
     return name_files(write_network(tmp_path / "scorer", rows))
 
 
 @pytest.fixture
 def classifier(tmp_path: Path) -> dict[str, Any]:
-    """The files of a network with three labels, which its `config.json` names."""
+    """Return the files of a network with three labels, which its `config.json` names."""
     return name_files(write_network(tmp_path / "classifier", LABELS, NAMES))
 
 
@@ -59,7 +59,7 @@ def _own_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def watch(stage: Any, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the network of a stage is given, call by call."""
+    """Return a list that collects the inputs of a stage's network."""
     calls: list[dict[str, Any]] = []
     session = stage._network._session
 
@@ -211,7 +211,7 @@ def test_law_each_text_is_in_one_batch_that_is_no_larger_than_it_may_be(
         longest = lengths[batch[-1]]
         assert 1 <= len(batch) <= texts
         assert len(batch) == 1 or len(batch) * longest <= tokens
-    for batch, (first, *_) in pairwise(batches):  # none is closed while the next text fits
+    for batch, (first, *_) in pairwise(batches):  # no batch closes while the next text fits
         assert len(batch) == texts or (len(batch) + 1) * lengths[first] > tokens
 
 
@@ -272,13 +272,13 @@ def test_kinds_of_tokens_go_in_where_the_network_takes_them(tmp_path: Path) -> N
     tokenizer = Tokenizer.from_file(files["tokenizer"])
     tokenizer.post_processor = processors.TemplateProcessing("$A:1", None, [])
     tokenizer.save(files["tokenizer"])
-    # of the second kind, where each token is larger by one
+    # tokens of the second kind count one more each
     stage = StageRun("score-text", **files)
     assert [5.0, 2.5] == stage.column("text", ["sea sea", "sea"], answer="score")
 
 
 def save_network(folder: Path, inputs: dict[str, Any], make: str = "Cast") -> dict[str, Any]:
-    """A network whose answer is its first input: as floats, as they are, or with one axis more."""
+    """Write a network that returns its first input as floats, unchanged, or with one more axis."""
     write_tokenizer(folder / "tokenizer.json", list(NUMBERS))
     kinds = {key: TensorProto.FLOAT if key == "floats" else TensorProto.INT64 for key in inputs}
     given = [helper.make_tensor_value_info(key, kinds[key], inputs[key]) for key in inputs]

@@ -1,4 +1,4 @@
-"""Words in all scripts: the same for counts, filters, signatures and languages, however written."""
+"""Words in all scripts: counts, filters, signatures, and languages treat all forms alike."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strandline_packs.text.filters.words.word_rules import (
 )
 from strandline_packs.text.text_quality import measure_text
 
-# Sentences of ten words, with signs and accents that stand by themselves in one form or in both.
+# Sentences of ten words with signs and accents that are separate in one or both forms.
 TEN_WORDS = {
     "Devanagari": "हम सब लोग समुद्र के किनारे बैठकर लहरें देखते हैं।",
     "Bengali": "আমরা সবাই সমুদ্রের তীরে বসে বড় ঢেউ দেখি আর গাই।",
@@ -39,7 +39,7 @@ TEN_WORDS = {
     "Amharic": "ሁላችንም በባሕር ዳር ተቀምጠን ትልልቅ ማዕበሎችን ቀስ ብለን እያየን እንዘምራለን።",
     "Tibetan": "ང་ཚོ་མི་ཀུན་མཚོ་འགྲམ་ལ་བསྡད་ནས་བལྟ།",
 }
-# Each letter is a word, with the signs upon it.
+# Each letter with its signs is a word.
 LETTERS = {
     "Thai": ("ที่นี่", ["ที่", "นี่"]),
     "Lao": ("ຢູ່", ["ຢູ່"]),
@@ -105,7 +105,7 @@ def test_what_is_not_seen_is_no_part_of_a_word() -> None:
         "end",
     ]
     assert split_words("👩‍💻 ☺️") == ["👩\u200d", "💻", "☺️"]
-    # The joiner that tells one Persian word from two is part of it.
+    # The joiner that separates parts of a Persian word belongs to the word.
     assert list_words(compose("می‌خواهم")) == ["می‌خواهم"]
 
 

@@ -1,4 +1,4 @@
-"""What `filter-video` gathers: how many clips were kept and dropped, and pictures of some."""
+"""Statistics of `filter-video`: counts of kept and dropped clips, and images of some."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def samples(draw: st.DrawFn) -> ClipSample:
 
 
 def paint(*levels: int, width: int = 64, height: int = 32) -> list[dict[str, Any]]:
-    """Frames that are of one colour each, with a dark border on the left."""
+    """Draw frames of one color each, with a dark border on the left."""
     frames = []
     for level in levels:
         pixels = np.full((height, width, 3), (level, 128, 255 - level), np.uint8)
@@ -63,7 +63,7 @@ def make_clips(*rows: tuple[str, float | None, list[dict[str, Any]]]) -> pa.Tabl
 
 
 def look(folder: Path, *tables: pa.Table, **values: Any) -> dict[str, dict[str, Any]]:
-    """The rows of the artifact by outcome, of tables that pass one after another."""
+    """Return the rows of the artifact by outcome, for consecutive tables."""
     gathering = Gathering(folder, "filter-video", **BOUNDS, **values)
     rows = gathering.read(gathering.merge(gathering.pieces(tables)))
     return {row["outcome"]: row for row in rows}
@@ -105,7 +105,7 @@ def test_kept_and_dropped_are_counted_and_shown(tmp_path: Path) -> None:
         outcome: row["clips"] for outcome, row in found.items()
     }
     (dropped,) = [row["shown"] for outcome, row in found.items() if "above" in outcome]
-    assert {"e", min("bd", key=rank_clip)} == {each["clip"] for each in dropped}  # one a task
+    assert {"e", min("bd", key=rank_clip)} == {each["clip"] for each in dropped}  # one per task
     assert [{"clip": "c", "jpeg": ""}] == found["dropped: no black_share"]["shown"]
     (kept,) = found["kept"]["shown"]
     image = np.asarray(open_jpeg(kept["jpeg"]), float)

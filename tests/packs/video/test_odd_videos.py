@@ -1,4 +1,4 @@
-"""Videos of phones, cameras and editors: seen and heard is what a player shows and plays."""
+"""Videos of phones, cameras, and editors: clips show and sound as in a player."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from stage_runs import Rows, StageRun
 from strandline.data.files.opening import UnreadableFileError
 from strandline_packs.video.files.clips import decode_clip
 
-# They encode and decode.
+# Encodes and decodes.
 pytestmark = pytest.mark.slow
 
 ALL = list(range(FRAMES))
 CUT = {"by": "length", "maxSeconds": 0.8, "minSeconds": 0}
-# What cameras, phones' voice tracks, old programs and telephones write, by the container's name.
+# Codecs of cameras, voice recorders, old programs, and telephones, by container name.
 SOUNDS = [
     ("mov", "pcm_s16le"),
     ("mov", "pcm_s16be"),
@@ -72,7 +72,7 @@ def run(name: str, rows: Rows, **values: Any) -> Rows:
 
 
 def show(rows: Rows) -> list[Any]:
-    """Return the frames of clips, as arrays."""
+    """Return the frames of clips as arrays."""
     return [each.frame.to_ndarray(format="rgb24") for row in rows for each in decode_clip(row)]
 
 
@@ -222,7 +222,7 @@ def test_times_are_told_from_the_first_picture(tmp_path: Path, container: str, s
 
 @pytest.mark.parametrize("by", ["length", "scenes"])
 def test_frames_of_avi_stand_in_the_order_in_which_they_are_shown(tmp_path: Path, by: str) -> None:
-    """It tells only when they are decoded."""
+    """AVI reveals the display order only during decoding."""
     path = write_odd_video(tmp_path / "old.avi")
     rows = split(path, by=by)
     assert ALL == [read_number(each) for each in show(rows)]
@@ -237,7 +237,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def hurt(whole: bytes, path: Path, places: list[int]) -> Path:
-    """Write the video with other bytes at places of its pictures; its head stays."""
+    """Damage bytes of the video's images at these places; the header stays intact."""
     begin, end = whole.index(b"mdat") + 4, whole.index(b"moov") - 4
     changed = bytearray(whole)
     for at in places:

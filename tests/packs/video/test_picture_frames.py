@@ -1,4 +1,4 @@
-"""Files with several pictures: the first is decoded, the others are counted."""
+"""Files with several images: the first is decoded, the others are counted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_later_frame_that_is_damaged_is_no_reason_to_drop_the_first() -> None:
     whole = save("tiff", COLOURS)
     at = int.from_bytes(whole[4:8], "little")
     size = int.from_bytes(whole[at : at + 2], "little")
-    link = at + 2 + 12 * size  # where the second directory is
+    link = at + 2 + 12 * size  # the second directory
     broken = whole[:link] + (len(whole) - 1).to_bytes(4, "little") + whole[link + 4 :]
     rows, counts = decode(broken)
     assert 1 == len(rows)

@@ -1,4 +1,4 @@
-"""Clips as files: encoded again, and written as shards with what is known of them beside."""
+"""Clips as files: transcoded, and written as shards with their metadata beside them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strandline_packs.sinks.webdataset_sink import WebdatasetSink
 from strandline_packs.video.files.clips import decode_clip
 from strandline_packs.video.files.containers import load_av, open_content
 
-# They encode, decode or run models.
+# Encodes, decodes, or runs models.
 pytestmark = pytest.mark.slow
 
 
@@ -43,7 +43,7 @@ def transcode(clips: pa.Table, **values: Any) -> pa.Table:
 def test_a_clip_is_exactly_its_frames_and_the_same_bytes_again(videos: Path, codec: str) -> None:
     clips = list_clips(videos / "silent.mp4").slice(0, 3)
     table = transcode(clips, codec=codec)
-    # in memory that is used otherwise between, since an encoder may read what is not its own
+    # Change the memory in between, because an encoder may read memory that is not its own.
     for size in range(4 if codec == "h264" else 1):
         assert np.full(300_000 + 70_001 * size, 7 * size, np.uint8).any() or size == 0
         assert table.equals(transcode(clips, codec=codec))
@@ -121,7 +121,7 @@ def test_a_clip_that_can_not_be_decoded_fails(videos: Path) -> None:
 
 
 def write(table: pa.Table) -> tuple[bytes, pa.Table]:
-    """The shard, and the table beside it."""
+    """Return the shard and the table beside the shard."""
     stage = StageRun("webdataset")
     assert isinstance(stage.stage, WebdatasetSink)
     ((suffix, write_beside),) = stage.stage.list_companions().items()

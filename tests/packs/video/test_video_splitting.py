@@ -1,4 +1,4 @@
-"""Videos become clips: cut at the very frame, while the rest is unread, and whatever is broken."""
+"""Splitting videos into clips: exact cuts, streaming reads, and broken files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from strandline_packs.video.files import containers
 from strandline_packs.video.files.clips import decode_clip
 from strandline_packs.video.files.containers import load_av, open_content
 
-# They encode, decode or run models.
+# Encodes, decodes, or runs models.
 pytestmark = pytest.mark.slow
 
 WHOLE = [video for video in VIDEOS if video.kept == 1]
@@ -54,7 +54,7 @@ def decode(row: dict[str, Any]) -> list[Pixels]:
 
 
 def find_frame(drawn: list[Pixels], decoded: Pixels) -> int:
-    """Of all drawn frames the one that looks most like a decoded one."""
+    """Return the index of the drawn frame most similar to a decoded frame."""
     return int(np.argmin([np.abs(each.astype(int) - decoded).mean() for each in drawn]))
 
 
@@ -105,7 +105,7 @@ def test_every_codec_and_container_is_cut_to_the_frame(tmp_path: Path, video: Vi
     for row in rows:
         frames = decode(row)
         assert len(frames) == row["frame_count"]
-        if done < 45:  # shapes: the square tells which frame it is
+        if done < 45:  # shapes: the square identifies the frame
             assert done == find_frame(drawn, frames[0])
         done += len(frames)
 
@@ -119,7 +119,7 @@ def test_key_frames_need_no_lead(videos: Path) -> None:
 
 def test_a_clip_begins_with_the_key_frame_that_it_needs_and_no_earlier(videos: Path) -> None:
     by_scene = {row["start"]: row["lead"] for row in split(videos / "silent.mp4")}
-    # key frames are at each second; the scene at 3.6 s needs that at 3 s
+    # Key frames are at full seconds; the scene at 3.6 s needs the key frame at 3 s.
     assert by_scene[3.6] == pytest.approx(0.6, abs=0.001)
     assert 0 == by_scene[2.0]
 
@@ -160,7 +160,7 @@ def test_tasks_have_so_many_clips_and_end_with_their_video(videos: Path) -> None
 
 
 class WatchedFile(io.RawIOBase):
-    """A file that counts what is read of it."""
+    """A file that counts the bytes read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -251,7 +251,7 @@ def test_what_is_broken_is_told_in_one_sentence_or_dropped_and_counted(
         [{"key": "bad", "path": str(path)}, {"key": "good", "path": str(videos / "again.mkv")}]
     )
     kept = [table["key"][0].as_py() for table in tables]
-    # of the truncated one, the scenes that are whole, and what is left of the one it ends in
+    # The truncated video gives its complete scenes and the rest of the last scene.
     assert (["bad"] * 4 if name == "truncated.mp4" else []) + ["good"] * 2 == kept
     assert {"dropped: no video or an end that can't be read": 1} == stage.counters
 

@@ -1,4 +1,4 @@
-"""Main content of pages: engines, encodings, and pages that take a parser with them."""
+"""Main content of pages: engines, encodings, and pages that crash a parser."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from strandline_packs.web import extractor_process
 from strandline_packs.web.extractor_process import ExtractorDiedError
 from web_archive import SENTENCES, write_pages
 
-# Each starts a process.
+# Each test starts a process.
 pytestmark = [pytest.mark.slow, pytest.mark.first(reason="pages that exhaust time or memory")]
 
 ENGINES = ["trafilatura", "resiliparse"]
 PAGES = [page for page in write_pages(36) if page.kind in {"prose", "unclosed"}]
-# One nests until what walks the tree is lost in it; the other asks of each block what it is.
+# One engine walks the tree and gets lost in deep nesting; the other examines every block.
 PATHOLOGICAL = {
     "resiliparse": b"<div><b><i>" * 800_000 + b"text",
     "trafilatura": b"<html><body>" + b"<p>word <a href=x>y</a><td>" * 200_000,
@@ -134,7 +134,7 @@ def test_a_page_that_overruns_is_dropped_and_the_next_is_extracted(engine: str) 
 def test_c_code_that_never_returns_is_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A regular expression that backtracks for ages holds the interpreter; no alarm is heard."""
+    """A backtracking regular expression holds the interpreter, so no alarm is handled."""
     program = tmp_path / "hanging.py"
     program.write_text(
         "import re\n"
@@ -215,7 +215,7 @@ def test_text_that_is_decoded_may_be_extracted_in_its_place() -> None:
 
 
 def test_a_child_that_can_not_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A library of a library may be missing; then no page is at fault, and no memory."""
+    """A transitive dependency may be missing; then neither a page nor memory is at fault."""
     monkeypatch.setattr(
         extractor_process,
         "_PROGRAM",

@@ -1,4 +1,4 @@
-"""Bodies of responses are taken for what they are, whatever their heads say of them."""
+"""Bodies of responses are decoded by their content, whatever their headers claim."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ PAIRS = [(packing, told) for packing, heads in HEADS.items() for told in heads]
 def read_blocks(
     folder: Path, *blocks: bytes, **params: object
 ) -> tuple[list[bytes], dict[str, int]]:
-    """The contents of the rows that come of responses, and what was counted."""
+    """Return the contents of the rows from responses, and the counters."""
     path = folder / "a.warc"
     path.write_bytes(b"".join(format_record("https://a.example/", block) for block in blocks))
     stage = StageRun("read-warc", maxRecordBytes=MOST, **params)

@@ -1,4 +1,4 @@
-"""Pages get the characters that were meant, whatever server and page say of their bytes."""
+"""Pages are decoded correctly despite wrong declarations by server and page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs held against lists of the user's, and languages told by a fastText model."""
+"""URLs compared with the user's lists, and languages identified by a fastText model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WARC files read whole, in ranges, and broken: a record costs itself alone."""
+"""WARC files read whole, in ranges, and damaged: a bad record costs only itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/html"
 
 
 def read(path: str, *, length: int | None = None, **params: Any) -> tuple[list[Any], StageRun]:
-    """The rows that come of a file, and the stage that has read it."""
+    """Return the rows of a file, and the stage."""
     stage = StageRun("read-warc", **params)
     rows = []
     for source in StageRun("warc-files", paths=[path], rangeBytes=length).sources():
@@ -36,7 +36,7 @@ def read(path: str, *, length: int | None = None, **params: Any) -> tuple[list[A
 
 
 def count_dropped(stage: StageRun) -> dict[str, int]:
-    """What was counted of pages; records of other types stand beside them."""
+    """Return the counters of dropped pages, without those of other record types."""
     return {name: n for name, n in stage.counters.items() if name.startswith("dropped: ")}
 
 
@@ -166,7 +166,7 @@ def test_law_a_changed_byte_costs_at_most_the_record_it_is_in(
     hit = sum(end <= position for end in accumulate(map(len, packed)))
     spared = [page.url for number, page in enumerate(PAGES[:8]) if 2 * number + 2 != hit]
     whole, stage = read(str(path))
-    # A byte of the gzip header that nobody reads (a time) changes nothing.
+    # A byte of the gzip header that is not evaluated (a time) changes nothing.
     assert set(spared) <= set(list_urls(whole)) <= {page.url for page in PAGES[:8]}
     assert sum(n for name, n in stage.counters.items() if "broken" in name) <= 1
     assert whole == read(str(path), length=length)[0]
