@@ -113,7 +113,7 @@ def test_the_number_of_tokens_follows(tmp_path: Path) -> None:
     assert run(tmp_path, rows, rate=1)[0][0]["token_count"] == 5
 
 
-def test_a_mark_that_the_tokenizer_has_not_is_told(tmp_path: Path) -> None:
+def test_a_mark_missing_from_the_tokenizer_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the tokenizer has no token '<PRE>'"):
         run(tmp_path, [], prefix="<PRE>")
 

@@ -56,7 +56,7 @@ SENTENCES = st.lists(st.sampled_from(["One. ", "Two? ", "Three.\n", "Four. "]), 
     st.integers(1, 3),
     st.integers(1, 3),
 )
-def test_law_of_equal_runs_the_first_by_key_stays_in_any_order_and_partition(
+def test_law_the_first_of_equal_runs_by_key_stays_in_any_order_and_partition(
     tmp_path_factory: pytest.TempPathFactory, rows: Rows, span: int, count: int
 ) -> None:
     folder = tmp_path_factory.mktemp("passes")
@@ -65,7 +65,7 @@ def test_law_of_equal_runs_the_first_by_key_stays_in_any_order_and_partition(
         assert drop_naively(rows, span) == {row["key"]: row["text"] for row in found}
 
 
-def test_runs_that_the_corpus_has_already_go_and_the_rest_stays(tmp_path: Path) -> None:
+def test_repeated_runs_are_removed_and_the_rest_stays(tmp_path: Path) -> None:
     rows = number_texts([
         f"The tide turned. {NOTICE}",
         f"Nobody came. {NOTICE.replace(' No', '  No')}\nThe lamp went out. ",
@@ -95,7 +95,7 @@ def test_a_text_that_repeats_itself_keeps_the_first_run(tmp_path: Path) -> None:
         ({"minSentences": 1, "minWords": 3}, None),
     ],
 )
-def test_texts_of_which_too_little_is_left_go(
+def test_texts_with_too_little_left_are_dropped(
     tmp_path: Path, values: dict[str, int], reason: str | None
 ) -> None:
     rows = number_texts([NOTICE, f"{NOTICE} Nobody came."])
@@ -114,7 +114,7 @@ def test_texts_of_which_too_little_is_left_go(
         ("case", set()),
     ],
 )
-def test_what_is_overlooked_is_a_parameter(
+def test_ignored_differences_are_a_parameter(
     tmp_path: Path, normalise: str, expected: set[str]
 ) -> None:
     texts = {"a": f"{NOTICE}\n", "again": NOTICE, "upper": NOTICE.upper(),
@@ -128,7 +128,7 @@ def test_what_is_overlooked_is_a_parameter(
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(list_missing(["datatrove"])), reason="make rivals")
-def test_what_is_left_is_what_datatrove_leaves(tmp_path: Path) -> None:
+def test_the_rest_equals_that_of_datatrove(tmp_path: Path) -> None:
     draw = random.Random(7)
     pool = [f"Line {at} of the log says so{'!' * (at % 3)}." for at in range(400)]
     texts = [

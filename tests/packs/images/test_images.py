@@ -58,7 +58,7 @@ def test_formats_are_decoded(run: type[StageRun], kind: str) -> None:
         assert (64, 48) == (row["width"], row["height"])
 
 
-def test_each_image_is_a_task_and_what_is_none_is_dropped(run: type[StageRun]) -> None:
+def test_each_image_is_a_task_and_other_content_is_dropped(run: type[StageRun]) -> None:
     good = encode(draw())
     stage = run("decode-images", maxPixels=70_000)
     rows = [
@@ -105,7 +105,7 @@ def test_a_field_that_is_missing_is_named(run: type[StageRun], column: str, mess
 
 @pytest.mark.parametrize("has_transparency", [False, True])
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr"])
-def test_what_is_opaque_is_as_if_laid_on_white(mode: str, has_transparency: bool) -> None:
+def test_images_of_every_mode_are_composited_on_white(mode: str, has_transparency: bool) -> None:
     noise = Image.frombytes("RGB", (16, 16), random.Random(1).randbytes(16 * 16 * 3))
     image = noise.convert(mode)
     if has_transparency and mode in {"L", "P", "RGB"}:
@@ -115,7 +115,7 @@ def test_what_is_opaque_is_as_if_laid_on_white(mode: str, has_transparency: bool
     assert to_picture(image)["rgb"] == ground.convert("RGB").tobytes()
 
 
-def test_what_can_be_looked_through_is_on_white_and_turned_images_are_upright() -> None:
+def test_transparent_images_are_on_white_and_rotated_ones_upright() -> None:
     clear = Image.new("RGBA", (4, 2), (255, 0, 0, 0))
     assert b"\xff" * 24 == to_picture(clear)["rgb"]
     turned = draw(64, 48)
@@ -129,14 +129,14 @@ def test_what_can_be_looked_through_is_on_white_and_turned_images_are_upright() 
     ("size", "expected"),
     [((320, 200), (256, 160)), ((100, 1000), (26, 256)), ((256, 1), (256, 1)), ((9, 9), (9, 9))],
 )
-def test_pictures_are_shrunk_in_proportion_and_never_grown(
+def test_images_are_shrunk_in_proportion_and_never_enlarged(
     size: tuple[int, int], expected: tuple[int, int]
 ) -> None:
     shrunk = shrink(to_picture(draw(*size)), 256)
     assert expected == (shrunk["width"], shrunk["height"])
 
 
-def test_the_hash_stays_near_for_the_same_look_and_goes_far_for_another() -> None:
+def test_the_hash_is_close_for_similar_and_far_for_different_images() -> None:
     image = draw()
     told = hash_differences(to_picture(image))
     same = [
@@ -160,7 +160,7 @@ def test_the_hash_has_a_bit_for_each_step_that_becomes_brighter() -> None:
     assert "0" * 16 == hash_differences(to_picture(Image.new("RGB", (1, 1), "white")))
 
 
-def test_measures_tell_bright_from_dark_and_sharp_from_blurred() -> None:
+def test_measures_separate_bright_from_dark_and_sharp_from_blurred() -> None:
     white, black = (measure(to_picture(Image.new("L", (9, 9), level))) for level in (255, 0))
     assert {"brightness": 1.0, "contrast": 0.0, "sharpness": 0.0} == white
     assert {"brightness": 0.0, "contrast": 0.0, "sharpness": 0.0} == black
@@ -209,7 +209,7 @@ def test_grey_of_32_bits_goes_from_its_darkest_to_its_brightest(levels: Any) -> 
 
 
 @pytest.mark.parametrize("level", [np.nan, np.inf])
-def test_grey_that_is_no_number_is_told(run: type[StageRun], level: float) -> None:
+def test_a_gray_level_of_nan_is_reported(run: type[StageRun], level: float) -> None:
     content = encode(Image.fromarray(np.array([[level, 1]], "float32")), "TIFF")
     with pytest.raises(
         UnreadableFileError, match=r"a: no image that can be decoded \(its levels go"
@@ -230,7 +230,7 @@ def pack_icns(png: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("pack", [pack_ico, pack_icns])
-def test_an_icon_that_is_larger_than_it_says_is_not_decoded(
+def test_an_icon_larger_than_declared_is_not_decoded(
     run: type[StageRun], monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
 ) -> None:
     content = pack(encode(Image.new("L", (300, 300))))
@@ -258,7 +258,7 @@ def test_the_limit_is_that_of_the_stage_and_exact(run: type[StageRun]) -> None:
     assert Image.MAX_IMAGE_PIXELS == before
 
 
-def test_one_picture_at_a_time_is_in_memory_beside_the_tables(run: type[StageRun]) -> None:
+def test_only_one_image_at_a_time_is_in_memory_beside_the_tables(run: type[StageRun]) -> None:
     content = encode(Image.new("L", (1000, 1000)))
     stage = run("decode-images")
     tracemalloc.start()

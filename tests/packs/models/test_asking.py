@@ -93,9 +93,7 @@ class Asking:
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.1, 0.5, 1.0]), st.sampled_from([1, 3, 40]))
-def test_each_question_is_answered_or_fails_exactly_once(
-    seed: int, share: float, most: int
-) -> None:
+def test_each_request_is_answered_or_fails_exactly_once(seed: int, share: float, most: int) -> None:
     faults = draw_faults(seed, share)
     asking, prompts = Asking(FakeModel(choose=faults), most), list_prompts(30)
     for prompt, outcome in zip(prompts, asking.ask(prompts), strict=True):
@@ -113,7 +111,7 @@ def test_each_question_is_answered_or_fails_exactly_once(
 
 
 @pytest.mark.parametrize("fault", PASSING)
-def test_what_may_pass_is_asked_again(fault: str) -> None:
+def test_transient_faults_are_retried(fault: str) -> None:
     asking = Asking(FakeModel(choose=lambda prompt, time: fault if time < 3 else None))
     assert ["echo: a", "echo: b"] == [each.text for each in asking.ask(["a", "b"])]  # type: ignore[union-attr]
     assert (asking.model.asked["a"], asking.model.asked["b"]) == (3, 3)
@@ -123,7 +121,7 @@ KINDS = {"cut short": "cut short", "refused": "refused", "filtered": "refused", 
 
 
 @pytest.mark.parametrize(("fault", "kind"), KINDS.items())
-def test_answers_that_are_not_good_are_told_apart(fault: str, kind: str) -> None:
+def test_bad_answers_are_distinguished(fault: str, kind: str) -> None:
     asking = Asking(FakeModel(choose=lambda prompt, _: fault if prompt == "bad" else None))
     good, bad = asking.ask(["good", "bad"])
     assert isinstance(good, ModelAnswer)
@@ -142,7 +140,7 @@ def test_answers_that_are_not_good_are_told_apart(fault: str, kind: str) -> None
         ("unknown parameter", "it takes no such request (400: Unrecognized argument: seeed)"),
     ],
 )
-def test_what_no_row_can_pass_ends_the_attempt_in_one_sentence(fault: str, words: str) -> None:
+def test_a_fault_for_all_rows_ends_the_attempt_with_one_sentence(fault: str, words: str) -> None:
     asking = Asking(FakeModel(choose=lambda *_: fault), most=4)
     with pytest.raises(StageStoppedError) as caught:
         asking.ask(list_prompts(100))
@@ -153,7 +151,7 @@ def test_what_no_row_can_pass_ends_the_attempt_in_one_sentence(fault: str, words
     assert not asking.found
 
 
-def test_a_model_that_vanishes_ends_the_attempt_with_what_was_answered() -> None:
+def test_a_vanished_model_ends_the_attempt_and_keeps_answers() -> None:
     def choose(prompt: str, _: int) -> str | None:
         return "gone" if len(asking.model.answered) >= 50 else None
 
@@ -165,7 +163,7 @@ def test_a_model_that_vanishes_ends_the_attempt_with_what_was_answered() -> None
     assert 46 <= len(asking.found) <= 50
 
 
-def test_a_route_that_vanishes_is_waited_for_since_it_may_come_back() -> None:
+def test_a_vanished_route_is_awaited() -> None:
     broken = range(50, 60)
 
     def choose(prompt: str, _: int) -> str | None:
@@ -176,7 +174,7 @@ def test_a_route_that_vanishes_is_waited_for_since_it_may_come_back() -> None:
 
 
 @pytest.mark.parametrize("fault", ["reset", "503", "busy", "500", "late"])
-def test_a_server_that_is_down_is_waited_for_told_of_once_and_burns_no_row(fault: str) -> None:
+def test_an_unreachable_server_is_awaited_reported_once_and_fails_no_row(fault: str) -> None:
     asking = Asking(FakeModel(choose=lambda *_: fault))
     with pytest.raises(StageStoppedError, match=r"it has answered nothing for \d+ s; last: ") as e:
         asking.ask(list_prompts(10))
@@ -189,7 +187,7 @@ def test_a_server_that_is_down_is_waited_for_told_of_once_and_burns_no_row(fault
     assert line.endswith("it is asked again until 00:10 UTC")
 
 
-def test_a_stop_keeps_answers_on_their_way_and_sends_nothing_more() -> None:
+def test_a_stop_keeps_answers_in_flight_and_sends_no_more_requests() -> None:
     faults = {"prompt 0": "reset", "prompt 1": "500"}
     asking = Asking(FakeModel(choose=lambda prompt, _: faults.get(prompt)), most=4)
     stopped = list[int]()
@@ -211,7 +209,7 @@ def test_a_stop_keeps_answers_on_their_way_and_sends_nothing_more() -> None:
     assert {f"prompt {at}" for at in answered} == set(asking.model.answered) - {PROBE}
 
 
-def test_a_server_that_comes_back_answers_all() -> None:
+def test_a_recovered_server_answers_all_requests() -> None:
     asking = Asking(FakeModel(choose=lambda *_: "reset" if asking.time.now < 300 else None))
     assert all(isinstance(each, ModelAnswer) for each in asking.ask(list_prompts(20)))
     assert len(asking.lines) == 2
@@ -221,7 +219,7 @@ def test_a_server_that_comes_back_answers_all() -> None:
 
 @pytest.mark.parametrize("others", [[], ["a", "b"]])
 @pytest.mark.parametrize("fault", ["500", "reset", "late", "no JSON"])
-def test_a_row_on_which_the_server_fails_fails_alone(others: list[str], fault: str) -> None:
+def test_a_row_that_the_server_fails_on_fails_alone(others: list[str], fault: str) -> None:
     asking = Asking(FakeModel(choose=lambda prompt, _: fault if prompt == "poison" else None))
     *good, bad = asking.ask([*others, "poison"])
     assert all(isinstance(each, ModelAnswer) for each in good)
@@ -231,7 +229,7 @@ def test_a_row_on_which_the_server_fails_fails_alone(others: list[str], fault: s
     assert asking.time.now < 60
 
 
-def test_a_server_that_wants_to_be_left_alone_is() -> None:
+def test_retry_after_is_respected() -> None:
     times = list[float]()
 
     def choose(prompt: str, time: int) -> str | None:
@@ -244,14 +242,14 @@ def test_a_server_that_wants_to_be_left_alone_is() -> None:
     assert min(times[1:]) >= 7
 
 
-def test_a_wait_of_a_day_is_no_longer_than_patience() -> None:
+def test_a_requested_wait_of_a_day_is_limited_by_the_patience() -> None:
     asking = Asking(FakeModel(choose=lambda *_: "busy for a day"))
     with pytest.raises(StageStoppedError):
         asking.ask(["a"])
     assert PATIENCE < asking.time.now < 3 * PATIENCE
 
 
-def test_an_answer_that_is_not_what_was_asked_for_is_repaired() -> None:
+def test_an_answer_that_violates_the_schema_is_repaired() -> None:
     def answer(prompt: str) -> str:
         return "4" if prompt.startswith("That is not") else "four"
 
@@ -266,7 +264,7 @@ def test_an_answer_that_is_not_what_was_asked_for_is_repaired() -> None:
     assert "it is no number" in asking.model.bodies[1]["messages"][2]["content"]
 
 
-def test_an_answer_that_stays_wrong_is_a_fault() -> None:
+def test_an_answer_that_stays_invalid_is_a_fault() -> None:
     asking = Asking(FakeModel(answer=lambda _: "five"), repairs=2)
     (found,) = asking.ask(["a"], lambda _: "it is no number")
     why = "the answer is not what was asked for: it is no number"
@@ -286,7 +284,7 @@ def test_a_probe_is_the_same_request_with_less_work() -> None:
     assert body["messages"] == ["x"]
 
 
-def test_requests_grow_while_answers_come_and_halve_where_the_server_pushes_back() -> None:
+def test_concurrency_grows_with_answers_and_halves_on_push_back() -> None:
     pace = RequestPace(64)
     assert FIRST_LIMIT == pace.limit
     for _ in range(100):
@@ -329,9 +327,7 @@ def test_requests_grow_while_answers_come_and_halve_where_the_server_pushes_back
         ({"retry-after": "Thu, 26 Nov 2026 10:00:30 GMT"}, None),
     ],
 )
-def test_what_a_server_says_of_waiting_is_read(
-    headers: dict[str, str], seconds: float | None
-) -> None:
+def test_retry_after_headers_are_parsed(headers: dict[str, str], seconds: float | None) -> None:
     assert seconds == read_hold(headers)
 
 

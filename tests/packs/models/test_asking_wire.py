@@ -65,7 +65,7 @@ async def ask(server: CountingServer, at_once: int, times: int, connections: int
 
 
 @pytest.mark.parametrize("connections", [1, 3, 20])
-def test_law_no_more_connections_than_may_be_and_all_of_them_are_used(connections: int) -> None:
+def test_law_all_allowed_connections_and_no_more_are_used(connections: int) -> None:
     server = CountingServer()
 
     answers = asyncio.run(ask(server, 2 * connections, 4, connections))
@@ -75,7 +75,7 @@ def test_law_no_more_connections_than_may_be_and_all_of_them_are_used(connection
     assert server.connections == server.most == connections
 
 
-def test_who_asks_one_at_a_time_has_one_connection() -> None:
+def test_sequential_requests_use_one_connection() -> None:
     server = CountingServer()
 
     asyncio.run(ask(server, 1, 16, 50))
@@ -119,11 +119,11 @@ PATIENT = WireLimits(5, 5, 20, 1)
         (WireLimits(5, 5, 0.05, 1), "no answer in 0.05 s"),
     ],
 )
-def test_a_server_that_is_silent_is_late(limits: WireLimits, words: str) -> None:
+def test_a_silent_server_times_out(limits: WireLimits, words: str) -> None:
     assert asyncio.run(talk(None, limits))[0] == Unanswered(words, is_late=True)
 
 
-def test_half_an_answer_is_none_and_its_error_has_no_key() -> None:
+def test_a_partial_answer_is_an_error_without_the_key() -> None:
     found, received = asyncio.run(talk(ANSWER.replace(b"length: 2", b"length: 9"), PATIENT))
     assert isinstance(found, Unanswered)
     assert not found.is_late
@@ -131,7 +131,7 @@ def test_half_an_answer_is_none_and_its_error_has_no_key() -> None:
     assert "secret" not in found.what
 
 
-def test_who_leads_elsewhere_is_not_followed() -> None:
+def test_redirects_are_not_followed() -> None:
     moved = b"HTTP/1.1 307 Moved\r\nLocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n"
     found, _ = asyncio.run(talk(moved, PATIENT))
     assert isinstance(found, Reply)
@@ -140,7 +140,7 @@ def test_who_leads_elsewhere_is_not_followed() -> None:
 
 
 @pytest.mark.parametrize("exempt", ["", "model.example"])
-def test_the_proxy_of_the_environment_is_asked_but_for_its_exceptions(
+def test_the_proxy_of_the_environment_is_used_except_for_its_exceptions(
     exempt: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"):
@@ -152,7 +152,7 @@ def test_the_proxy_of_the_environment_is_asked_but_for_its_exceptions(
     assert received.startswith(b"" if exempt else b"POST http://model.example:9/v1 ")
 
 
-def test_a_machine_without_authorities_trusts_those_of_certifi(
+def test_a_machine_without_certificates_uses_those_of_certifi(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     nothing = SimpleNamespace(cafile=None, capath=None)

@@ -46,7 +46,7 @@ def ask(model: FakeModel, log: str, rows: list[Any], source: str, **values: Any)
     ],
     ids=["renamed", "one row more", "compacted", "split", "swapped"],
 )
-def test_no_request_twice_whatever_sources_are_called(
+def test_requests_are_not_repeated_for_renamed_sources(
     tmp_path: Path, place: str, before: dict[str, list[str]], after: dict[str, list[str]]
 ) -> None:
     model, log = FakeModel(), place.format(folder=tmp_path)
@@ -66,7 +66,7 @@ def test_a_conversation_finds_its_answers_in_a_renamed_source(tmp_path: Path, pl
     assert set(model.asked.values()) == {1}
 
 
-def test_workers_find_what_others_have_just_asked(tmp_path: Path) -> None:
+def test_workers_find_recent_answers_of_other_workers(tmp_path: Path) -> None:
     model, log = FakeModel(), str(tmp_path)
     first, second = (Asked(model, None, requests=log) for _ in range(2))
     for number in range(3):
@@ -132,7 +132,7 @@ def test_only_places_of_answers_stay_in_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("blocked", ["answers", "spent.account"])
-def test_a_volume_that_fails_stops_the_run_and_fails_no_row(tmp_path: Path, blocked: str) -> None:
+def test_a_failing_volume_stops_the_run_and_fails_no_row(tmp_path: Path, blocked: str) -> None:
     model = FakeModel()
     asked = Asked(model, None, requests=str(tmp_path), budget={"requests": 100}, concurrency=2)
     if blocked == "answers":
@@ -144,7 +144,7 @@ def test_a_volume_that_fails_stops_the_run_and_fails_no_row(tmp_path: Path, bloc
     assert model.asked.total() <= 2
 
 
-def test_a_full_disk_stops_the_run_and_what_was_kept_stays(tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_run_and_kept_answers_stay(tmp_path: Path) -> None:
     with mounted_small(tmp_path / "volume", 1 << 20) as volume:
         model, log = FakeModel(), str(volume / "log")
         ask(model, log, ["a", "b"], "a")
@@ -164,7 +164,7 @@ async def swallow(row: dict[str, Any], talk: Any) -> str:
         return "nothing"
 
 
-def test_a_conversation_that_catches_everything_does_not_hide_a_volume_that_fails(
+def test_a_conversation_that_catches_everything_does_not_hide_a_failing_volume(
     tmp_path: Path,
 ) -> None:
     asked = Asked(

@@ -88,7 +88,7 @@ def test_a_body_has_the_form_of_its_protocol() -> None:
     }
 
 
-def test_a_limit_of_the_users_own_takes_the_place_of_the_default() -> None:
+def test_a_users_limit_replaces_the_default() -> None:
     body = CLAUDE.build_body(Endpoint.MESSAGES, "m", {"max_tokens": 9}, RowQuestion("x"))
     assert body["max_tokens"] == 9
     assert "system" not in body
@@ -98,7 +98,7 @@ def test_a_limit_of_the_users_own_takes_the_place_of_the_default() -> None:
 
 
 @pytest.mark.parametrize("endpoint", [Endpoint.CHAT, Endpoint.MESSAGES])
-def test_a_complaint_is_said_to_the_model_in_these_words(endpoint: Endpoint) -> None:
+def test_a_repair_request_has_a_fixed_text(endpoint: Endpoint) -> None:
     protocol = find_protocol(endpoint)
     body = protocol.build_body(endpoint, "m", {}, RowQuestion("score it"))
     *_, former, wanted = protocol.complain(body, "five", "no number")["messages"]
@@ -202,7 +202,7 @@ def test_a_row_is_answered_by_the_messages_api(tmp_path: Path) -> None:
     assert (kept.table.to_pylist()[0]["answer"], again.asked) == ("good", [])
 
 
-def test_an_answer_that_fits_no_schema_is_complained_about() -> None:
+def test_an_answer_that_violates_the_schema_is_sent_back() -> None:
     schema = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
     server = Messages((200, answer("five")), (200, answer('{"score": 5}')))
     (task,) = run(make_stage(server, output={"schema": schema, "repairs": 1}), "hello")
@@ -211,7 +211,7 @@ def test_an_answer_that_fits_no_schema_is_complained_about() -> None:
     assert "Answer again" in server.asked[1][1]["messages"][-1]["content"]
 
 
-def test_a_row_that_is_refused_fails_alone_and_a_key_ends_all() -> None:
+def test_a_refused_row_fails_alone_and_a_refused_key_ends_the_attempt() -> None:
     (failed,) = run(make_stage(Messages((200, answer("", "refusal")))), "bad")
     assert isinstance(failed, FailedRow)
     barred = (401, refuse("authentication_error", "invalid x-api-key"))

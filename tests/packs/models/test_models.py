@@ -55,7 +55,7 @@ def test_clips_are_embedded_whatever_the_batches(tmp_path: Path, batch: int, sid
         assert row["embedding"] == pytest.approx(total / np.linalg.norm(total), abs=0.01)
 
 
-def test_levels_are_brought_to_what_the_model_has_learnt_on(tmp_path: Path) -> None:
+def test_levels_are_normalized_for_the_model(tmp_path: Path) -> None:
     model = make_mean(tmp_path / "a.onnx")
     (row,) = StageRun("embed-frames", model=model).rows(make_clips(["red"]))
     expected = (np.array(COLOURS["red"]) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
@@ -112,7 +112,7 @@ def test_the_model_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     assert first != other.stage.digest_inputs()
 
 
-def test_what_can_not_be_used_is_told(tmp_path: Path) -> None:
+def test_unusable_models_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"gone.onnx: No such file"):
         StageRun("embed-frames", model=str(tmp_path / "gone.onnx"))
     (tmp_path / "text.onnx").write_text("no model")
@@ -155,7 +155,7 @@ BOTH = ["CUDAExecutionProvider", "CPUExecutionProvider"]
         (Device.CUDA, BOTH, "", "CUDAExecutionProvider"),
     ],
 )
-def test_the_device_is_that_which_the_worker_was_given(
+def test_the_device_is_the_one_assigned_to_the_worker(
     device: Device, available: list[str], given: str, expected: str
 ) -> None:
     assert expected == choose_provider(device, available, {"CUDA_VISIBLE_DEVICES": given})

@@ -110,7 +110,7 @@ class Workers:
 
 @SAME_FIXTURE
 @given(st.integers(0, 1000), st.integers(1, 4), st.integers(0, 60))
-def test_no_more_requests_are_sent_than_the_budget_has(
+def test_the_budget_limits_the_number_of_requests(
     tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, budget: int
 ) -> None:
     model = FakeModel(choose=draw_faults(seed, 0.2))
@@ -135,7 +135,7 @@ def test_no_more_requests_are_sent_than_the_budget_has(
 
 @SAME_FIXTURE
 @given(st.integers(1, 4), st.integers(1, 300), st.booleans())
-def test_tokens_and_cost_pass_the_budget_by_no_more_than_what_is_in_flight(
+def test_tokens_and_cost_exceed_the_budget_only_by_requests_in_flight(
     tmp_path_factory: pytest.TempPathFactory, count: int, budget: int, by_cost: bool
 ) -> None:
     model = FakeModel()
@@ -151,7 +151,7 @@ def test_tokens_and_cost_pass_the_budget_by_no_more_than_what_is_in_flight(
 
 @SAME_FIXTURE
 @given(st.integers(1, 4), st.sampled_from([6.0, 30.0, 90.0]))
-def test_no_minute_has_more_requests_than_it_may(
+def test_no_minute_exceeds_its_limit_of_requests(
     tmp_path_factory: pytest.TempPathFactory, count: int, rate: float
 ) -> None:
     workers = Workers(tmp_path_factory.mktemp("a"), FakeModel(), count)
@@ -178,7 +178,7 @@ def test_tokens_keep_to_their_rate(
         assert within * TOKENS <= rate + in_flight
 
 
-def test_the_message_says_of_what_and_how_to_go_on(tmp_path: Path) -> None:
+def test_the_message_names_the_budget_and_how_to_resume(tmp_path: Path) -> None:
     workers = Workers(tmp_path, FakeModel(), 1)
     workers.ask(list_prompts(9), requests=5)
     assert str(workers.ends[0]) == (
@@ -191,7 +191,7 @@ def test_the_message_says_of_what_and_how_to_go_on(tmp_path: Path) -> None:
     assert "tokens)" in str(workers.ends[0])
 
 
-def test_an_account_that_was_lost_begins_with_what_the_logs_have(tmp_path: Path) -> None:
+def test_a_lost_account_starts_with_the_logged_requests(tmp_path: Path) -> None:
     def open_account() -> Account:
         return Account(
             tmp_path / "spent.account",
@@ -233,7 +233,7 @@ def test_a_rate_survives_a_clock_that_was_set_back(
     assert max(gaps) <= 30.1 + 60  # clocks of nodes may differ a little
 
 
-def test_a_long_request_is_waited_for_as_long_as_its_tokens_need(tmp_path: Path) -> None:
+def test_a_long_request_waits_as_long_as_its_tokens_need(tmp_path: Path) -> None:
     now, terms = [1e9], SpendingTerms(tokens_per_minute=10)
     account = Account(tmp_path / "spent.account", terms, "ask", lambda: now[0], SpentTotals)
     account.settle(account.take(4), Usage(1000, 1000))
@@ -243,7 +243,7 @@ def test_a_long_request_is_waited_for_as_long_as_its_tokens_need(tmp_path: Path)
     assert passed == pytest.approx(12_000)
 
 
-def test_an_account_of_the_previous_layout_goes_on(tmp_path: Path) -> None:
+def test_an_account_of_the_previous_layout_is_continued(tmp_path: Path) -> None:
     content = Struct(">QQQdd").pack(11, 70, 30, 0.0, 0.0)
     (tmp_path / "spent.account").write_bytes(content + blake2b(content, digest_size=8).digest())
     terms = SpendingTerms(requests=12)
@@ -257,7 +257,7 @@ def test_an_account_of_the_previous_layout_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("usage", NO_USAGE.values(), ids=NO_USAGE)
 @pytest.mark.parametrize("by_cost", [False, True])
-def test_tokens_that_a_server_does_not_report_are_estimated_and_said_so(
+def test_unreported_tokens_are_estimated_and_marked_as_estimates(
     tmp_path: Path, usage: object, by_cost: bool
 ) -> None:
     model = FakeModel(usage=usage, answer=lambda _: "word " * 200)
@@ -307,7 +307,7 @@ def test_costs_and_times_are_counted_as_sums() -> None:
     assert not tally.take().total()
 
 
-def test_who_ends_waits_for_what_others_have_under_way(tmp_path: Path) -> None:
+def test_an_account_is_at_rest_only_without_requests_in_flight(tmp_path: Path) -> None:
     def open_account() -> Account:
         path = tmp_path / "spent.account"
         return Account(path, SpendingTerms(requests=1), "ask", lambda: 0.0, SpentTotals)
