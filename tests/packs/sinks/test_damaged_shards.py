@@ -87,7 +87,7 @@ def damage(draw: st.DrawFn, whole: bytes) -> bytes:
 
 
 @given(data=st.data(), kind=st.sampled_from(FORMATS))
-def test_damage_outside_of_contents_gives_the_same_rows_or_a_sentence(
+def test_damage_outside_of_contents_gives_the_same_rows_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, kind: int
 ) -> None:
     path = tmp_path_factory.mktemp("shard") / "a.tar"
@@ -105,7 +105,7 @@ def test_damage_outside_of_contents_gives_the_same_rows_or_a_sentence(
 
 
 @given(data=st.data(), suffix=st.sampled_from(sorted(PACKED)))
-def test_damage_of_a_packed_shard_gives_the_same_rows_or_a_sentence(
+def test_damage_of_a_compressed_shard_gives_the_same_rows_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, suffix: str
 ) -> None:
     path = tmp_path_factory.mktemp("shard") / f"a{suffix}"
@@ -139,12 +139,12 @@ def test_members_that_make_no_samples_are_named_with_their_places(
         read(tmp_path / "a.tar", pack(members))
 
 
-def test_extensions_that_no_sample_has_are_no_success(tmp_path: Path) -> None:
+def test_unknown_extensions_fail_the_source(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFileError, match="extensions are: 'jpg', 'txt'"):
         read(tmp_path / "a.tar", pack(SAMPLES), extensions=["jpeg"])
 
 
-def test_what_is_of_no_sample_is_counted_under_its_reason(tmp_path: Path) -> None:
+def test_members_without_a_sample_are_counted_by_reason(tmp_path: Path) -> None:
     members: Members = [
         ("a.jpg", b"1"),
         ("._a.jpg", TWIN),
@@ -165,7 +165,7 @@ def test_what_is_of_no_sample_is_counted_under_its_reason(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("packed", FORMATS)
 @pytest.mark.parametrize("link", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
-def test_links_are_counted_and_folders_are_nothing(
+def test_links_are_counted_and_folders_are_ignored(
     tmp_path: Path, link: bytes, packed: int
 ) -> None:
     file = io.BytesIO()
@@ -191,7 +191,7 @@ def test_an_empty_tar_has_no_samples(tmp_path: Path) -> None:
     assert ([], {}) == read(tmp_path / "a.tar", pack([]))
 
 
-def test_a_name_that_is_not_utf_8_is_kept_apart(tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf_8_stays_distinct(tmp_path: Path) -> None:
     content = pack([("caf@.t", b"1")]).replace(b"caf@", b"caf\xe9")
     head = bytearray(content[:512])
     head[148:156] = b" " * 8
@@ -213,6 +213,6 @@ def test_a_name_that_is_not_utf_8_is_kept_apart(tmp_path: Path) -> None:
         (pack(SAMPLES) + bytes(20_000), "more than a tar ends with"),
     ],
 )
-def test_what_is_no_whole_tar_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+def test_incomplete_tars_are_named(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(UnreadableFileError, match=rf"^a\.tar: .*{message}"):
         read(tmp_path / "a.tar", content)

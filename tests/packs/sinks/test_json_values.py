@@ -69,7 +69,7 @@ VALUES: list[tuple[pa.Array, Any]] = [
 
 @pytest.mark.parametrize("sink", SINKS)
 @pytest.mark.parametrize(("value", "expected"), VALUES, ids=range(len(VALUES)))
-def test_every_sink_writes_what_json_has_no_form_for_in_the_same_way(
+def test_every_sink_writes_values_without_a_json_form_alike(
     sink: str, value: pa.Array, expected: Any
 ) -> None:
     assert expected == write(sink, value)
@@ -141,12 +141,12 @@ def test_lists_as_deep_as_arrow_takes_them_are_written() -> None:
     assert lines == [b'{"deep":' + b"[" * 300 + b"1" + b"]" * 300 + b"}\n"]
 
 
-def test_long_rows_are_few_at_a_time() -> None:
+def test_long_rows_are_formatted_a_few_at_a_time() -> None:
     table = pa.table({"text": ["x" * (1 << 20)] * 9})
     assert max(len(lines) for lines in format_lines(table)) <= 4
 
 
-def test_what_is_written_does_not_depend_on_pandas() -> None:
+def test_output_does_not_depend_on_pandas() -> None:
     script = """
 import sys
 class Absent:

@@ -45,7 +45,7 @@ def test_law_rows_follow_each_other_as_their_tasks_do(
 
 @pytest.mark.parametrize(("use", "values"), SINKS)
 @given(parts=st.lists(ROWS, min_size=1, max_size=4), data=st.data())
-def test_law_a_copy_of_some_has_the_rows_of_these_and_can_be_copied_again(
+def test_law_a_partial_copy_has_the_chosen_rows_and_can_be_copied_again(
     use: str, values: dict[str, Any], parts: list[Rows], data: st.DataObject
 ) -> None:
     ends = accumulate(map(len, parts), initial=0)
@@ -118,7 +118,7 @@ def copy_files(sink: SharingSink, files: dict[str, bytes], ranges: list[range]) 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(drawn=TEXTS, data=st.data())
-def test_law_a_copy_and_what_lies_beside_it_are_those_of_fewer_tasks(
+def test_law_a_copy_and_its_companions_equal_those_of_fewer_tasks(
     kind: str, drawn: list[list[str]], data: st.DataObject
 ) -> None:
     parts, sink = name_texts(drawn), make_sink(kind)
@@ -148,7 +148,7 @@ def test_a_file_that_is_shorter_than_its_index_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize("use", [kind for kind in KINDS if kind != "datatrove"])
-def test_files_are_shared_where_somebody_asks_for_it(use: str) -> None:
+def test_files_are_shared_on_request(use: str) -> None:
     own, shared = StageRun(use).stage, StageRun(use, targetBytes=1 << 20).stage
     assert isinstance(own, SharingSink)
     assert (own.target_bytes, shared.target_bytes) == (None, 1 << 20)

@@ -86,7 +86,7 @@ def test_law_records_are_the_rows_however_they_are_chunked(
     assert found == [simplify(row) for row in rows]
 
 
-def test_what_has_no_type_of_its_own_is_json() -> None:
+def test_values_without_a_type_are_json() -> None:
     table = pa.table({"facts": [{"a": 1}], "name": pa.array(["x"]).dictionary_encode()})
     (row,) = read_records(StageRun("tfrecord").written(table))
     assert row == {"facts": b'{"a": 1}', "name": b"x"}
@@ -99,6 +99,6 @@ def test_what_has_no_type_of_its_own_is_json() -> None:
         (pa.table({"n": pa.array([2**63], pa.uint64())}), "9223372036854775808 not in range"),
     ],
 )
-def test_what_it_can_not_hold_is_said(table: pa.Table, sentence: str) -> None:
+def test_values_that_tfrecord_cannot_hold_are_reported(table: pa.Table, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         StageRun("tfrecord").written(table)

@@ -64,7 +64,7 @@ def test_texts_end_with_the_token_that_is_asked_for(tokenizer: str) -> None:
         StageRun("tokenise-text", tokenizer=tokenizer, append="<none>")
 
 
-def test_a_file_that_is_missing_or_no_tokenizer_is_named(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_tokenizer_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"gone\.json: No such file"):
         find_stage("tokenise-text")(tokenizer="gone.json")
     (tmp_path / "no.json").write_text("{}")
@@ -110,7 +110,7 @@ def test_a_token_that_does_not_fit_is_refused() -> None:
         StageRun("token-shards").written(pa.table({"tokens": ["a"]}))
 
 
-def test_a_run_writes_both_files_and_goes_on_without_them_again(
+def test_a_run_writes_both_files_and_resumes_without_rewriting(
     tokenizer: str, tmp_path: Path
 ) -> None:
     (tmp_path / "texts").mkdir()

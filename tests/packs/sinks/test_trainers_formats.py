@@ -63,7 +63,7 @@ def test_law_samples_are_the_rows_however_they_are_chunked(
     assert content == StageRun("mds").written(table)
 
 
-def test_what_mds_can_not_hold_is_said() -> None:
+def test_values_that_mds_cannot_hold_are_reported() -> None:
     with pytest.raises(ValueError, match="the column 'n' has nulls, for which MDS has no room"):
         StageRun("mds").written(pa.table({"n": [1, None]}))
     with pytest.raises(ValueError, match="the column 'n' has nulls in its lists"):
@@ -78,12 +78,12 @@ def test_what_mds_can_not_hold_is_said() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 255, 256, 65_535, 65_536])
-def test_an_array_says_how_long_it_is_in_as_few_bytes_as_do(length: int) -> None:
+def test_the_length_of_an_array_uses_as_few_bytes_as_possible(length: int) -> None:
     table = pa.table({"tokens": pa.array([[1] * length], pa.list_(pa.int8()))})
     assert [{"tokens": [1] * length}] == read_mds(StageRun("mds").written(table))
 
 
-def test_the_index_of_a_run_names_what_counts_and_is_proved(tmp_path: Path) -> None:
+def test_the_index_of_a_run_lists_counted_files_and_is_verified(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("a", "b", "c"):
         (tmp_path / f"in/{name}.txt").write_text(f"text {name}")
@@ -133,7 +133,7 @@ FEATURES = {"picture": "image", "sound": "audio", "kind": {"classes": ["cat", "d
 
 
 @pytest.mark.slow
-def test_datasets_loads_pictures_sounds_and_labels_as_such(tmp_path: Path) -> None:
+def test_datasets_loads_images_sounds_and_labels_with_their_features(tmp_path: Path) -> None:
     table = pa.table(
         {
             "picture": [draw_picture(7), None],
@@ -159,7 +159,7 @@ def test_datasets_loads_pictures_sounds_and_labels_as_such(tmp_path: Path) -> No
     assert content == sink.written(pq.read_table(io.BytesIO(content)))
 
 
-def test_what_is_no_such_feature_is_named() -> None:
+def test_values_that_do_not_fit_a_feature_are_named() -> None:
     for values, words in (
         ({"x": ["owl"]}, "has 'owl', which is none of its classes"),
         ({"x": [2]}, "numbers that are none of its 2 classes"),

@@ -91,7 +91,7 @@ def write_groups(path: Path, groups: int, columns: int, rows: int) -> list[int]:
     ]
 
 
-def test_law_a_row_group_is_fetched_and_not_the_file(tmp_path: Path) -> None:
+def test_law_only_the_row_group_of_a_file_is_fetched(tmp_path: Path) -> None:
     sizes = write_groups(tmp_path / "a.parquet", groups=8, columns=60, rows=2_000)
     sources = ParquetRowGroups(paths=[f"counted://{tmp_path}/a.parquet"]).list_sources()
     for source, size in zip(sources, sizes, strict=True):
@@ -101,7 +101,7 @@ def test_law_a_row_group_is_fetched_and_not_the_file(tmp_path: Path) -> None:
         assert requests <= 6  # adjacent columns need one request
 
 
-def test_columns_that_are_left_out_are_not_fetched(tmp_path: Path) -> None:
+def test_excluded_columns_are_not_fetched(tmp_path: Path) -> None:
     sizes = write_groups(tmp_path / "a.parquet", groups=4, columns=50, rows=4_000)
     sources = ParquetRowGroups(paths=[f"counted://{tmp_path}/a.parquet"]).list_sources()
     for source, size in zip(sources, sizes, strict=True):
@@ -118,7 +118,7 @@ def test_law_a_pass_fetches_the_columns_that_it_reads(tmp_path: Path) -> None:
     assert sum(end - start for start, end in CountedStore.fetched) <= sum(sizes) / 50 + MIB
 
 
-def test_law_a_partition_is_fetched_and_not_the_file(tmp_path: Path) -> None:
+def test_law_only_the_partition_of_a_file_is_fetched(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     table = pa.table({"key": [f"k{at}" for at in range(64_000)], "x": draw.random(64_000)})
     path = tmp_path / "parted.parquet"
@@ -151,7 +151,7 @@ def list_pages_of(folder: Path) -> Iterator[tuple[Reader, Source]]:
 
 
 @pytest.mark.parametrize("list_ranges", [list_lines_of, list_pages_of])
-def test_law_a_range_is_fetched_and_not_the_rest(list_ranges: Any, tmp_path: Path) -> None:
+def test_law_only_the_range_of_a_file_is_fetched(list_ranges: Any, tmp_path: Path) -> None:
     number = 0
     for stage, source in list_ranges(tmp_path):
         rows, _, fetched = fetch(stage, source)
@@ -176,14 +176,14 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def test_law_a_footer_is_looked_at_once_for_all_groups(tmp_path: Path, measured: list[int]) -> None:
+def test_law_a_footer_is_measured_once_for_all_groups(tmp_path: Path, measured: list[int]) -> None:
     write_groups(tmp_path / "a.parquet", groups=30, columns=5, rows=3)
     for source in ParquetRowGroups(paths=[str(tmp_path / "a.parquet")]).list_sources():
         assert fetch(ReadParquet(), source)[0] == 3
     assert len(measured) == 1
 
 
-def test_a_file_that_is_written_anew_is_looked_at_anew(tmp_path: Path, measured: list[int]) -> None:
+def test_a_rewritten_file_is_measured_again(tmp_path: Path, measured: list[int]) -> None:
     path = tmp_path / "a.parquet"
     for values in ([1, 2], [3, 4]):  # same size and name
         pq.write_table(pa.table({"n": values}), path)

@@ -69,7 +69,7 @@ def test_delta_rows_are_those_of_its_own_reader(delta: str) -> None:
     assert read_rows(delta, 0) == before
 
 
-def test_of_a_new_delta_version_changed_files_alone_are_new(delta: str) -> None:
+def test_only_changed_files_of_a_new_delta_version_are_new(delta: str) -> None:
     first = list_versions(delta)
     open_delta(delta).delete("id = 3")
     second = list_versions(delta)
@@ -85,7 +85,7 @@ def test_a_partition_with_letters_that_paths_escape_is_read(tmp_path: Path) -> N
     assert read_rows(f"delta:{tmp_path}/table") == odd.to_pylist()
 
 
-def test_deletion_vectors_are_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_deletion_vectors_are_refused_with_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "table"
     settings = {"delta.enableDeletionVectors": "true"}
     write_deltalake(path, ROWS, configuration=settings)
@@ -136,7 +136,7 @@ def test_iceberg_rows_are_those_of_its_own_reader(catalog: Catalog) -> None:
     assert read_rows(ICEBERG, first) == ROWS.to_pylist()
 
 
-def test_of_a_new_iceberg_snapshot_changed_files_alone_are_new(catalog: Catalog) -> None:
+def test_only_changed_files_of_a_new_iceberg_snapshot_are_new(catalog: Catalog) -> None:
     make_iceberg(catalog)
     first = list_versions(ICEBERG)
     catalog.load_table("sea.rows").delete("id = 3")
@@ -151,7 +151,7 @@ def delete_first(catalog: Catalog, folder: Path, content: DataFileContent) -> No
     add_deletes(table, folder / "deletes.parquet", content, "place = 'sea'", "sea")
 
 
-def test_positional_deletes_change_their_file_alone_and_are_honoured(
+def test_positional_deletes_change_only_their_file_and_are_applied(
     catalog: Catalog, tmp_path: Path
 ) -> None:
     make_iceberg(catalog)
@@ -195,7 +195,7 @@ def test_lance_rows_are_those_of_its_own_reader(tmp_path: Path) -> None:
     assert [row["twice"] for row in read_rows(table)] == [2, 4, 8]
 
 
-def test_columns_and_tasks_are_as_asked(delta: str, tmp_path: Path) -> None:
+def test_columns_and_tasks_follow_the_parameters(delta: str, tmp_path: Path) -> None:
     assert read_rows(delta, columns=("place",), max_rows=1)[0].keys() == {"place"}
     rows = read_rows(delta, columns=("key", "id"), max_rows=1)
     assert [list(row) for row in rows[:1]] == [["key", "id"]]
@@ -205,7 +205,7 @@ def test_columns_and_tasks_are_as_asked(delta: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["delta", "lance"])
-def test_a_table_that_is_not_there_is_told(kind: str, tmp_path: Path) -> None:
+def test_a_missing_table_is_reported(kind: str, tmp_path: Path) -> None:
     with pytest.raises(TableError, match="can be read"):
         list_versions(f"{kind}:{tmp_path}/none")
 
@@ -217,6 +217,6 @@ def test_a_file_that_was_vacuumed_meanwhile_fails_its_source(delta: str) -> None
         list(ReadTable().process(Task(source.data)))
 
 
-def test_a_name_of_no_table_is_refused() -> None:
+def test_an_invalid_table_name_is_refused() -> None:
     with pytest.raises(SpecError, match="names no table"):
         TableFiles(table="tables/sea")

@@ -166,7 +166,7 @@ ROWS = [{"id": str(n), "score": n / 3, "meta": {"lines": n, "tags": ["a", "é"]}
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
-def test_plain_lines_are_read_by_arrow_alone(
+def test_plain_lines_are_read_only_by_arrow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
     path = tmp_path / "a.jsonl"
@@ -178,7 +178,7 @@ def test_plain_lines_are_read_by_arrow_alone(
 
 
 @pytest.mark.parametrize(("line", "error"), [("oops", "#L31: not a JSON object"), ("{}", "ended")])
-def test_what_stands_before_a_damaged_part_is_looked_at_first(
+def test_lines_before_a_damaged_part_are_evaluated_first(
     tmp_path: Path, line: str, error: str
 ) -> None:
     path = tmp_path / "a.jsonl.gz"
@@ -193,7 +193,7 @@ def test_what_stands_before_a_damaged_part_is_looked_at_first(
     assert len(found.tasks) == (1 if line == "oops" else 2)
 
 
-def test_dates_are_text_and_cost_a_second_look_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dates_are_text_and_cost_one_second_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules[JsonTables.__module__]
     read_block, looks = module._read_block, []
 
@@ -212,7 +212,7 @@ def test_dates_are_text_and_cost_a_second_look_once(monkeypatch: pytest.MonkeyPa
     assert looks == [{}, text, text, text]
 
 
-def test_what_arrow_can_not_read_is_asked_of_it_ever_more_seldom(
+def test_arrow_is_tried_less_often_after_failures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []
@@ -224,7 +224,7 @@ def test_what_arrow_can_not_read_is_asked_of_it_ever_more_seldom(
 
 
 @pytest.mark.parametrize("piece", ["[", '{"a": '])
-def test_a_line_of_very_many_levels_does_not_end_the_process(tmp_path: Path, piece: str) -> None:
+def test_a_deeply_nested_line_does_not_crash_the_process(tmp_path: Path, piece: str) -> None:
     path = tmp_path / "a.jsonl"
     # Arrow's reader would overflow the stack.
     end = {"[": "]", '{"a": ': "}"}[piece]

@@ -39,14 +39,14 @@ def test_law_a_larger_share_contains_a_smaller_one(
 
 
 @given(keys, rates, st.integers(0, 20))
-def test_law_the_share_does_not_depend_on_how_rows_are_parted(
+def test_law_the_share_does_not_depend_on_the_partition_of_rows(
     rows: list[str], rate: float, at: int
 ) -> None:
     parts = sample(rows[:at], rate=rate) + sample(rows[at:], rate=rate)
     assert parts == sample(rows, rate=rate)
 
 
-def test_the_share_is_about_that_of_the_rows_and_another_seed_draws_others() -> None:
+def test_the_share_is_met_and_another_seed_draws_other_rows() -> None:
     rows = [f"page {number}" for number in range(4000)]
     first, second = sample(rows, rate=0.25), sample(rows, rate=0.25, seed=1)
     assert 900 < len(first) < 1100
@@ -96,7 +96,7 @@ def test_law_no_token_gets_lost(
 
 
 @given(lengths, sizes)
-def test_law_sequences_that_are_cut_are_full(counts: list[int], size: int) -> None:
+def test_law_cut_sequences_are_full(counts: list[int], size: int) -> None:
     sequences = cut_sequences(counts, size)
     sums = [sum(end - begin for _, begin, end in each) for each in sequences]
     assert all(number == size for number in sums[:-1])
@@ -105,7 +105,7 @@ def test_law_sequences_that_are_cut_are_full(counts: list[int], size: int) -> No
 
 
 @given(lengths, sizes)
-def test_law_a_document_that_fits_is_not_cut_and_no_two_sequences_are_one(
+def test_law_fitting_documents_are_not_cut_and_sequences_cannot_be_merged(
     counts: list[int], size: int
 ) -> None:
     sequences = fit_sequences(counts, size)
@@ -144,7 +144,7 @@ def test_a_table_that_begins_in_the_middle_of_another_is_packed_as_it_is() -> No
     assert [[2, 3, 4]] == [row["tokens"] for row in rows]
 
 
-def test_what_is_too_short_for_a_sequence_is_told() -> None:
+def test_too_few_tokens_for_a_sequence_are_reported() -> None:
     stage = StageRun("pack-sequences", length=4, minTokens=3)
     assert [] == stage.rows(build([[1, 2]]))
     assert {"tokens in": 2, "tokens out": 0, "tokens dropped": 2} == stage.counters

@@ -58,14 +58,14 @@ def measure(parts: list[list[str]]) -> dict[str, float]:
     }
 
 
-def test_rows_are_shuffled_as_by_chance(tmp_path: Path) -> None:
+def test_rows_are_shuffled_randomly(tmp_path: Path) -> None:
     keys = list(map(str, range(ROWS)))
     found = measure(shuffle(tmp_path, [keys[: ROWS // 2], keys[ROWS // 2 :]]))
     assert found["shared"] == pytest.approx(1 / PARTITIONS, rel=0.2)
     assert 0.5 < found["spread"] < 1.5
 
 
-def test_blocks_are_as_far_from_chance_as_the_page_says(tmp_path: Path) -> None:
+def test_blocks_deviate_from_random_as_documented(tmp_path: Path) -> None:
     keys = list(map(str, range(ROWS)))
     parts = shuffle(tmp_path, [keys], exact=False, blockRows=BLOCK)
     found = measure(parts)
@@ -109,7 +109,7 @@ def test_partitions_take_equal_shares_of_digests() -> None:
         (3, 10**9, ["00000-00002"]),
     ],
 )
-def test_partitions_in_a_row_are_one_source_of_some_size(
+def test_adjacent_partitions_form_one_source_of_limited_size(
     tmp_path: Path, partitions: int, target: int, keys: list[str]
 ) -> None:
     parts = shuffle(tmp_path, [list("abcdefghij")], partitions=partitions)
@@ -130,7 +130,7 @@ def test_partitions_in_a_row_are_one_source_of_some_size(
     st.lists(st.integers(100, 199), min_size=1, max_size=4),
     st.sampled_from([None, 300, 10**9]),
 )
-def test_law_a_new_file_changes_the_partitions_that_it_has_rows_of_and_no_others(
+def test_law_a_new_file_changes_only_partitions_with_its_rows(
     days: list[list[int]], new: list[int], target: int | None
 ) -> None:
     """The rows are those of all files, in the same order."""
@@ -172,7 +172,7 @@ def test_files_of_two_seeds_are_refused(tmp_path: Path) -> None:
         StageRun("read-shuffle").table(source.data)
 
 
-def test_files_without_an_order_are_as_they_were(tmp_path: Path) -> None:
+def test_files_without_an_order_are_unchanged(tmp_path: Path) -> None:
     """Files of an earlier release stay readable, and their bytes are unchanged."""
     digests = pa.array([b"\0" * 8, b"\xff" * 8], pa.binary(8))
     (tmp_path / "a.parquet").write_bytes(
@@ -182,6 +182,6 @@ def test_files_without_an_order_are_as_they_were(tmp_path: Path) -> None:
     assert mark == b'{"count": 2, "groups": [0, 1]}'
 
 
-def test_a_column_of_keys_that_is_not_there_is_told() -> None:
+def test_a_missing_key_column_is_reported() -> None:
     with pytest.raises(MissingColumnError, match="there is no column 'id'; there are: key"):
         StageRun("shuffle", by="id", seed=1).written(pa.table({"key": ["a"]}))

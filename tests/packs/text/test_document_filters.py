@@ -174,7 +174,7 @@ def test_reasons_are_marked_and_the_first_one_stays(run: type[StageRun]) -> None
     assert not [name for name in second.counters if name.startswith("dropped")]
 
 
-def test_only_texts_that_are_kept_go_on(run: type[StageRun]) -> None:
+def test_only_kept_texts_are_passed_on(run: type[StageRun]) -> None:
     stage = run("gopher-quality", column="body")
     assert [PROSE] == stage.column("body", ["short", PROSE, None])
     assert {"dropped: gopher_short_doc": 2} == stage.counters

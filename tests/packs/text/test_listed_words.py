@@ -47,7 +47,9 @@ def list_texts(count: int) -> list[str]:
         ("", "anything", False),
     ],
 )
-def test_a_word_is_found_between_what_is_no_letter(item: str, text: str, is_found: bool) -> None:
+def test_a_word_is_found_between_other_characters_than_letters(
+    item: str, text: str, is_found: bool
+) -> None:
     stage = StageRun("drop-listed-words", words={"items": [item, " "]})
     assert ([] if is_found else [text]) == stage.column("text", [text])
     assert ({DROPPED: 1} if is_found else {}) == stage.counters
@@ -74,7 +76,7 @@ def test_law_words_are_those_that_one_pattern_of_all_finds(
     assert expected == WordFinder(items, anywhere=anywhere).is_found(text)
 
 
-def test_a_text_is_held_against_the_list_of_its_language(tmp_path: Path) -> None:
+def test_a_text_is_compared_with_the_list_of_its_language(tmp_path: Path) -> None:
     german = tmp_path / "de.txt"
     german.write_text("# of ours\n\nGift\n")
     stage = StageRun(
@@ -98,7 +100,7 @@ def test_a_text_is_held_against_the_list_of_its_language(tmp_path: Path) -> None
     assert {DROPPED: 5, "texts of languages without a list": 3} == stage.counters
 
 
-def test_which_share_is_kept_follows_from_the_text_alone() -> None:
+def test_the_kept_share_depends_only_on_the_text() -> None:
     texts = list_texts(400)
 
     def keep(given: list[str], **values: Any) -> set[str]:
@@ -125,7 +127,7 @@ def test_dropped_texts_can_be_marked_and_earlier_reasons_stay() -> None:
     assert {DROPPED: 1} == stage.counters
 
 
-def test_what_is_in_the_lists_is_in_the_fingerprint(tmp_path: Path) -> None:
+def test_the_fingerprint_covers_the_lists(tmp_path: Path) -> None:
     path = tmp_path / "de.txt"
     digests = []
     for text in ("a\nb\n", "B\n\na\n", "a\nc\n"):

@@ -92,7 +92,7 @@ def test_secrets(text: str, expected: str | None) -> None:
     assert (text if expected is None else expected) == redact(text, SECRETS, ignore)
 
 
-def test_a_private_key_goes_with_its_body() -> None:
+def test_a_private_key_is_redacted_with_its_body() -> None:
     body = "\n".join(["MIIEpAIBAAKCAQEA0123456789"] * 3)
     begin, end = "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
     assert "a <SECRET> b" == redact(f"a {begin}\n{body}\n{end} b", SECRETS, ignore)

@@ -155,7 +155,7 @@ def shrink(path: Path) -> None:
         assert RATE == len(list(decode_clip(row)))
 
 
-def test_narrow_pictures_end_no_process(tmp_path: Path) -> None:
+def test_narrow_images_do_not_crash_the_process(tmp_path: Path) -> None:
     """The HEVC encoder corrupts its process's memory, which rarely shows; use a child process."""
     path = write_video(tmp_path / "a.mp4")
     child = multiprocessing.get_context("fork").Process(target=shrink, args=(path,))
@@ -186,7 +186,7 @@ def test_pictures_that_are_turned_keep_their_look(tmp_path: Path) -> None:
     assert Fraction(4, 3) == read_look(read_content(transcode(path)[1]))[1]
 
 
-def test_what_the_files_can_not_hold_is_counted(tmp_path: Path) -> None:
+def test_metadata_that_files_cannot_hold_is_counted(tmp_path: Path) -> None:
     deep = write_video(tmp_path / "deep.mp4", (1, BT2020, BT2020, PQ), kind="yuv420p10le")
     assert {"reduced: more than 8 bits a colour": 1} == transcode(deep)[2]
     display = "G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(10000000,1)"

@@ -81,7 +81,7 @@ def test_frames_are_shrunk_in_proportion_and_never_grown(clips: pa.Table) -> Non
         assert {3 * size[0] * size[1]} == {len(each["rgb"]) for each in first}
 
 
-def test_a_long_clip_has_its_frames_further_apart(clips: pa.Table) -> None:
+def test_frames_of_a_long_clip_are_further_apart(clips: pa.Table) -> None:
     for row in run("decode-frames", clips, rate=25, maxFrames=4).to_pylist():
         assert 4 == len(row["frames"])
         length = row["end"] - row["start"]
@@ -102,7 +102,7 @@ def test_a_clip_without_frames_fails_or_is_dropped_and_counted(clips: pa.Table) 
     assert [] == stage.rows(bad.slice(1, 1))
 
 
-def test_measures_are_those_of_what_was_drawn(clips: pa.Table) -> None:
+def test_measures_match_the_drawn_frames(clips: pa.Table) -> None:
     table = run("measure-video", run("decode-frames", clips, rate=RATE))
     looks = {scene.kind: row for scene, row in zip(SCENES, table.to_pylist(), strict=True)}
     for kind in ("shapes", "still", "black", "titled"):
@@ -122,7 +122,7 @@ def test_measures_are_those_of_what_was_drawn(clips: pa.Table) -> None:
     assert looks["noise"]["sharpness"] > 100 * looks["still"]["sharpness"]
 
 
-def test_motion_is_what_moves_between_frames(clips: pa.Table) -> None:
+def test_motion_measures_changes_between_frames(clips: pa.Table) -> None:
     table = run("measure-motion", run("decode-frames", clips, rate=RATE))
     moves = {scene.kind: row for scene, row in zip(SCENES, table.to_pylist(), strict=True)}
     drawn = measure_motion(draw("shapes"))
@@ -177,7 +177,7 @@ def test_clips_out_of_bounds_are_dropped_under_their_first_reason() -> None:
         StageRun("filter-video", bounds={"a": [2, 1]})
 
 
-def test_the_filter_keeps_what_is_to_be_seen(clips: pa.Table) -> None:
+def test_the_filter_keeps_visible_content(clips: pa.Table) -> None:
     kept = StageRun("filter-video").rows(run("measure-video", run("decode-frames", clips)))
     assert ["shapes", "noise", "titled"] == [SCENES[int(row["clip"][-5:])].kind for row in kept]
 

@@ -76,7 +76,7 @@ def test_frames_stay_when_they_are_or_come_at_a_steady_rate(videos: Path) -> Non
             assert row["rate"] == pytest.approx(float(rate))
 
 
-def test_what_is_shown_stays_until_the_next_frame(videos: Path) -> None:
+def test_a_frame_is_shown_until_the_next_frame(videos: Path) -> None:
     clips = list_clips(videos / "silent.mp4").slice(0, 1)
     (row,) = transcode(clips, rate=50).to_pylist()
     frames = [each.frame.to_ndarray(format="gray").astype(int) for each in decode_clip(row)]
@@ -96,7 +96,7 @@ def test_sizes_are_even_and_in_proportion(videos: Path) -> None:
         assert size == (next(decode_clip(row)).frame.width, next(decode_clip(row)).frame.height)
 
 
-def test_sound_is_kept_or_not_and_its_tone_is_where_it_was(videos: Path) -> None:
+def test_sound_is_kept_or_dropped_without_a_shift(videos: Path) -> None:
     clips = list_clips(videos / "audible.mp4")
     for row in transcode(clips).to_pylist():
         with open_content(row["content"], "x") as container:
@@ -165,7 +165,7 @@ def test_shards_open_with_webdataset_and_agree_with_the_table_beside(
             assert container.streams.video[0].frames == clip["frame_count"]
 
 
-def test_samples_have_names_of_their_own_without_dots(tmp_path: Path) -> None:
+def test_samples_have_unique_names_without_dots(tmp_path: Path) -> None:
     keys = ["a/b.c.mp4#00001", "x/b.c.mp4#00001", "é" * 300, "", "a b"]
     contents = [b"\xff\xd8\xff", b"\x89PNG", b"\x1aE\xdf\xa3", b"?", None]
     shard, _ = write(pa.table({"clip": keys, "content": pa.array(contents, pa.binary())}))

@@ -59,7 +59,7 @@ def find_frame(drawn: list[Pixels], decoded: Pixels) -> int:
 
 
 @pytest.mark.parametrize("video", WHOLE, ids=lambda video: video.name)
-def test_scenes_are_cut_at_the_very_frame(videos: Path, video: Video) -> None:
+def test_scenes_are_cut_at_the_exact_frame(videos: Path, video: Video) -> None:
     rows = split(videos / video.name)
     times = list_times(video)
     begins = [times[cut] for cut in (0, *video.cuts)]
@@ -124,7 +124,7 @@ def test_a_clip_begins_with_the_key_frame_that_it_needs_and_no_earlier(videos: P
     assert 0 == by_scene[2.0]
 
 
-def test_sound_goes_with_its_clip(videos: Path) -> None:
+def test_sound_stays_with_its_clip(videos: Path) -> None:
     for row in split(videos / "audible.mp4", by="length", maxSeconds=2):
         with open_content(row["content"], "x") as container:
             sound = container.streams.audio[0]
@@ -151,7 +151,7 @@ def test_the_same_video_gives_the_same_bytes(videos: Path) -> None:
         assert split(videos / name) == split(videos / name)
 
 
-def test_tasks_have_so_many_clips_and_end_with_their_video(videos: Path) -> None:
+def test_tasks_have_a_limited_number_of_clips_and_end_with_their_video(videos: Path) -> None:
     stage = StageRun("split-video", clipsPerTask=2)
     rows = [{"key": name, "path": str(videos / name)} for name in ("silent.mp4", "audible.mp4")]
     tables = stage.tables(rows)
@@ -210,13 +210,13 @@ def test_clips_come_while_the_rest_of_the_video_is_unread(
     assert opened[0].closed
 
 
-def test_a_url_is_read_as_a_path_is(videos: Path) -> None:
+def test_a_url_is_read_like_a_path(videos: Path) -> None:
     with fsspec.open("memory://videos/silent.mp4", "wb") as file:
         file.write((videos / "silent.mp4").read_bytes())
     assert split(videos / "silent.mp4") == split("memory://videos/silent.mp4")
 
 
-def test_what_a_clip_needs_is_bounded(tmp_path: Path) -> None:
+def test_the_memory_of_a_clip_is_bounded(tmp_path: Path) -> None:
     path = write_video(Video("keyless.mp4", (Scene("noise", 100),), key_every=1000), tmp_path)
     with pytest.raises(
         UnreadableFileError, match=r"keyless.mp4: a clip needs more than 500,000 .*"
@@ -237,7 +237,7 @@ def test_what_a_clip_needs_is_bounded(tmp_path: Path) -> None:
         (".", r": Is a directory"),
     ],
 )
-def test_what_is_broken_is_told_in_one_sentence_or_dropped_and_counted(
+def test_broken_videos_are_reported_or_dropped_and_counted(
     videos: Path, tmp_path: Path, name: str, message: str
 ) -> None:
     (tmp_path / "empty.mp4").touch()
@@ -267,7 +267,7 @@ def write_sound(path: Path) -> None:
 
 
 @given(data=st.data())
-def test_law_a_damaged_video_is_read_or_told_and_nothing_else(videos: Path, data: Any) -> None:
+def test_law_a_damaged_video_is_read_or_reported(videos: Path, data: Any) -> None:
     name = data.draw(st.sampled_from(["audible.mp4", "again.mkv"]))
     content = bytearray((videos / name).read_bytes())
     for _ in range(data.draw(st.integers(1, 20))):
@@ -285,7 +285,7 @@ def test_law_a_damaged_video_is_read_or_told_and_nothing_else(videos: Path, data
         assert sum(frames) <= sum(row["frame_count"] for row in rows)
 
 
-def test_bad_lengths_are_told(tmp_path: Path) -> None:
+def test_bad_lengths_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="minSeconds must be less than maxSeconds"):
         StageRun("split-video", maxSeconds=1, minSeconds=1)
 
@@ -313,7 +313,9 @@ def find_cuts(levels: list[float], threshold: float = 0.08) -> list[int]:
         ([], []),
     ],
 )
-def test_a_cut_is_a_step_unlike_those_around_it(levels: list[float], expected: list[int]) -> None:
+def test_a_cut_is_an_outlier_among_the_steps_around(
+    levels: list[float], expected: list[int]
+) -> None:
     assert expected == find_cuts(levels)
 
 
@@ -323,7 +325,7 @@ def test_a_cut_is_a_step_unlike_those_around_it(levels: list[float], expected: l
     longest=st.integers(6, 40),
     horizons=st.lists(st.integers(0, 400)).map(sorted),
 )
-def test_law_lengths_are_kept_whenever_cuts_are_heard_of(
+def test_law_lengths_are_respected_whenever_cuts_become_known(
     cuts: list[int], shortest: int, longest: int, horizons: list[int]
 ) -> None:
     def choose(steps: list[int]) -> list[Fraction]:
@@ -341,7 +343,7 @@ def test_law_lengths_are_kept_whenever_cuts_are_heard_of(
     assert 400 - longest < (ends[-1] if ends else 0)
 
 
-def test_the_examples_have_what_they_say() -> None:
+def test_the_examples_match_their_description() -> None:
     assert {"shapes", "still", "black", "noise", "titled"} == {scene.kind for scene in SCENES}
     assert replace(VIDEOS[0], scenes=SCENES[:2]).cuts == [50]
     assert SIDE < 120 // 3
