@@ -1,4 +1,4 @@
-"""Workers that tasks are blamed for, until it turns out that it was their nodes."""
+"""Workers that tasks are blamed for, until a loss of nodes explains them."""
 
 from __future__ import annotations
 

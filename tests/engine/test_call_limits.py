@@ -1,4 +1,4 @@
-"""A call that takes longer than it may: who notices, and what is said of it."""
+"""A call that takes too long: detection and message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE = 60.0
 
 
 class Clock:
-    """Seconds that pass when somebody says so."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.seconds = 100.0
@@ -72,7 +72,7 @@ def test_it_is_said_what_took_too_long(tasks: int, said: str) -> None:
 
 
 def make_pool(timeout: float | None = 10.0, group: int | None = None) -> Pool:
-    """A pool of one worker that works on two tasks since 100."""
+    """Return a pool of one worker that processes two tasks since second 100."""
     plan = StagePlan("s", "s", Stage(), batch_size=2, timeout=timeout, group=group)
     pool = Pool(Chain(0, (plan,)))
     worker = Worker(0, "actor", is_ready=True, busy_since=100.0)
@@ -90,7 +90,7 @@ Make = Callable[[], Pool]
     [
         (make_pool, 119.0, 0),  # twice ten seconds for two tasks
         (make_pool, 121.0, 1),
-        (lambda: make_pool(group=2), 111.0, 1),  # which make one
+        (lambda: make_pool(group=2), 111.0, 1),  # both tasks form one group
         (lambda: make_pool(timeout=None), 1e9, 0),
     ],
 )

@@ -1,4 +1,4 @@
-"""How many tasks a call carries: laws over any cost."""
+"""The number of tasks in a call: laws over any cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ batches = st.integers(1, 100)
 
 
 def make_cost(seconds: float = 0.0, made: int = 0) -> TaskCost:
-    """What is known after one call of one task."""
+    """Return the cost known after one call with one task."""
     cost = TaskCost()
     cost.note(StageCounts(tasks_in=1, tasks_out=1, seconds=seconds), made)
     cost.note_part(1, made)
@@ -59,7 +59,7 @@ def test_what_is_quick_and_small_goes_by_many() -> None:
 
 def test_before_anything_is_known_a_call_is_a_batch() -> None:
     cost = TaskCost()
-    cost.note(StageCounts(seconds=1.0), 10**9)  # nothing came in
+    cost.note(StageCounts(seconds=1.0), 10**9)  # no task came in
     assert cost.seconds is None
     assert bound_call(cost, 0, 3) == 3
 
@@ -90,7 +90,7 @@ def test_law_nobody_begins_more_than_all_below_work_on_in_a_few_rounds(
     for stage, (load, size) in enumerate(zip(stages, sizes, strict=True)):
         assert load.batch <= size <= load.call
         assert size % load.batch == 0
-        made: float = (size - load.batch) * load.workers  # one batch goes in any case
+        made: float = (size - load.batch) * load.workers  # one batch is always sent
         for below in range(stage + 1, len(stages)):
             made *= stages[below - 1].ratio
             assert made <= ROUNDS * stages[below].call * stages[below].workers * 1.000001
@@ -104,7 +104,7 @@ def test_law_nobody_begins_more_than_all_below_work_on_in_a_few_rounds(
         ((1, 256, 256), (1, 1, 1), [1, 256, 256]),
         ((256, 256, 1), (1, 100, 1), [1, 1, 1]),  # fans out
         ((256, 256, 1), (0.1, 1, 1), [20, 2, 1]),  # filters
-        ((256, 256, 1), (0, 1, 1), [256, 2, 1]),  # lets nothing through
+        ((256, 256, 1), (0, 1, 1), [256, 2, 1]),  # passes nothing
     ],
 )
 def test_however_quick_a_stage_is_it_keeps_to_the_slowest_below(

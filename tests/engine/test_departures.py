@@ -1,4 +1,4 @@
-"""Data leaves nodes that are going: copied once, given to what waits, and nothing else touched."""
+"""Data leaves nodes that are going: copied once, used by waiting tasks, nothing else changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from test_flow import make_flow, make_slots
 
 
 class PlayedData:
-    """Blocks by name, and the nodes that each is on."""
+    """Blocks by name, with the nodes that have them."""
 
     def __init__(self, homes: dict[str, set[str]], others: Sequence[str]) -> None:
         self.homes = homes
@@ -49,7 +49,7 @@ class PlayedData:
 
 
 def fill(blocks: list[Any]) -> tuple[Flow, list[Call]]:
-    """A flow whose blocks wait in every way that there is, the last ones with workers."""
+    """Return a flow with blocks in all places where tasks wait, the last blocks with workers."""
     flow = make_flow(1, 1, group=2)
     slots = [
         slot._replace(block=block)
@@ -99,7 +99,7 @@ def test_law_what_only_nodes_have_that_go_is_copied_and_nothing_else(
     assert sum(left.values()) == sum(len(data.homes[block]) for block in stuck)
     assert list_blocks(flow, calls) == blocks
 
-    assert not evacuation.look(going)  # they are made
+    assert not evacuation.look(going)  # the copies are made
     moved = [f"{block}+" if block in stuck else block for block in blocks]
     assert list_blocks(flow, calls) == moved
     assert not evacuation.look(going)

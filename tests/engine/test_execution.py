@@ -1,4 +1,4 @@
-"""One stage call: what becomes of lineage, and what the receipt says of it."""
+"""One stage call: the lineage of its tasks, and the content of the receipt."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def call(stage: Stage, tasks: list[Task], **plan: Any) -> tuple[list[Task], Rece
 
 
 class Answering(Stage):
-    """Gives the answer it was made with, or raises it."""
+    """Returns or raises its configured answer."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Answering(Stage):
 
 
 class Batched(Stage):
-    """Answers a batch with what a function makes of it."""
+    """Answers a batch with the result of a function."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()
@@ -171,7 +171,7 @@ def rows_of(*pairs: Any) -> dict[str, Any]:
 
 
 def spoil(task: Task) -> None:
-    """Change all that a stage can get hold of."""
+    """Change everything that a stage can reach."""
     task.data["rows"].append("changed")
     task.data["array"] += 1
     task.data = {"rows": ["other"], "array": task.data["array"]}
@@ -308,7 +308,7 @@ def test_law_a_fan_out_of_a_group_can_be_grouped_again_whatever_was_left_of_it(s
 
     _, receipt = call(stage, tasks[3 - size :], group=3)
 
-    parent = bytes([3 - size]) * 16  # the first of those that are left
+    parent = bytes([3 - size]) * 16  # the first remaining one
     origins = [emitted.origin for emitted in receipt.emitted]
     assert origins == [Origin(parent, 0, 3), Origin(parent, 2, 3)]
 
@@ -339,7 +339,7 @@ def test_counts_and_the_stages_own_counters_travel_with_the_receipt() -> None:
 
 
 class Text(SinkStage):
-    """Writes a task's data as text; raises what it carries."""
+    """Writes a task's data as text, or raises the data."""
 
     suffix = ".txt"
 
@@ -350,7 +350,7 @@ class Text(SinkStage):
 
 
 class AlsoEmpty(Text):
-    """Writes a table without rows, too."""
+    """Also writes a table without rows."""
 
     writes_empty = True
 
