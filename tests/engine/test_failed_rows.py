@@ -1,4 +1,4 @@
-"""Rows that fail alone: which they are is found by halves, and the others never notice."""
+"""Rows that fail alone: bisection finds them, and other rows are unaffected."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BAD = -1
 
 
 class Doubles(Stage):
-    """Doubles numbers, and can't bear one below nought."""
+    """Doubles numbers, and fails on negative numbers."""
 
     def process(self, task: Task) -> Task | list[Slot] | list[Task] | Iterator[Slot] | None:
         numbers = task.table.column("n").to_pylist()
@@ -62,7 +62,7 @@ class Doubles(Stage):
 
 
 class Batched(Stage):
-    """The same, in batches."""
+    """The same in batches."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         for task in tasks:
@@ -77,7 +77,7 @@ class Batched(Stage):
 
 
 class Marks(Doubles):
-    """The same, and it knows itself which rows fail."""
+    """The same, but marks failing rows itself."""
 
     def process(self, task: Task) -> list[Slot]:
         numbers = task.table.column("n").to_pylist()
@@ -87,7 +87,7 @@ class Marks(Doubles):
 
 
 class Sums(StatefulFilter):
-    """Adds numbers up, before it looks at them."""
+    """Adds numbers up before it checks them."""
 
     def setup(self) -> None:
         self.sum = 0
@@ -109,7 +109,7 @@ class Sums(StatefulFilter):
 
 
 class Yields(Stage):
-    """Yields each number as a task, until one is below nought."""
+    """Yields each number as a task until a negative number."""
 
     def process(self, task: Task) -> Iterator[Slot]:
         for number in task.table.column("n").to_pylist():
@@ -119,14 +119,14 @@ class Yields(Stage):
 
 
 class Payloads(Stage):
-    """Fails on each payload."""
+    """Fails on all payloads."""
 
     def process(self, task: Task) -> Task:
         raise KeyError(task.key)
 
 
 class AtATime(Doubles):
-    """Fails where it is handed more rows than one, and on none alone."""
+    """Fails on several rows, but on no single row."""
 
     def process(self, task: Task) -> Task:
         if task.num_rows > 1:
@@ -135,13 +135,13 @@ class AtATime(Doubles):
 
 
 class Mixes(Doubles):
-    """Doubles, by the word of other rows."""
+    """Doubles numbers depending on other rows."""
 
     mixes_rows = True
 
 
 class Dribbles(Doubles):
-    """Says of the whole task that it failed."""
+    """Marks a whole task as failed."""
 
     def process(self, task: Task) -> Task | FailedTask:  # type: ignore[override]
         numbers = task.table.column("n").to_pylist()
@@ -239,7 +239,7 @@ def test_law_a_stage_that_gathers_has_gathered_of_the_others_alone(rows: list[in
 def test_law_tries_that_disagree_on_what_fails_have_other_children(
     rows: list[int], other: list[int]
 ) -> None:
-    """So the tally refuses the second one, and no row is lost between them."""
+    """So the tally rejects the second try, and no row is lost between the tries."""
     failed = [[at for at, each in enumerate(each) if each < 0] for each in (rows, other)]
     first, second = (call(Doubles(), each)[1].events for each in (rows, other))
     same = [event.children for event in first] == [event.children for event in second]
@@ -250,7 +250,7 @@ def test_law_tries_that_disagree_on_what_fails_have_other_children(
 
 
 def test_what_passes_stands_where_its_task_stood() -> None:
-    """A group that is joined below would wait for its slot for ever."""
+    """A group joined later would wait for its slot forever."""
     data, receipt = call(Doubles(), [1, BAD, 2])
     good, dead = data
     assert good.lineage is not None
@@ -258,7 +258,7 @@ def test_what_passes_stands_where_its_task_stood() -> None:
     assert (ROOT.origin, None) == (good.lineage.origin, dead.lineage.origin)
     (event,) = receipt.events
     assert ((ROOT.token,), (good.lineage.token, dead.lineage.token)) == event[1:3]
-    assert good.meta == {"spoilt": True}  # by the try that counts, once
+    assert good.meta == {"spoilt": True}  # set once, by the try that counts
 
 
 def test_dead_letters_tell_what_went_wrong_beside_the_columns() -> None:

@@ -1,4 +1,4 @@
-"""What waits for the sink until it fills a file: full ones, no long wait, and nothing is lost."""
+"""Tasks that wait for the sink to fill a file: full files, no long wait, and no losses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from strandline.plan.task import Task
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline_packs.sinks.jsonl_sink import JsonlSink
 
-SIZE = 1000  # of a source's lines
+SIZE = 1000  # bytes of a source's lines
 
 
 def receipt_of(*sizes: int) -> Receipt:
@@ -38,7 +38,7 @@ def receipt_of(*sizes: int) -> Receipt:
 
 def test_so_many_fill_a_file_as_its_bytes_are_of_the_target() -> None:
     filling = FileFilling(10_000)
-    assert filling.count_tasks(500.0) == 20  # by what is in memory, until a file is known
+    assert filling.count_tasks(500.0) == 20  # by size in memory until a file is known
     filling.note(receipt_of(100, 300))
     assert filling.count_tasks(500.0) == 50
     filling.note(receipt_of())
@@ -86,7 +86,7 @@ class Fill(Stage):
     """Makes a table of a source."""
 
     def process(self, task: Task) -> Task:
-        """One row."""
+        """Return a table with one row."""
         return task.replace(pa.table({"t": [f"{task.key}".ljust(SIZE - 8, "-")]}))
 
 
@@ -105,7 +105,7 @@ def run(
     must_stop: Callable[[Flow], bool] = lambda _: False,
     seconds: float = 0.0,
 ) -> list[int]:
-    """Lines of each file, in the order in which they were written."""
+    """Run sources, and return the lines of each file in the order of writing."""
     seen: list[Flow] = []
     clock = iter(range(1 << 30))
     listing = Listing(Source(str(number), "1", number) for number in range(sources))

@@ -1,4 +1,4 @@
-"""Which calls are waited for when somebody is about to leave: those that were measured to fit."""
+"""Calls that are awaited before a node or driver leaves: those measured to fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ seconds = st.floats(0.01, 1e4)
 
 
 def make_worker(*sizes: int, busy_since: float = 0.0) -> Worker:
-    """A worker with calls of so many tasks, the first of which it is at since then."""
+    """Return a worker with calls of these sizes; the first call runs since `busy_since`."""
     worker = Worker(0, "actor", busy_since=busy_since)
     for number, size in enumerate(sizes):
         worker.calls[number] = Call(0, worker, make_slots(size), None, number, size_in=size)

@@ -1,4 +1,4 @@
-"""The queues between stages: what is due, what is queued again, what is dropped."""
+"""The queues between stages: due batches, requeued tasks, and dropped tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline.plan.task import Origin
 
 
 def make_flow(*batch_sizes: int, group: int | None = None) -> Flow:
-    """A flow of stages with these batch sizes, the last one joining groups where asked."""
+    """Return a flow of stages with these batch sizes; the last stage joins groups if requested."""
     last = len(batch_sizes) - 1
     stages = tuple(
         StagePlan(
@@ -137,7 +137,7 @@ def test_law_sources_that_failed_before_do_not_hide_those_behind_them() -> None:
     batch = flow.next_batch(0)
     flow.complete(0, batch, fail_all(batch), None)
 
-    batch = flow.next_batch(0)  # as many again, of which nothing was known
+    batch = flow.next_batch(0)  # the same number of sources, none of which had failed
     with pytest.raises(StageBrokenError, match="'s0' failed each of its first 100 tasks"):
         flow.complete(0, batch, fail_all(batch), None)
 
@@ -216,7 +216,7 @@ def test_a_group_is_due_when_its_slots_have_arrived_or_gone() -> None:
         Emitted(index, parent.source, token, origin)
         for index, (token, origin) in enumerate(zip(children, origins, strict=True))
     )
-    # Slot 2 was filtered by the fan-out itself.
+    # The fan-out itself filtered slot 2.
     flow.complete(0, root, Receipt((), (), emitted, StageCounts(tasks_out=3)), "block")
 
     first, second, third = (flow.next_batch(1) for _ in range(3))
@@ -264,7 +264,7 @@ def test_work_lost_to_memory_is_held_back_and_released_apart() -> None:
     assert flow.requeue(0, lost, 4, holds=True, most_deaths=3) == []
     assert flow.next_batch(0) == []
     flow.release_suspects()
-    # Two are released, and still neither goes with the other: they were suspected together.
+    # Two batches are released, but run separately because they were suspected together.
     assert [[slot.key for slot in flow.next_batch(0)] for _ in range(2)] == [["k0"], ["k1"]]
     assert flow.next_batch(0) == []
 
@@ -311,7 +311,7 @@ def test_law_a_suspect_goes_alone_wherever_it_waits() -> None:
     flow.enter(make_slots(8))
     first, second = flow.next_batch(0), flow.next_batch(0)
     flow.requeue(0, first, 1, holds=False, most_deaths=3)
-    flow.requeue(0, second[:2], 0, holds=False, most_deaths=3)  # put before the suspects
+    flow.requeue(0, second[:2], 0, holds=False, most_deaths=3)  # placed before the suspects
 
     batches = [flow.next_batch(0, 8) for _ in range(5)]
 
@@ -340,7 +340,7 @@ def test_law_nothing_is_kept_of_the_groups_of_a_failed_source() -> None:
     assert len(grouping) == 1
 
     flow.complete(1, batches[1], fail_all(batches[1]), None)
-    for batch in batches[2:4]:  # these were with workers meanwhile
+    for batch in batches[2:4]:  # with workers meanwhile
         flow.complete(1, batch, pass_on(batch), "block")
     flow.complete(1, batches[4], Receipt((), (), (), StageCounts(filtered=1)), None)
 

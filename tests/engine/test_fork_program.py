@@ -1,4 +1,4 @@
-"""The process that forks workers, started before it is known what they will do."""
+"""The process that forks workers, started before their work is known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline.engine.processes.fork_program import (
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ForkProgram]]:
-    """Those that were started, in their order; all are ended after the test."""
+    """Yield the started processes in order; end them after the test."""
     programs: list[ForkProgram] = []
     start = ForkProgram.__init__
 
@@ -52,7 +52,7 @@ def test_variables_that_were_set_since_are_those_of_workers(
 def test_one_that_still_loads_ends_in_order(
     started: list[ForkProgram], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # On a busy machine a program loads for longer than its end is waited for.
+    # On a busy machine, loading may take longer than the wait for the process's end.
     (tmp_path / "pyarrow.py").write_text("import time\nwhile True:\n    time.sleep(0.01)\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with ending_ahead():

@@ -1,4 +1,4 @@
-"""What crosses between processes, and what happens to what can't."""
+"""Data that crosses between processes, and data that cannot."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BAD = [
 
 
 def make_receipt(*data: Any) -> ReceiptDraft:
-    """A draft that has handed these payloads on, each of a source of its own."""
+    """Return a draft that emitted these payloads, each from its own source."""
     writing = ReceiptDraft("stage")
     for number, one in enumerate(data):
         token = bytes([number]) * 16

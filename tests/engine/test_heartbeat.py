@@ -1,4 +1,4 @@
-"""An attempt shows that it works, to whoever looks at the ledger or at the work in flight."""
+"""Signs of life of an attempt, in the ledger and in the work in flight."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENT_TICKS = int(PATIENCE)
 
 
 class Watched:
-    """A process on a clock of its own, and what others see of it."""
+    """A process with its own clock, and the signs of life that others see."""
 
     def __init__(self, limit: float | None = PATIENCE) -> None:
         self.now = 1000.0
@@ -91,7 +91,7 @@ def test_code_that_tells_no_steps_works_where_it_computes_or_moves_bytes(moved: 
 
 
 def test_what_idles_in_code_that_tells_no_steps_does_not_work() -> None:
-    """A process that hangs still wakes up now and then, and that adds up."""
+    """A hanging process still wakes up now and then, which adds up."""
     watched = Watched()
     with watched.beating.trusting():
         for _ in range(30 * PATIENT_TICKS):
@@ -101,7 +101,7 @@ def test_what_idles_in_code_that_tells_no_steps_does_not_work() -> None:
 
 
 def test_what_is_computed_elsewhere_is_no_step() -> None:
-    """Where there are steps, a loop that spins without one hangs."""
+    """In code that reports steps, a loop that spins without steps counts as hanging."""
     watched = Watched()
     for _ in range(PATIENT_TICKS):
         watched.strain(1.0, LEAST_BYTES)
@@ -133,7 +133,7 @@ def test_a_lease_that_is_lost_ends_the_work_and_not_the_thread() -> None:
 
 
 def test_renewals_may_end_in_any_order() -> None:
-    """A thread that gathers has the ledger open beyond the engine's last message."""
+    """A thread that gathers keeps the ledger open beyond the engine's last message."""
     watched = Watched()
     second: list[float] = []
     third: list[float] = []

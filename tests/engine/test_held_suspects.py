@@ -1,4 +1,4 @@
-"""Suspects wait until nothing else is left; each round tries half as many beside each other."""
+"""Suspects wait until no other work is left; each round retries half as many together."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_everyone_is_released_once_and_never_beside_more_than_half(
 def test_the_culprit_is_alone_after_as_many_deaths_as_there_are_halvings(
     size: int, culprit: st.DataObject
 ) -> None:
-    """Each death tells of a crowd of at most half the one before."""
+    """Every death leaves at most half of the previous crowd."""
     guilty = culprit.draw(st.integers(0, size - 1))
     suspects, deaths, exposed = Suspects(), 0, size
     for number in range(size):

@@ -1,4 +1,4 @@
-"""What a worker of a node that is going still does: what it is at, where that fits."""
+"""Work of a worker on a departing node: the current task if it fits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from test_ray_driver_parts import make_driver
 
 
 class Leaving:
-    """A worker with calls of one task each, which take ten seconds, and its driver."""
+    """A worker with calls of one ten-second task each, and its driver."""
 
     def __init__(self, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.flow = make_flow(1)
@@ -57,10 +57,10 @@ def test_what_it_has_not_begun_and_does_not_fit_is_taken_back(
 def test_what_is_taken_back_leaves_the_clock_of_what_is_worked_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By which it is known when that ends; what ends itself starts the clock of the next."""
+    """The clock tells when the current task ends; its end restarts the clock for the next task."""
     leaving = Leaving(2, monkeypatch)
     leaving.worker.busy_since = -7.0
-    leaving.leave(12.0)  # the first ends in three seconds, the second would ten later
+    leaving.leave(12.0)  # the first ends in three seconds, the second ten seconds later
     assert leaving.skipped == [1]
     assert leaving.worker.busy_since == -7.0
 

@@ -1,4 +1,4 @@
-"""The ledger's process removes outputs, so a take-over waits for it as for any who writes them."""
+"""The ledger's process removes outputs, so a takeover waits for it as for output writers."""
 
 from __future__ import annotations
 

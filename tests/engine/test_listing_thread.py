@@ -1,4 +1,4 @@
-"""A listing that is drawn ahead: in order, not far, and never waited for."""
+"""A listing drawn ahead: in order, not far, and without blocking."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE = 120.0
 
 
 class Days:
-    """A listing that says how far it was drawn, goes on when told to, and is closed."""
+    """A listing that records its progress, continues on request, and is closed."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -47,7 +47,7 @@ def take_all(thread: ListingThread) -> list[str]:
 
 
 def wait_until_full(days: Days) -> None:
-    """Until nothing more is drawn."""
+    """Wait until no more sources are drawn."""
     end, before = time.monotonic() + PATIENCE, -1
     while days.drawn != before and time.monotonic() < end:
         before = days.drawn
@@ -84,7 +84,7 @@ def test_law_nobody_waits_for_a_listing_that_hangs() -> None:
     thread = ListingThread(Listing(iter(days)), lambda: now)
     assert thread.take() is None
     wait_until_full(days)
-    assert thread.take() is None  # perhaps there will be a whole batch
+    assert thread.take() is None  # a whole batch may still come
     now += GATHER_SECONDS
     assert [source.key for _, source in thread.take() or []] == ["0", "1", "2"]
     assert thread.take() is None
@@ -119,7 +119,7 @@ def test_what_a_listing_raises_is_raised_where_it_is_taken() -> None:
 
 
 class Passing(Listing):
-    """Passes over all but every `step`th source, ten at a time."""
+    """Skips all sources except every `step`th, ten at a time."""
 
     def __init__(self, count: int, step: int) -> None:
         super().__init__(list_sources(count))

@@ -1,4 +1,4 @@
-"""Which losses of workers in a row have one cause."""
+"""Consecutive losses of workers that have one cause."""
 
 from __future__ import annotations
 

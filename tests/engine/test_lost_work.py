@@ -1,4 +1,4 @@
-"""Seconds of work that are done again: of calls under way, and of sources that begin anew."""
+"""Seconds of repeated work: running calls, and sources that start again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["page"]
 
 
 def answer(seconds: float, *made: Slot) -> Receipt:
-    """A call of so many seconds, and what came of it."""
+    """Return the receipt of a call with this duration and these results."""
     emitted = tuple(
         Emitted(place, slot.source, slot.token, None) for place, slot in enumerate(made)
     )
@@ -122,7 +122,7 @@ def test_a_wait_under_way_is_no_work(page: WorkerPage) -> None:
 
 
 class Waits(Stage):
-    """Waits for somebody."""
+    """Waits for a service."""
 
     def process(self, task: Task) -> Task:
         with self.waiting(), self.waiting():

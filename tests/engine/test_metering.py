@@ -1,4 +1,4 @@
-"""What was done for each source: shares that add up, and nothing of what is taken back."""
+"""Work done for each source: shares add up, and work that is taken back is not counted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ A, B = b"a" * 16, b"b" * 16
 
 
 class Halve(Stage):
-    """Keeps every second row; drops one task in four, fails one in five."""
+    """Keeps every second row, drops one task in four, and fails one task in five."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         return [self._halve(task) for task in tasks]
@@ -36,21 +36,21 @@ class Halve(Stage):
 
 
 class Split(Stage):
-    """A task for each row."""
+    """Makes one task per row."""
 
     def process(self, task: Task) -> list[Task]:
         return [task.replace(task.table.slice(place, 1)) for place in range(task.num_rows)]
 
 
 class Keep(Stage):
-    """Returns each task without a change."""
+    """Returns all tasks unchanged."""
 
     def process(self, task: Task) -> Task:
         return task
 
 
 class CountMuch(Stage):
-    """Counts more dropped rows than 64 bits hold."""
+    """Counts more dropped rows than fit into 64 bits."""
 
     def process(self, task: Task) -> None:
         self.count("dropped: too many", 2**70)
@@ -90,7 +90,7 @@ def test_law_shares_of_a_call_add_up_to_its_counts(
 
 def test_bytes_are_those_that_come_out_and_seconds_go_by_rows() -> None:
     receipt = run(Split(), [task_of(A, 6), task_of(B, 1), task_of(A, 0)])
-    # A task without rows weighs as much as one with a row.
+    # A task without rows weighs as much as a task with one row.
     assert dict(receipt.efforts) == {
         A: Effort("half", 6, 6, 3.5 * 7 / 8, 48),
         B: Effort("half", 1, 1, 3.5 * 1 / 8, 8),

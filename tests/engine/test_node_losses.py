@@ -1,4 +1,4 @@
-"""Nodes that are lost, in any number and by any word, are the fault of no source and no stage."""
+"""Lost nodes, in any number and with any error, are never the fault of a source or a stage."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_law_a_source_may_lose_its_data_with_any_number_of_nodes(word: str, is_k
     for _ in range(10):
         player.join()
         player.turn()
-        player.answer(0, 2)  # two tasks lie on the node
+        player.answer(0, 2)  # two tasks are on the node
         player.turn()
         player.lose(0, word, is_known=is_known)
         player.join()
@@ -105,7 +105,7 @@ def test_law_a_source_may_lose_its_data_with_any_number_of_nodes(word: str, is_k
 
 
 def kill_alone(player: NodeLossPlayer, error: Exception) -> None:
-    """Lose a worker of the first stage, whose node stays, and let it come back."""
+    """Lose a worker of the first stage while its node stays, then replace it."""
     player.turn()
     (worker,) = [each for each in player.pools.workers if each.stage == 0]
     player.losses.take_out(worker, error)

@@ -1,4 +1,4 @@
-"""What is done once on a node: by one, with the others waiting, and again where it died over it."""
+"""Node setup: done once by one worker while others wait, and repeated after its death."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ set_up_once(pathlib.Path(sys.argv[1]), "decode", set_up)
 
 
 class Fetching(Stage):
-    """Has something to do on each node."""
+    """Needs a setup on each node."""
 
     def setup_on_node(self) -> None:
         raise OSError(28, "No space left on device")
@@ -138,10 +138,10 @@ def test_a_new_attempt_sweeps_what_earlier_ones_of_the_pipeline_left(tmp_path: P
     for folder in (old, new, far, other):
         set_up_once(folder, "decode", lambda: None)
     sweep(new)
-    assert all(folder.exists() for folder in (old, new, far, other))  # their workers live
+    assert all(folder.exists() for folder in (old, new, far, other))  # their workers are alive
 
     for folder in (old, new, far, other):
-        os.close(node_setup._HELD.pop(folder) or 0)  # as with the end of its process
+        os.close(node_setup._HELD.pop(folder) or 0)  # as at the end of its process
 
     sweep(new)
 

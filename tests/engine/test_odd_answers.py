@@ -1,4 +1,4 @@
-"""Odd answers and odd errors of a stage: they fail their source, and take nothing else along."""
+"""Odd answers and odd errors of a stage fail their source and nothing else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from test_execution import (
 
 
 class MuteError(Exception):
-    """Can't be put into words."""
+    """An error that cannot be converted to text."""
 
     def __str__(self) -> str:
         raise RuntimeError
@@ -76,7 +76,7 @@ def test_a_keyboard_interrupt_that_nobody_typed_fails_its_source(
     def answer(task: Task) -> Task:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):  # Python's own handler: somebody may have typed it
+    with pytest.raises(KeyboardInterrupt):  # Python's own handler is for real key presses
         call(Answering(answer), [make_task()])
     monkeypatch.setattr(signal, "getsignal", lambda _: lambda *_: None)
     _, receipt = call(Answering(answer), [make_task()])

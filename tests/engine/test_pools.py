@@ -50,7 +50,7 @@ near_bytes = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(
 def test_law_calls_go_where_one_look_at_each_worker_would_send_them(
     workers: list[tuple[str, int]], nears: list[dict[str, int]], data: st.DataObject
 ) -> None:
-    """To an idle one, else the one nearest to most of its input, else the one with fewest calls."""
+    """The choice is an idle worker, else one near most of the input, else one with few calls."""
     calls = dict(enumerate(number for _, number in workers))
     free = FreeWorkers((node, calls[each], each) for each, (node, _) in enumerate(workers))
     for near in nears:
@@ -80,7 +80,7 @@ def test_law_workers_are_spread_where_those_that_are_free_are_on_several_nodes(
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.floats(0, 1e6)))
 def test_law_a_stage_stands_out_only_where_most_work_is_in_it(seconds: dict[str, float]) -> None:
-    """What is named has two fifths of all the work, and no other has more; else none is."""
+    """A named stage has two fifths of all work and the largest share; otherwise none is named."""
     found = find_heaviest({name: StageCounts(seconds=each) for name, each in seconds.items()})
     total = sum(seconds.values())
     if found is None:

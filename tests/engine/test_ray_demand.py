@@ -1,4 +1,4 @@
-"""When the autoscaler is asked for more nodes, and when for none."""
+"""When the autoscaler is asked for more nodes, and when not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def queue(waiting: int, running: int = 0) -> StageQueue:
 
 
 class Asked:
-    """An autoscaler that notes what it is asked, and a clock that stands still."""
+    """An autoscaler that records requests, with a clock that stands still."""
 
     def __init__(self, full: tuple[dict[str, float], ...] = FULL) -> None:
         self.now = 100.0

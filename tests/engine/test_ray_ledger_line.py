@@ -1,4 +1,4 @@
-"""The driver's end of the line to the ledger: what it bears where the ledger is far behind."""
+"""The driver's connection to the ledger, and its limits if the ledger is far behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FAILURE = Failure(b"s" * 16, "key", b"t" * 16, "decode", "no such codec")
 
 
 class Actor:
-    """An actor that answers a call when it is told to, and bears as many as was asked for."""
+    """An actor that answers calls on request, with a limit on pending calls."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -74,7 +74,7 @@ class Actor:
 
 
 class FakeRay:
-    """Of Ray what the line asks for; a reference is the number of its call."""
+    """The parts of Ray that the connection uses; a reference is the number of its call."""
 
     def __init__(self) -> None:
         self.actor = Actor(0)
@@ -94,7 +94,7 @@ class FakeRay:
         return ready, [reference for reference in references if reference not in ready]
 
     def _is_answered(self, reference: int) -> bool:
-        # Calls aside wait for no other call; 0 is the watch.
+        # Independent calls wait for no other call; 0 is the watch.
         is_aside = reference > 0 and self.actor.calls[reference][0] == "count_steps"
         return is_aside or 0 < reference < self.actor.answered
 
@@ -104,7 +104,7 @@ class FakeRay:
 
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
-    """Ray, whose actor has answered nothing yet."""
+    """Install a fake Ray whose actor has answered nothing yet."""
     fake = FakeRay()
     monkeypatch.setattr(ray_ledger, "ray", fake)
     return fake
@@ -150,7 +150,7 @@ def test_while_an_answer_is_waited_for_the_steps_of_the_ledger_are_the_drivers(
 def test_a_ledger_that_was_stopped_with_ray_is_given_up_after_two_looks(
     ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ray ends its processes seconds after the signal, and they answer no more until then."""
+    """Ray ends its processes seconds after the signal, and they do not answer in between."""
     looks = iter([True, False, True, False, False])
     monkeypatch.setattr(ray, "_is_answered", lambda at: at in ray.actor.looks and next(looks))
     monkeypatch.setattr(ray, "get", lambda _: 0)
@@ -169,7 +169,7 @@ def test_a_ledger_that_is_slow_in_a_run_that_goes_on_is_waited_for(
 
 
 def test_law_who_looks_at_the_ledger_waits_for_no_message_before(ray: FakeRay) -> None:
-    """A message may have a group committed, and all that is left of its sources removed."""
+    """A message may commit a group and remove leftovers of its sources, which takes long."""
     ledger = RayLedger(LOCATION)
     ledger.renew_lease(1.0)
     ledger.ask_finished()
@@ -190,7 +190,7 @@ def test_a_beat_that_ray_can_not_send_is_no_error(
     assert "renew_lease" == ray.actor.calls[-1][0]
     ledger._actor = None
     ledger.renew_lease(1.0)
-    ledger._actor = object()  # which has no such call
+    ledger._actor = object()  # an object without such a call
     ledger.renew_lease(1.0)
     assert "renew_lease" == ray.actor.calls[-1][0]
 
@@ -215,7 +215,7 @@ def test_law_all_that_was_told_is_sent_once_and_in_order(ray: FakeRay) -> None:
 
 
 class Clock:
-    """Stands still until it is set."""
+    """A clock that stands still until set."""
 
     def __init__(self) -> None:
         self.time = 5.0
@@ -288,7 +288,7 @@ def test_messages_that_were_answered_are_forgotten(ray: FakeRay) -> None:
 
 
 class Broken:
-    """A writer that has no room; it notes what it does all the same."""
+    """A writer on a full disk; it records its calls anyway."""
 
     def __init__(self) -> None:
         self.may_fail = threading.Event()
@@ -306,7 +306,7 @@ class Broken:
 
 
 class Queue:
-    """A lock that tells how many have come to it."""
+    """A lock that counts the threads that reach it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Sources that begin anew: from the root, once nothing of them is with workers, not for ever."""
+"""Sources that start again: from the root, after workers released them, and not endlessly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def name(number: int) -> bytes:
 
 
 def fan_out(slot: Slot, count: int) -> Receipt:
-    """A receipt of a task that became so many."""
+    """Return the receipt of a task that fanned out into `count` tasks."""
     emitted = tuple(
         Emitted(place, slot.source, bytes([50 + place]) * 16, Origin(slot.token, place, count))
         for place in range(count)
@@ -26,7 +26,7 @@ def fan_out(slot: Slot, count: int) -> Receipt:
 
 
 def run_first(flow: Flow, count: int) -> list[Slot]:
-    """Let the first stage hand on that many sources."""
+    """Run the first stage over `count` sources."""
     flow.enter(make_slots(count))
     batches = [flow.next_batch(0) for _ in range(count)]
     for batch in batches:
@@ -97,7 +97,7 @@ def test_law_a_group_that_was_begun_is_filled_by_the_second_try_alone() -> None:
     (root,) = flow.next_batch(0)
     receipt = fan_out(root, 4)
     flow.complete(0, [root], receipt._replace(emitted=receipt.emitted[:3]), "lost")
-    assert len(flow.queues[1].groups) == 2  # the second one without the task that was filtered
+    assert len(flow.queues[1].groups) == 2  # the second lacks the filtered task
     replays = Replays(flow)
     replays.begin(flow.next_batch(1)[:1])
     assert not flow.queues[1].groups

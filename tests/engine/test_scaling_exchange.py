@@ -1,4 +1,4 @@
-"""Draining some workers so that others find room."""
+"""Draining some workers to make room for others."""
 
 from __future__ import annotations
 

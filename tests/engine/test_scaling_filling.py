@@ -1,4 +1,4 @@
-"""Filling up the slowest stage: as good as trying everything, and close to the linear programme."""
+"""Filling the slowest stage: as good as exhaustive search, and close to the linear program."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_one_worker_more_anywhere_would_not_help_unless_it_fitted(
 
     assert sum(counts) == units
     slowest = min(range(len(pools)), key=lambda one: pools[one].find_level(counts[one]))
-    for stage, pool in enumerate(pools):  # nobody could give one to the slowest without being it
+    for stage, pool in enumerate(pools):  # a donor would become the slowest
         if stage != slowest and counts[stage] > 1:
             assert pool.find_level(counts[stage] - 1) <= find_pace(pools, counts) * (1 + 1e-9)
 

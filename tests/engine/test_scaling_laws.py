@@ -1,4 +1,4 @@
-"""Laws of the planner: what no plan does, whatever the pipeline and the cluster are."""
+"""Laws of the planner: properties of all plans for any pipeline and cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SETTLED = 20
 
 
 def find_floor(inputs: Inputs, stage: StageLook) -> int:
-    """The least workers of a stage: none where nothing will come to it any more."""
+    """Return a stage's minimum of workers, or 0 if no more work will arrive."""
     above = inputs.stages[: inputs.stages.index(stage) + 1]
     is_over = inputs.sources_left == 0 and not any(each.waiting or each.running for each in above)
     return 0 if is_over else stage.floor
@@ -191,7 +191,7 @@ def test_constant_rates_lead_to_a_plan_that_never_changes(
     assert all(map(is_idle, answers[SETTLED:]))
 
 
-# Many small workers beside a large one: it wants one more step in one look of a thousand.
+# Many small workers beside a large one, which rarely needs one more step in a thousand looks.
 CHEAP_AND_DEAR = tuple(
     StageLook(
         name,
@@ -212,7 +212,7 @@ CHEAP_AND_DEAR = tuple(
 )
 
 
-@settings(max_examples=scale_examples(50))  # each is fifty looks
+@settings(max_examples=scale_examples(50))  # one example has fifty looks
 @example(stages=CHEAP_AND_DEAR, nodes={"n0": NodeResources(cpu=8, memory=2**32)}, seed=901378)
 @given(stages=stage_lists(costs=known_costs), nodes=clusters(), seed=st.integers(0, 2**32))
 def test_noise_of_a_tenth_takes_nothing_back_once_settled(
@@ -230,8 +230,8 @@ def test_noise_of_a_tenth_takes_nothing_back_once_settled(
 
     answers = [look() for _ in range(SETTLED + 30)]
 
-    # By chance a pool that stands just below the gain that is worth it grows once more; it is not
-    # taken back, so nothing swings.
+    # By chance, a pool just below the minimum gain may grow once more; that worker stays, so the
+    # plan does not oscillate.
     late = [answer for answer in answers[SETTLED:] if not is_idle(answer)]
     assert len(late) <= 1
     assert not [stage for answer in late for stage in answer.stages if stage.drain]

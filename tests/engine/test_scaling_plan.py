@@ -1,4 +1,4 @@
-"""What the planner does in situations that have a name."""
+"""Plans in named situations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RATIO = (make_stage("a", 0.1), make_stage("b", 1.0), make_stage("c", 0.2))
 
 
 def wish(inputs: Inputs, state: ScalingState | None = None) -> ScalingState:
-    """The state of someone who has been patient for long."""
+    """Return the state after a long wait with the same wish."""
     return replace(state or plan(PARAMS, ScalingState.begin(), inputs).state, wished_since=-100.0)
 
 
@@ -272,7 +272,7 @@ def test_the_bottleneck_is_the_lowest_level_with_a_queue() -> None:
 
 
 def make_end(a_waiting: int, b_waiting: int) -> Inputs:
-    """The listing has ended; nine CPUs, seven of them at a stage that may have nothing left."""
+    """Return inputs after the listing ended: nine CPUs, seven of them at stage `a`."""
     stages = (make_stage("a", 1.0, waiting=a_waiting), make_stage("b", 1.0, waiting=b_waiting))
     nodes = {"n": NodeResources(cpu=9)}
     return make_inputs(stages, nodes, {"n": {"a": 7, "b": 2}}, sources_left=0)

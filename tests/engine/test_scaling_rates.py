@@ -1,4 +1,4 @@
-"""Speeds and demand, from what was counted."""
+"""Speeds and demand, computed from counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planner at the wheel of played pipelines, against a linear programme."""
+"""The planner in control of simulated pipelines, compared with a linear program."""
 
 from __future__ import annotations
 

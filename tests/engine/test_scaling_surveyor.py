@@ -1,4 +1,4 @@
-"""What the planner is told: whose room it is, what was done since the last look, who is where."""
+"""Inputs of the planner: available resources, work since the last look, and places of workers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def make_worker(stage: int, node: str = "a", cpu: float = 1.0, state: str = "rea
 
 
 class Driver:
-    """Queues whose counts are set, and a surveyor that looks at them."""
+    """Queues with settable counts, and a surveyor that examines them."""
 
     def __init__(self, plans: Sequence[StagePlan] = PLANS, here: str | None = None) -> None:
         self.queues = [StageQueue(one.name, 1, None) for one in plans]
@@ -121,11 +121,11 @@ def test_law_a_worker_that_has_just_come_or_gone_is_not_taken_for_anothers() -> 
     driver = Driver()
     one, three = [make_worker(0)], [make_worker(0)] * 3
     assert read_cpu(driver.look([make_node()])) == [8.0]
-    assert read_cpu(driver.look([make_node(free=8.0)], three, 1.0)) == [8.0]  # not seen yet
+    assert read_cpu(driver.look([make_node(free=8.0)], three, 1.0)) == [8.0]  # not detected yet
     assert read_cpu(driver.look([make_node(free=5.0)], three, 2.0)) == [8.0]
-    assert read_cpu(driver.look([make_node(free=5.0)], one, 3.0)) == [8.0]  # seen still
+    assert read_cpu(driver.look([make_node(free=5.0)], one, 3.0)) == [8.0]  # still counted as ours
     later = 3.0 + SETTLE_SECONDS + 0.1
-    assert read_cpu(driver.look([make_node(free=5.0)], one, later)) == [6.0]  # another's
+    assert read_cpu(driver.look([make_node(free=5.0)], one, later)) == [6.0]  # used by others
 
 
 def test_law_what_the_planner_may_use_is_free_whether_a_starting_worker_has_its_room_or_not() -> (

@@ -1,4 +1,4 @@
-"""Outputs become durable several at a time; none waits long, and no receipt comes early."""
+"""Outputs become durable in groups; no output waits long, and no receipt leaves early."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from strandline.storage.outputs.disk.local_outputs import LocalGroup, LocalOutpu
 
 
 class Day:
-    """A clock that moves while a stage works, as long as it is told for each task.
+    """A clock that advances by a given time for each task.
 
     Attributes:
-        ends: when each task was done.
+        ends: end times of all tasks.
     """
 
     def __init__(self, seconds: list[float]) -> None:
@@ -49,28 +49,28 @@ class Day:
 
 
 class Work(Stage):
-    """Takes its time; each worker has a copy of it, and all have one day."""
+    """Spends a task's time; workers have copies of the stage that share one clock."""
 
     day: ClassVar[Day]
 
     def process(self, task: Task) -> Task:
-        """The task as it came."""
+        """Return the same task."""
         self.day.work()
         return task
 
 
 class Write(SinkStage):
-    """Writes what the task carries."""
+    """Writes a task's data."""
 
     suffix = ".txt"
 
     def write(self, task: Task, file: BinaryIO) -> None:
-        """As text."""
+        """Write the data as text."""
         file.write(str(task.data).encode())
 
 
 class WatchedOutputs(LocalOutputs):
-    """Notes at what time how many became durable together."""
+    """Records the time and size of groups of outputs that became durable together."""
 
     def __init__(self, root: Path, day: Day) -> None:
         super().__init__(root)
@@ -144,7 +144,7 @@ def test_a_sink_on_ray_has_more_in_a_call_than_others() -> None:
 def test_law_no_receipt_leaves_while_an_output_may_be_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """Of the first output all is well, and a step of the second one fails."""
+    """The first output succeeds, and a step of the second output fails."""
     monkeypatch.setattr(faults, "_reached", {step: 0})
     monkeypatch.setenv("STRANDLINE_FAULT", f"{step}:eio:2")
     stage = StageCall(StagePlan("sink", "s", Write()), LocalOutputs(tmp_path), time.monotonic)

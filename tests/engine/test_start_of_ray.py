@@ -1,4 +1,4 @@
-"""A local Ray that is slow or fails to start, and a cluster that does not let everybody in."""
+"""A local Ray that starts slowly or not at all, and a cluster that requires authentication."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ SLOW = "The current node timed out during startup. This could happen because som
 
 
 class AuthenticationError(Exception):
-    """As Ray calls it, in versions that have it."""
+    """Named as in versions of Ray that have this error."""
 
 
 def begin(error: Exception, begun: list[subprocess.Popen[bytes]]) -> Callable[..., None]:
-    """`ray.init`, which has begun a process when it fails."""
+    """Return a `ray.init` that starts a process and then fails."""
 
     def init(**_: object) -> None:
         begun.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))
@@ -74,7 +74,7 @@ def begin(error: Exception, begun: list[subprocess.Popen[bytes]]) -> Callable[..
 
 
 def refuse(error: Exception) -> Callable[..., None]:
-    """`ray.init`, which fails."""
+    """Return a `ray.init` that fails."""
 
     def init(**_: object) -> None:
         raise error
@@ -159,7 +159,7 @@ def test_a_local_ray_takes_nothing_over_of_the_job_that_starts_it(
     assert os.environ[RAY_JOB_CONFIG_JSON_ENV_VAR] == job
     with pytest.raises(RuntimeError), connected("ray://127.0.0.1:1", None):
         pass
-    assert seen == [None, job]  # to enter the Ray that runs the job, it is needed
+    assert seen == [None, job]  # needed to connect to the Ray that runs the job
 
 
 @pytest.mark.parametrize(
@@ -269,12 +269,12 @@ WAITS = [(services, "get_node"), (node, "wait_for_persisted_port")]
 def ask_ray(
     monkeypatch: pytest.MonkeyPatch, wait: tuple[ModuleType, str], *, fails: int, seconds: float
 ) -> list[int]:
-    """How often Ray's own process was asked for that is there after so many times."""
+    """Return the numbers of requests to a process of Ray that exists after so many attempts."""
     asked: list[int] = []
     module, name = wait
 
     def ask(*_: object, timeout_ms: int = 0) -> dict[str, Any]:
-        assert timeout_ms <= 1000  # no signal is taken while it waits
+        assert timeout_ms <= 1000  # signals are not handled during the wait
         asked.append(1)
         if len(asked) <= fails:
             raise RuntimeError("it is not there yet")
@@ -312,9 +312,9 @@ def test_a_node_is_asked_for_when_it_is_listed(monkeypatch: pytest.MonkeyPatch) 
     seen = iter([[], [b"\x01"], [b"\x01", b"\xab"], []])
     local_start._await_node(lambda: next(seen), "ab", math.inf)
     assert list(seen) == [[]]
-    local_start._await_node(list, "ab", -math.inf)  # it is too late
+    local_start._await_node(list, "ab", -math.inf)  # too late
     monkeypatch.setattr(local_start, "find_child", lambda _: None)
-    local_start._await_node(list, "ab", math.inf)  # it has died
+    local_start._await_node(list, "ab", math.inf)  # the node has died
 
 
 def test_the_agent_that_nobody_asks_names_no_port_and_ends_with_its_node(tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_a_worker_that_hangs_at_its_end_does_not_outlive_its_ray(
     worker.wait(20)
     monkeypatch.setattr(local_start, "find_child", lambda _: None)
     monkeypatch.setattr("ray.shutdown", lambda: None)
-    local_start.stop_local()  # where it never began
+    local_start.stop_local()  # not started
 
 
 @pytest.mark.parametrize("deaths", [1, 2, 3])
@@ -447,7 +447,7 @@ try:
 except RayStartError as error:
     print(error)
 """
-    with TemporaryDirectory(prefix="ray-") as folder:  # a socket's path is short
+    with TemporaryDirectory(prefix="ray-") as folder:  # a socket's path must be short
         words = [sys.executable, "-c", program, folder]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (

@@ -1,4 +1,4 @@
-"""A generator's answer in parts: together they say what the whole says, wherever they are cut."""
+"""A generator's answer in parts: together the parts equal the whole, wherever they are split."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def make_task(data: Any, token: bytes = TOKEN) -> Task:
 
 
 class Yielding(Stage):
-    """Yields a slot for each word that it is given; an exception is raised in its place."""
+    """Yields a slot for each word of its task; exceptions are raised instead."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_closed = False
 
     def process(self, task: Task) -> Iterator[Slot]:
-        """Yield as told."""
+        """Yield or raise as the task requests."""
         try:
             for number, word in enumerate(task.data):
                 self.count("seen")
@@ -239,21 +239,21 @@ def test_efforts_of_all_parts_together_are_what_the_counts_say() -> None:
 
 
 class Counting(StatefulFilter, Yielding):
-    """Gathers, so what it yields is told at once."""
+    """Gathers, so its yielded tasks are reported at once."""
 
     def flush(self) -> None:
-        """Nothing."""
+        """Return nothing."""
 
     @staticmethod
     def merge(paths: Sequence[Path], out: Path) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Batched(Stage):
     """Answers batches."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
-        """The same."""
+        """Return the same tasks."""
         return list(tasks)
 
 

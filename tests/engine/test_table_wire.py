@@ -1,4 +1,4 @@
-"""A table that crosses as bytes comes out as it went in; one that would not goes another way."""
+"""A table sent as bytes arrives unchanged; a table that would not is sent in another way."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def columns(draw: st.DrawFn, rows: int) -> tuple[pa.Field, pa.Array]:
 
 @st.composite
 def tables(draw: st.DrawFn) -> pa.Table:
-    """Tables with a row at least, cut out of larger ones."""
+    """Draw tables with at least one row, cut out of larger tables."""
     rows = draw(st.integers(1, 12))
     found = draw(st.lists(columns(rows), min_size=1, max_size=4))
     metadata = draw(st.none() | st.just({"made": "by hand"}))
@@ -66,7 +66,7 @@ def test_of_a_large_table_only_the_slice_is_sent() -> None:
 
 
 class Own(pa.ExtensionType):  # type: ignore[misc]  # it comes without types
-    """A type of somebody's own."""
+    """A user-defined type."""
 
     def __init__(self) -> None:
         super().__init__(pa.int64(), "tests.own")

@@ -1,4 +1,4 @@
-"""Requests that a machine can never meet are found, and nothing else is."""
+"""Requests that a machine can never meet are found, and no others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plan_of(*asked: dict[str, Any]) -> PipelinePlan:
     stages = tuple(
         StagePlan(f"stage-{index}", "stage", Stage(), **each) for index, each in enumerate(asked)
     )
-    source = StagePlan("source", "source", Stage(), cpu=99.0)  # it works in the driver
+    source = StagePlan("source", "source", Stage(), cpu=99.0)  # the source works in the driver
     return PipelinePlan("default", "asks", source, stages, Fingerprint("", {}))
 
 
@@ -72,7 +72,7 @@ def test_all_that_is_unmet_is_told_at_once() -> None:
 
 
 def test_what_fits_alone_is_not_refused() -> None:
-    """Stages share what there is: more floors than CPUs make all reserve less."""
+    """Stages share the resources: if floors exceed the CPUs, all stages reserve less."""
     refuse_unmet(plan_of(*[{"cpu": 2.0, "gpu": 1.0, "min_workers": 9}] * 3), HAVE)
 
 
@@ -94,7 +94,7 @@ def queues_of(*lengths: int) -> list[StageQueue]:
 
 def test_a_stage_with_work_is_overdue_when_it_had_no_worker_for_longer_than_the_limit() -> None:
     first = FirstWorkers(10.0)
-    looks = [(0.0, 0), (100.0, 3), (110.0, 3), (110.5, 3)]  # the time counts from its first work
+    looks = [(0.0, 0), (100.0, 3), (110.0, 3), (110.5, 3)]  # the time counts from the first work
     found = [
         first.find_overdue(now, queues_of(1, waiting), [READY, NONE]) for now, waiting in looks
     ]

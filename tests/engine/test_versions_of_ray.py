@@ -1,4 +1,4 @@
-"""Which versions of Ray are started with functions of its own replaced, and how all others are."""
+"""Versions of Ray that start with some of its functions replaced, and the start of others."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_function_that_is_gone_or_takes_something_else_is_seen(
 
 
 def watch_replaced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The functions that are replaced, by their path, as they are."""
+    """Return a list that collects the paths of replaced functions."""
     seen: list[str] = []
     replaced = local_start._replaced
 
@@ -88,7 +88,7 @@ def test_every_function_that_is_replaced_is_looked_for(
 
 
 def test_an_unknown_version_starts_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """By public options alone, and with Ray's own wait."""
+    """Uses only public options, and Ray's own wait."""
     monkeypatch.setattr("ray.__version__", "2.9999.0")
     put: list[object] = []
     monkeypatch.setattr(
@@ -116,7 +116,7 @@ def test_an_unknown_version_starts_plainly(monkeypatch: pytest.MonkeyPatch, tmp_
     }
     assert environments == [before]
     assert (seen, put) == ([], [])
-    assert list(tmp_path.iterdir()) == []  # no agent of ours
+    assert list(tmp_path.iterdir()) == []  # none of our agents runs
 
 
 def test_a_plain_start_that_is_late_is_told(

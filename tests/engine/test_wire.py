@@ -1,4 +1,4 @@
-"""What crosses between processes is what was sent."""
+"""Data that crosses between processes arrives unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from strandline.plan.task import Lineage, Origin, Task
 token = st.binary(min_size=16, max_size=16)
 origin = st.none() | st.builds(Origin, token, st.integers(0, 9), st.integers(10, 20))
 number = st.integers(0, 2**40)
-# A file is no larger than its length can say.
+# A file size is limited by the type of its length.
 size = st.integers(0, 2**63 - 1)
 part = st.none() | st.builds(SharedPart, token, size, size, size)
 output = st.builds(Output, token, st.just(".parquet"), size, token, st.integers(0, 10**9), part)
@@ -117,7 +117,7 @@ def test_law_tasks_that_share_a_payload_share_it_no_more_behind_the_wire(
     content = {"data": {"data": shared}, "meta": {"meta": {"of": "many", "shared": shared}}}[where]
     packed = wire.pack_tasks([Task(**content, lineage=lineage) for _ in range(3)])
 
-    # Ray pickles an answer as a whole, and what is in it twice comes back as one.
+    # Ray pickles an answer as a whole, so repeated objects arrive as one object.
     first, *others = map(wire.unpack_task, pickle.loads(pickle.dumps(packed, protocol=5)))  # noqa: S301
 
     kept = [getattr(task, where) for task in (first, *others)]
@@ -138,7 +138,7 @@ def test_arrays_that_stay_in_a_process_are_shared_and_nobody_can_change_them() -
         assert np.shares_memory(found, array)
         with pytest.raises(ValueError, match="read-only"):
             found[0] = 1
-    array[0] = 1  # whose it was may still do so
+    array[0] = 1  # the owner may still change it
 
 
 @given(data=st.recursive(st.integers() | st.text(), st.lists, max_leaves=5))
@@ -151,7 +151,7 @@ def test_law_what_stays_in_a_process_shares_nothing_else_that_can_be_changed(dat
 
 
 def send(block: list[Any]) -> list[Any]:
-    """Return what comes of it in another process; large parts travel apart, as Ray's do."""
+    """Return the block as another process receives it; large parts travel separately, as in Ray."""
     parts: list[pickle.PickleBuffer] = []
     body = pickle.dumps(block, protocol=5, buffer_callback=parts.append)
     received: list[Any] = pickle.loads(body, buffers=[part.raw() for part in parts])  # noqa: S301

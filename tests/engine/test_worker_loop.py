@@ -1,4 +1,4 @@
-"""A worker's one thread: the order of its work, and whose answer is whose."""
+"""A worker's single thread: the order of work, and the assignment of answers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PATIENCE = 120.0
 
 
 class Payload:
-    """Something that can be seen to be gone."""
+    """An object whose deletion can be observed."""
 
 
 def call(pool: ThreadPoolExecutor, work: Callable[[], None]) -> Future[None]:
-    """Begin on a thread of its own; the next line finds it begun, not done."""
+    """Start work on a separate thread; return after the start, before the end."""
     begun = threading.Event()
 
     def begin() -> None:
@@ -82,7 +82,7 @@ def test_an_answer_is_taken_while_the_next_work_is_done() -> None:
     with ThreadPoolExecutor(1) as pool:
         second = pool.submit(loop.run, 1, lambda: is_taken.wait(PATIENCE))
         loop.run(0, lambda: None)
-        is_taken.set()  # reached only while the second one is at work
+        is_taken.set()  # reached only while the second runs
 
         assert second.result(PATIENCE)
 
@@ -183,13 +183,13 @@ def test_law_work_is_done_or_given_back_and_never_both(
         return number
 
     with ThreadPoolExecutor(7) as pool:
-        first = pool.submit(loop.run, 0, lambda: is_free.wait(PATIENCE))  # it hangs
+        first = pool.submit(loop.run, 0, lambda: is_free.wait(PATIENCE))  # the first call hangs
         for number in early:
             loop.give_back(number)
         answers = {
             number: pool.submit(loop.run, number, lambda own=number: work(own)) for number in order
         }
-        for number in early:  # at once, though the first one hangs
+        for number in early:  # at once, even though the first hangs
             with pytest.raises(GivenBack):
                 answers[number].result(PATIENCE)
         for number in late:

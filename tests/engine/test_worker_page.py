@@ -1,4 +1,4 @@
-"""The page that a worker shares with its driver: what it says of one that hangs, or is dead."""
+"""The page that a worker shares with its driver: its content after a hang or a death."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline.engine.worker.worker_page import WorkerPage, read_own_stacks
 
 
 def hang_in_c(begun: int) -> None:
-    """Say that it begins, and keep the interpreter for longer than any test lasts."""
+    """Report the start, then hold the interpreter longer than any test lasts."""
     os.write(begun, b".")
     re.match("(a+)+$", "a" * 60 + "b")
 
