@@ -35,7 +35,7 @@ def test_law_each_source_is_skipped_quarantined_or_released() -> None:
     listing.close()
 
 
-def test_what_was_passed_over_is_skipped_and_the_ledger_is_told_once() -> None:
+def test_skipped_sources_are_reported_to_the_ledger_once() -> None:
     asked: list[tuple[int, int]] = []
     ledger: Any = SimpleNamespace(
         is_tracked=True, admit=lambda batch, passed: asked.append((len(batch), passed))
@@ -59,7 +59,7 @@ def test_what_was_passed_over_is_skipped_and_the_ledger_is_told_once() -> None:
 @pytest.mark.parametrize(
     ("room", "size"), [(1, ADMIT_BATCH), (SOURCES_AHEAD, SOURCES_AHEAD), (10**6, SOURCES_AHEAD)]
 )
-def test_a_batch_is_larger_where_much_can_be_taken(room: int, size: int) -> None:
+def test_a_batch_is_larger_if_there_is_much_room(room: int, size: int) -> None:
     """The driver's death would leave a mark for every waiting source."""
     asked: list[int] = []
     ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda batch, _: asked.append(len(batch)))
@@ -76,7 +76,7 @@ def test_a_batch_is_larger_where_much_can_be_taken(room: int, size: int) -> None
     ("verdicts", "is_promising"),
     [([RELEASED], True), ([SKIPPED], False), ([RELEASED, QUARANTINED], False)],
 )
-def test_workers_are_worth_starting_while_the_ledger_has_released_all(
+def test_workers_start_early_while_the_ledger_releases_all_sources(
     verdicts: list[int], *, is_promising: bool
 ) -> None:
     ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda *_: "asked")
@@ -96,7 +96,7 @@ def test_workers_are_worth_starting_while_the_ledger_has_released_all(
 
 
 @pytest.mark.parametrize("is_promising", [True, False])
-def test_the_first_workers_start_while_the_ledger_is_asked(*, is_promising: bool) -> None:
+def test_the_first_workers_start_during_the_ledgers_verdict(*, is_promising: bool) -> None:
     looks: list[int | None] = []
 
     def look(_: object, sources_left: int | None) -> list[object]:

@@ -61,7 +61,7 @@ Extension modules: numpy, pyarrow.lib (total: 2)
         (EXITED, None, "its process exited: 4; its log is on its node"),
     ],
 )
-def test_a_death_is_told_in_words(sentence: str, log: str | None, words: str) -> None:
+def test_a_death_has_a_description(sentence: str, log: str | None, words: str) -> None:
     assert explain_death(sentence, log) == words
 
 
@@ -97,11 +97,11 @@ def test_a_crash_is_an_error_of_the_program(sentence: str, log: str, cause: Caus
         (ExitCode.INTERRUPTED, Cause.APPLICATION_ERROR),
     ],
 )
-def test_an_exit_code_of_a_worker_is_the_stages_own(code: int | None, cause: Cause) -> None:
+def test_an_exit_code_of_a_worker_is_an_error_of_the_stage(code: int | None, cause: Cause) -> None:
     assert judge_end(code) is cause
 
 
-def test_of_a_log_the_last_lines_are_shown_and_nothing_that_a_terminal_acts_on() -> None:
+def test_the_last_lines_of_a_log_are_shown_without_control_characters() -> None:
     lines = [f"line {number}" for number in range(9)]
     log = HEAD + "\n".join([*lines, "\x1b[31mred\x1b[0m " + "x" * 500, ""])
     _, _, shown = explain_death(EXITED, log).partition("the end of its log: ")
@@ -132,16 +132,16 @@ PLACES = (
 
 
 @pytest.mark.parametrize("stacks", [CALLS + STAGE.format(deep=""), STAGE.format(deep="") + CALLS])
-def test_of_a_worker_that_hangs_the_lines_of_its_stage_are_shown(stacks: str) -> None:
+def test_the_stage_lines_of_a_hanging_worker_are_shown(stacks: str) -> None:
     assert explain_hang("too long", stacks) == f"too long, in {PLACES}"
 
 
 @pytest.mark.parametrize("stacks", ["", "Segmentation", CALLS])
-def test_of_a_worker_whose_stage_does_not_show_no_line_is(stacks: str) -> None:
+def test_no_line_is_shown_without_the_stage_in_the_stack(stacks: str) -> None:
     assert explain_hang("too long", stacks) == "too long"
 
 
-def test_of_a_deep_stack_the_innermost_lines_are_shown() -> None:
+def test_the_innermost_lines_of_a_deep_stack_are_shown() -> None:
     deep = "".join(f'  File "/code/own/deep.py", line {n} in call\n' for n in range(300))
     words = explain_hang("too long", STAGE.format(deep=deep))
     assert words == f"too long, in {PLACES}, called from call (own/deep.py:0)"

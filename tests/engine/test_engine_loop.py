@@ -89,7 +89,7 @@ class Run:
         self.counts.append((progress.listed, *done))
 
 
-def test_a_run_ends_when_all_is_listed_and_nothing_waits() -> None:
+def test_a_run_ends_when_all_sources_are_listed_and_none_waits() -> None:
     run = Run()
     assert run.ending.is_listed
     assert run.ending.listed == run.ending.standing.finished == SOURCES
@@ -106,7 +106,7 @@ def test_each_turn_and_the_end_are_reported() -> None:
 
 
 @pytest.mark.parametrize("stop_at", [1, 4, 8])
-def test_a_run_that_is_to_stop_makes_no_turn_more_and_counts_what_is_lost(stop_at: int) -> None:
+def test_a_stopped_run_makes_no_more_turns_and_counts_lost_work(stop_at: int) -> None:
     run = Run(stop_at)
     assert run.transport.turns == stop_at - 1
     assert run.transport.requests == ["must_leave", "lose_rest"]

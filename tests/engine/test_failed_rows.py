@@ -185,7 +185,7 @@ def test_law_the_rows_that_fail_are_found_with_few_tries(bad: set[int], rows: in
     assert len(tries) <= 2 + 2 * len(here) * math.ceil(math.log2(rows))
 
 
-def test_where_none_passes_it_is_not_a_row_that_fails() -> None:
+def test_if_no_row_passes_no_single_row_is_blamed() -> None:
     rows = 10 * MOST_WITHOUT_ONE
     tries: list[int] = []
 
@@ -198,7 +198,7 @@ def test_where_none_passes_it_is_not_a_row_that_fails() -> None:
 
 
 @given(rows=numbers, stage=st.sampled_from([Doubles, Batched, Marks]))
-def test_law_the_others_go_on_as_if_the_failed_had_never_been(
+def test_law_other_rows_continue_as_without_the_failed_rows(
     rows: list[int], stage: type[Stage]
 ) -> None:
     data, receipt = call(stage(), rows)
@@ -215,7 +215,7 @@ def test_law_the_others_go_on_as_if_the_failed_had_never_been(
 
 
 @given(rows=numbers)
-def test_law_what_is_dropped_is_counted_and_leaves_nothing(rows: list[int]) -> None:
+def test_law_dropped_rows_are_counted_and_leave_nothing(rows: list[int]) -> None:
     data, receipt = call(Doubles(), rows, "drop")
     passed, dead = part(data)
     bad = rows.count(BAD)
@@ -225,7 +225,7 @@ def test_law_what_is_dropped_is_counted_and_leaves_nothing(rows: list[int]) -> N
 
 
 @given(rows=numbers)
-def test_law_a_stage_that_gathers_has_gathered_of_the_others_alone(rows: list[int]) -> None:
+def test_law_a_gathering_stage_omits_failed_rows(rows: list[int]) -> None:
     data, receipt = call(Sums(), rows)
     passed, dead = part(data)
     assert [number for number in rows if number >= 0] == passed
@@ -236,7 +236,7 @@ def test_law_a_stage_that_gathers_has_gathered_of_the_others_alone(rows: list[in
 
 
 @given(rows=numbers.filter(lambda rows: BAD in rows), other=numbers)
-def test_law_tries_that_disagree_on_what_fails_have_other_children(
+def test_law_tries_with_different_failures_have_different_children(
     rows: list[int], other: list[int]
 ) -> None:
     """So the tally rejects the second try, and no row is lost between the tries."""
@@ -249,7 +249,7 @@ def test_law_tries_that_disagree_on_what_fails_have_other_children(
     assert same == is_alike
 
 
-def test_what_passes_stands_where_its_task_stood() -> None:
+def test_passing_rows_keep_the_slot_of_their_task() -> None:
     """A group joined later would wait for its slot forever."""
     data, receipt = call(Doubles(), [1, BAD, 2])
     good, dead = data
@@ -261,7 +261,7 @@ def test_what_passes_stands_where_its_task_stood() -> None:
     assert good.meta == {"spoilt": True}  # set once, by the try that counts
 
 
-def test_dead_letters_tell_what_went_wrong_beside_the_columns() -> None:
+def test_dead_letters_have_the_error_beside_the_columns() -> None:
     _, (table,) = part(call(Doubles(), [1, BAD, 2])[0])
     (row,) = table.to_pylist()
     message = row.pop("dead_message")
@@ -295,7 +295,7 @@ def test_one_reason_for_all_rows_of_a_task_is_found(
 
 
 @pytest.mark.parametrize(("stage", "row"), [("stage", 41), ("other", 1)])
-def test_a_row_of_another_try_is_called_what_it_was(stage: str, row: int) -> None:
+def test_a_row_of_another_try_keeps_its_name(stage: str, row: int) -> None:
     class Marks(Stage):
         def process(self, task: Task) -> list[Slot]:
             return [FailedRow(1, "bad")]
@@ -308,7 +308,7 @@ def test_a_row_of_another_try_is_called_what_it_was(stage: str, row: int) -> Non
     assert receipt.failures[0].message == f"row {row}: bad"
 
 
-def test_what_a_stage_adds_to_a_failed_row_is_kept_in_bounded_length() -> None:
+def test_explanations_of_failed_rows_are_kept_and_truncated() -> None:
     class Explains(Stage):
         def process(self, task: Task) -> list[Slot]:
             return [
@@ -322,37 +322,37 @@ def test_what_a_stage_adds_to_a_failed_row_is_kept_in_bounded_length() -> None:
     assert ["bad", "worse", ""] == table["dead_message"].to_pylist()
 
 
-def test_a_failed_task_is_parted_too() -> None:
+def test_a_failed_task_is_split_too() -> None:
     passed, (table,) = part(call(Dribbles(), [1, BAD, 2])[0])
     assert ([1, 2], ["not these"]) == (passed, table["dead_message"].to_pylist())
 
 
 @pytest.mark.parametrize("stage", [Mixes(), AtATime()])
-def test_where_rows_do_not_fail_alone_the_task_does(stage: Stage) -> None:
+def test_the_task_fails_if_rows_do_not_fail_alone(stage: Stage) -> None:
     passed, (table,) = part(call(stage, [1, BAD, 2])[0])
     assert ([], [1, BAD, 2]) == (passed, table["n"].to_pylist())
     assert [0, 1, 2] == table["dead_position"].to_pylist()
 
 
 @pytest.mark.parametrize("payload", [b"\x00bytes", "text"])
-def test_of_a_payload_bytes_and_text_are_kept(payload: object) -> None:
+def test_bytes_and_text_of_a_payload_are_kept(payload: object) -> None:
     ((task,), receipt) = call_with(Payloads(), [Task(payload, None, ROOT)])
     (row,) = task.data.table.to_pylist()
     assert (payload, None, "KeyError") == (row["payload"], row["dead_position"], row["dead_error"])
     assert 1 == receipt.counts.dead
 
 
-def test_of_any_other_payload_only_the_error_is_kept() -> None:
+def test_only_the_error_of_other_payloads_is_kept() -> None:
     ((task,), _) = call_with(Payloads(), [Task(object(), None, ROOT)])
     assert ["KeyError"] == task.data.table["dead_error"].to_pylist()
 
 
-def test_what_was_yielded_before_an_error_goes_on() -> None:
+def test_tasks_yielded_before_an_error_continue() -> None:
     passed, (table,) = part(call(Yields(), [1, 2, BAD, 3], streams=True)[0])
     assert ([1, 2], ["ValueError"] * 4) == (passed, table["dead_error"].to_pylist())
 
 
-def test_a_group_is_parted_as_it_was_joined() -> None:
+def test_a_group_is_split_as_it_was_joined() -> None:
     tasks = [
         Task(pa.table({"n": rows}), None, ROOT._replace(token=bytes([at]) * 16))
         for at, rows in enumerate([[1, BAD], [2], [BAD]])
@@ -374,7 +374,7 @@ def test_batches_are_tried_task_by_task_and_row_by_row() -> None:
 
 
 @pytest.mark.parametrize("row", [-1, 3])
-def test_a_failed_row_that_there_is_not_ends_the_attempt(row: int) -> None:
+def test_a_failed_row_with_an_invalid_index_ends_the_attempt(row: int) -> None:
     class Beyond(Stage):
         def process(self, task: Task) -> list[Slot]:
             return [task, FailedRow(row, "beyond")]
@@ -383,12 +383,12 @@ def test_a_failed_row_that_there_is_not_ends_the_attempt(row: int) -> None:
         call(Beyond(), [1, 2, 3])
 
 
-def test_unless_the_pipeline_says_otherwise_a_failed_row_fails_its_source() -> None:
+def test_by_default_a_failed_row_fails_its_source() -> None:
     data, receipt = call(Marks(), [1, BAD], "fail")
     assert ([], ["row 1: below nought"]) == (data, [each.message for each in receipt.failures])
 
 
-def test_a_row_that_fails_now_and_then_is_found_in_another_round() -> None:
+def test_a_row_that_fails_intermittently_is_found_in_another_round() -> None:
     class Flaky(Doubles):
         tries = 0
 
@@ -452,7 +452,7 @@ def test_rounds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("on_error", ["fail", "drop"])
-def test_a_task_is_copied_only_where_it_may_begin_anew(on_error: OnError) -> None:
+def test_a_task_is_copied_only_if_it_may_be_retried(on_error: OnError) -> None:
     plan = StagePlan("stage", "stage", Doubles(), on_error=on_error)
     task = Task(pa.table({"n": [1]}), {"spoilt": False}, ROOT)
     copied = Rescue(plan, Trials(plan.stage), lambda: None).copy(task)

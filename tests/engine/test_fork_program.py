@@ -34,13 +34,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ForkProgram]]:
         program.end()
 
 
-def test_who_starts_one_ahead_takes_it_once(started: list[ForkProgram]) -> None:
+def test_a_program_started_early_is_used_once(started: list[ForkProgram]) -> None:
     start_ahead()
     assert [take_program(), take_program()] == started
     assert len(started) == 2
 
 
-def test_variables_that_were_set_since_are_those_of_workers(
+def test_workers_get_variables_set_after_the_start(
     started: list[ForkProgram], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_ahead()
@@ -49,7 +49,7 @@ def test_variables_that_were_set_since_are_those_of_workers(
     assert started[0].process.returncode == 0
 
 
-def test_one_that_still_loads_ends_in_order(
+def test_a_program_that_is_still_loading_ends_cleanly(
     started: list[ForkProgram], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a busy machine, loading may take longer than the wait for the process's end.
@@ -60,7 +60,7 @@ def test_one_that_still_loads_ends_in_order(
     assert started[0].process.returncode == 0
 
 
-def test_one_that_has_died_is_replaced(started: list[ForkProgram]) -> None:
+def test_a_dead_program_is_replaced(started: list[ForkProgram]) -> None:
     start_ahead()
     started[0].process.kill()
     started[0].process.wait()
@@ -68,7 +68,7 @@ def test_one_that_has_died_is_replaced(started: list[ForkProgram]) -> None:
     assert started[0].process.returncode == -signal.SIGKILL
 
 
-def test_one_that_is_not_taken_ends_in_order() -> None:
+def test_an_unused_program_ends_cleanly() -> None:
     with ending_ahead():
         start_ahead()
         program = ForkProgram()

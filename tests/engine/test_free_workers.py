@@ -120,7 +120,7 @@ def test_a_busy_driver_sends_fewer_and_larger_calls(busy: float) -> None:
     assert load.bound_seconds(5.0) == 5.0  # no call becomes shorter
 
 
-def test_a_driver_with_little_to_do_sends_calls_as_short_as_they_may_be() -> None:
+def test_an_idle_driver_sends_the_shortest_calls() -> None:
     load = DriverLoad()
     for look in range(10):
         load.look(look * LOAD_SECONDS, look * LOAD_SECONDS)
@@ -133,7 +133,7 @@ def test_a_driver_with_little_to_do_sends_calls_as_short_as_they_may_be() -> Non
     assert load.bound_seconds(0.02) == 0.02
 
 
-def test_a_short_moment_says_nothing_of_a_driver() -> None:
+def test_a_short_moment_does_not_measure_a_driver() -> None:
     load = DriverLoad()
     for look in range(9):
         load.look(look * LOAD_SECONDS / 10, look * LOAD_SECONDS / 10)

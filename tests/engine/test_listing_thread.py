@@ -68,7 +68,7 @@ def test_law_all_is_handed_over_once_and_in_order(count: int) -> None:
     assert days.is_closed.wait(PATIENCE)
 
 
-def test_no_more_is_drawn_than_a_little_ahead() -> None:
+def test_a_listing_is_drawn_only_a_little_ahead() -> None:
     days = Days(100 * ADMIT_BATCH)
     thread = ListingThread(Listing(iter(days)), time.monotonic)
     assert not days.drawn
@@ -79,7 +79,7 @@ def test_no_more_is_drawn_than_a_little_ahead() -> None:
     assert days.is_closed.wait(PATIENCE)
 
 
-def test_law_nobody_waits_for_a_listing_that_hangs() -> None:
+def test_law_a_hanging_listing_does_not_block() -> None:
     days, now = Days(3), 0.0
     thread = ListingThread(Listing(iter(days)), lambda: now)
     assert thread.take() is None
@@ -105,7 +105,7 @@ def test_a_fast_listing_comes_in_whole_batches() -> None:
     thread.close()
 
 
-def test_what_a_listing_raises_is_raised_where_it_is_taken() -> None:
+def test_errors_of_a_listing_are_raised_on_take() -> None:
     def list_sources() -> Iterator[Source]:
         yield from (Source(str(number), "1", number) for number in range(ADMIT_BATCH))
         msg = "no bucket"
@@ -138,9 +138,7 @@ def list_sources(count: int) -> Iterator[Source]:
 
 
 @given(count=st.integers(0, 3 * ADMIT_BATCH), step=st.integers(1, 400))
-def test_law_what_was_passed_over_is_counted_with_what_is_handed_over(
-    count: int, step: int
-) -> None:
+def test_law_skipped_sources_are_counted_with_returned_ones(count: int, step: int) -> None:
     thread = ListingThread(Passing(count, step), time.monotonic)
     taken = 0
     while not thread.is_ended:
@@ -150,7 +148,7 @@ def test_law_what_was_passed_over_is_counted_with_what_is_handed_over(
     thread.close()
 
 
-def test_who_takes_hears_of_what_is_passed_over_while_nothing_is_left() -> None:
+def test_skipped_sources_are_reported_while_no_source_is_returned() -> None:
     may_end = threading.Event()
 
     def hang() -> Iterator[Source]:

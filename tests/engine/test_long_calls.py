@@ -32,7 +32,7 @@ def times_of(pool: Pool) -> list[tuple[float, float]]:
     return [(state.under_way, state.oldest) for state in pool.look_apart(NOW)]
 
 
-def test_a_call_is_shown_in_the_stage_that_it_is_in() -> None:
+def test_a_call_is_shown_in_its_current_stage() -> None:
     pool = make_pool((1, 30.0), (1, 10.0), (0, 0.0))
     assert times_of(pool) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
 
@@ -44,7 +44,7 @@ def test_a_call_is_shown_in_the_stage_that_it_is_in() -> None:
     assert times_of(pool) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
 
 
-def test_what_is_of_workers_is_told_once_for_a_chain() -> None:
+def test_worker_counts_are_reported_once_per_chain() -> None:
     pool = make_pool((1, 30.0), (0, 0.0))
     pool.started, pool.lost = 5, 3
     states = pool.look_apart(NOW)
@@ -71,7 +71,7 @@ def list_stuck(pool: Pool) -> list[tuple[int, int]]:
     return [(pool.workers.index(call.worker), call.number) for call in pool.list_stuck(NOW)]
 
 
-def test_what_waits_behind_a_long_call_is_asked_back_where_a_worker_has_nothing_to_do() -> None:
+def test_waiting_calls_behind_a_long_call_move_to_idle_workers() -> None:
     assert list_stuck(make_pool((2, 30.0), (0, 0.0))) == [(0, 2)]
     assert list_stuck(make_pool((2, 30.0), (1, 1.0))) == []  # no worker would do it sooner
     assert list_stuck(make_pool((2, 1.0), (0, 0.0))) == []  # its turn comes soon
@@ -79,7 +79,7 @@ def test_what_waits_behind_a_long_call_is_asked_back_where_a_worker_has_nothing_
     assert list_stuck(make_pool((3, 30.0), (2, 40.0), (0, 0.0))) == [(0, 2)]  # one per idle worker
 
 
-def test_what_can_not_be_taken_or_given_back_is_not_asked_for() -> None:
+def test_calls_that_cannot_be_taken_back_are_not_requested() -> None:
     pool = make_pool((2, 30.0), (0, 0.0))
     pool.workers[1].is_draining = True
     assert list_stuck(pool) == []

@@ -147,7 +147,7 @@ EVENTS: dict[str, Callable[[Flow, int], Any]] = {
 
 @pytest.mark.parametrize("event", EVENTS)
 @pytest.mark.parametrize("wait", [wait_in_groups, wait_in_line])
-def test_law_no_event_looks_through_what_waits(wait: Callable[[], Flow], event: str) -> None:
+def test_law_no_event_scans_waiting_tasks(wait: Callable[[], Flow], event: str) -> None:
     flow = wait()
     looks = watch(flow)
     for number in range(10):
@@ -155,7 +155,7 @@ def test_law_no_event_looks_through_what_waits(wait: Callable[[], Flow], event: 
     assert looks.count <= 10 * 8
 
 
-def test_law_sources_that_are_lost_together_are_looked_for_once() -> None:
+def test_law_sources_lost_together_are_searched_once() -> None:
     flow = wait_in_line()
     looks = watch(flow)
     flow.withdraw({name(number) for number in range(100)})
@@ -163,7 +163,7 @@ def test_law_sources_that_are_lost_together_are_looked_for_once() -> None:
     assert len(flow.queues[0]) == MANY - 100
 
 
-def test_what_waits_is_counted_as_it_comes_and_goes() -> None:
+def test_waiting_tasks_are_counted_incrementally() -> None:
     flow = wait_in_groups()
     (queue,) = flow.queues[1:]
 
@@ -186,7 +186,7 @@ def test_what_waits_is_counted_as_it_comes_and_goes() -> None:
     assert 0 == len(last.queues[1])
 
 
-def test_law_suspects_are_each_looked_at_once() -> None:
+def test_law_each_suspect_is_examined_once() -> None:
     class Counted(Collection[bytes]):
         asked = 0
 

@@ -65,7 +65,7 @@ class Scene:
         self.losses.take_out(worker, error)
 
 
-def test_law_a_lost_node_blames_no_source_by_whichever_word_it_is_known() -> None:
+def test_law_a_lost_node_blames_no_source_whatever_the_error() -> None:
     for error in (NodeDiedError("its node has died"), UNREACHABLE):
         flow = make_flow(1)
         flow.enter(make_slots(1))
@@ -76,7 +76,7 @@ def test_law_a_lost_node_blames_no_source_by_whichever_word_it_is_known() -> Non
         assert scene.failures == []
 
 
-def test_what_was_with_a_worker_out_of_reach_is_tried_apart() -> None:
+def test_calls_of_an_unreachable_worker_are_retried_alone() -> None:
     flow = make_flow(2)
     flow.enter(make_slots(4))
     scene = Scene(flow)
@@ -88,7 +88,7 @@ def test_what_was_with_a_worker_out_of_reach_is_tried_apart() -> None:
     ]
 
 
-def test_a_crash_is_still_blamed_on_who_was_alone() -> None:
+def test_a_crash_is_still_blamed_on_a_lone_source() -> None:
     flow = make_flow(1)
     flow.enter(make_slots(1))
     scene = Scene(flow)
@@ -97,7 +97,7 @@ def test_a_crash_is_still_blamed_on_who_was_alone() -> None:
     assert [failure.key for failure in scene.failures] == ["k0"]
 
 
-def test_law_of_an_overdue_worker_only_what_it_works_on_is_suspected() -> None:
+def test_law_only_the_running_call_of_an_overdue_worker_is_suspected() -> None:
     flow = make_flow(1)
     flow.enter(make_slots(2))
     scene = Scene(flow)
@@ -129,7 +129,7 @@ def test_a_stage_that_always_hangs_ends_the_attempt_with_the_cause() -> None:
     assert caught.value.cause is Cause.TIMEOUT
 
 
-def test_law_a_killer_that_is_always_out_of_reach_breaks_its_pool_in_the_end() -> None:
+def test_law_a_source_that_always_loses_contact_breaks_its_pool_finally() -> None:
     flow = make_flow(1)
     flow.enter(make_slots(1))
     scene = Scene(flow)
@@ -139,7 +139,7 @@ def test_law_a_killer_that_is_always_out_of_reach_breaks_its_pool_in_the_end() -
         scene.lose(flow.next_batch(0), error=UNREACHABLE)
 
 
-def test_law_a_node_with_many_workers_is_one_cause_however_often_nodes_are_lost() -> None:
+def test_law_a_node_with_many_workers_is_one_cause_per_loss() -> None:
     flow = make_flow(1)
     flow.enter(make_slots(40))
     scene = Scene(flow)
@@ -165,7 +165,7 @@ def fan_out(slot: Slot, count: int, first: int) -> Receipt:
     return Receipt((), (), emitted, StageCounts(tasks_in=1, tasks_out=count))
 
 
-def test_law_a_source_that_waits_to_begin_anew_is_not_queued_again_by_another_call() -> None:
+def test_law_a_source_that_waits_for_a_restart_is_not_requeued() -> None:
     flow = make_flow(1, 2)
     flow.enter(make_slots(2))
     first, second = flow.next_batch(0), flow.next_batch(0)
@@ -200,7 +200,7 @@ def test_a_worker_that_cannot_be_set_up_is_replaced_once() -> None:
     assert caught.value.is_lasting
 
 
-def test_workers_that_cannot_be_set_up_for_two_reasons_may_have_better_luck() -> None:
+def test_setup_failures_with_different_reasons_are_retried() -> None:
     scene = Scene(make_flow(1))
     fail_setup(scene, "no room on /tmp/a")
     with pytest.raises(StageSetupError, match="no room on /tmp/b") as caught:

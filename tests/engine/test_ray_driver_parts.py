@@ -79,7 +79,7 @@ def have_answered(monkeypatch: pytest.MonkeyPatch, batch: list[Slot], why: str =
         (None, True, 0, False),
     ],
 )
-def test_what_waits_for_a_file_waits_while_more_can_come(
+def test_tasks_wait_for_a_file_while_more_can_arrive(
     left: int | None, is_stopped: bool, calls: int, waits: bool
 ) -> None:
     flow = make_flow(1, 1)
@@ -92,7 +92,7 @@ def test_what_waits_for_a_file_waits_while_more_can_come(
     assert driver._pools.bound_queue(1) > 1000
 
 
-def test_a_stopped_run_goes_on_while_what_it_has_can_be_written() -> None:
+def test_a_stopped_run_continues_while_its_output_can_be_written() -> None:
     flow = make_flow(1, 1)
     driver = make_driver(flow)
     loop = EngineLoop(driver._state, driver)
@@ -140,7 +140,7 @@ def test_a_lost_worker_whose_last_answer_ended_it_is_not_taken_out_twice(
     assert [slot.key for slot in flow.queues[1].waiting] == ["k0"]
 
 
-def test_nothing_sets_the_pace_where_nothing_is_left_to_do() -> None:
+def test_no_stage_is_the_bottleneck_without_remaining_work() -> None:
     flow = make_flow(1)
     driver = make_driver(flow)
     flow.enter(make_slots(1))
@@ -153,7 +153,7 @@ def test_nothing_sets_the_pace_where_nothing_is_left_to_do() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "is_refused"), [(0.0, True), (1.0, False)])
-def test_a_local_ray_that_has_less_than_a_stage_asks_for_is_not_waited_with(
+def test_a_local_ray_with_too_few_resources_fails_at_once(
     gpus: float, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Covers resources that were unknown before Ray started."""

@@ -45,7 +45,7 @@ def test_a_slot_knows_the_root_it_came_from() -> None:
     assert roots[0].root is None
 
 
-def test_law_what_waits_of_the_source_is_dropped_and_nothing_else() -> None:
+def test_law_only_waiting_tasks_of_the_source_are_dropped() -> None:
     flow = make_flow(1, 1)
     run_first(flow, 3)
     (slot,) = flow.next_batch(1)
@@ -56,7 +56,7 @@ def test_law_what_waits_of_the_source_is_dropped_and_nothing_else() -> None:
     assert [one.source for one in flow.queues[1].waiting] == [name(1), name(2)]
 
 
-def test_law_the_root_waits_until_nothing_of_its_source_is_with_workers() -> None:
+def test_law_the_root_waits_until_workers_have_no_task_of_its_source() -> None:
     flow = make_flow(1, 1)
     roots = run_first(flow, 1)
     replays = Replays(flow)
@@ -70,7 +70,7 @@ def test_law_the_root_waits_until_nothing_of_its_source_is_with_workers() -> Non
     assert not replays
 
 
-def test_what_is_answered_meanwhile_does_not_count() -> None:
+def test_answers_in_between_do_not_count() -> None:
     flow = make_flow(1, 1)
     run_first(flow, 2)
     lost, other = flow.next_batch(1)[0], flow.next_batch(1)[0]
@@ -91,7 +91,7 @@ def test_what_is_answered_meanwhile_does_not_count() -> None:
     assert replays.keep_current([lost, other]) == [other]
 
 
-def test_law_a_group_that_was_begun_is_filled_by_the_second_try_alone() -> None:
+def test_law_a_partial_group_is_filled_only_by_the_second_try() -> None:
     flow = make_flow(1, 1, group=2)
     flow.enter(make_slots(1))
     (root,) = flow.next_batch(0)
@@ -145,7 +145,7 @@ def test_suspects_of_the_source_are_dropped_too() -> None:
     assert len(flow.suspects) == 1
 
 
-def test_no_source_begins_anew_for_ever() -> None:
+def test_restarts_of_a_source_are_limited() -> None:
     flow = make_flow(1, 1)
     (root,) = run_first(flow, 1)
     replays = Replays(flow)
@@ -155,7 +155,7 @@ def test_no_source_begins_anew_for_ever() -> None:
     assert spent == [[]] * REPLAYS_PER_SOURCE + [[root]]
 
 
-def test_work_of_which_some_is_lost_is_tried_task_by_task() -> None:
+def test_partially_lost_work_is_retried_task_by_task() -> None:
     flow = make_flow(1, 3)
     run_first(flow, 3)
     batch = flow.next_batch(1)

@@ -67,7 +67,7 @@ class SlowDays:
         return told
 
 
-def test_law_inline_a_stop_waits_for_a_moment_of_listing_and_no_longer(tmp_path: Any) -> None:
+def test_law_inline_a_stop_waits_at_most_a_moment_of_listing(tmp_path: Any) -> None:
     days = SlowDays(300, 0.4)
     days.run(NoLedger(), 5.0, tmp_path)
     assert days.now <= 5.0 + LISTING_SECONDS + days.seconds

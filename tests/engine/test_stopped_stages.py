@@ -29,7 +29,7 @@ class Stops(Stage):
 
 
 @pytest.mark.parametrize("on_error", ["fail", "drop", "deadLetter"])
-def test_what_stops_a_stage_is_no_rows_fault(on_error: OnError) -> None:
+def test_a_stopped_stage_blames_no_row(on_error: OnError) -> None:
     task = Task(pa.table({"n": [1, 2, 3]}), lineage=Lineage(b"s" * 16, b"t" * 16, "a"))
     Stops.calls = 0
     call = StageCall(StagePlan("s", "s", Stops(), on_error=on_error), None, lambda: 0.0)
@@ -53,7 +53,7 @@ def test_a_setup_that_stops_a_stage_keeps_its_cause() -> None:
     assert vars(caught.value)["cause"] is Cause.MODEL_UNAVAILABLE  # `__dict__` is pickled
 
 
-def test_a_stage_has_the_pipelines_folder_where_the_volume_is(tmp_path: Path) -> None:
+def test_a_stage_gets_the_pipelines_folder_on_the_volume(tmp_path: Path) -> None:
     plan = StagePlan("s", "s", Stops())
     here = OutputLocation("s3://b/out", writers_lock=tmp_path / "writers.lock")
     elsewhere = OutputLocation("s3://b/out", writers_lock=tmp_path / "not" / "writers.lock")

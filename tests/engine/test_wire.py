@@ -58,14 +58,14 @@ receipt = st.builds(
 
 
 @given(receipt=receipt)
-def test_a_receipt_arrives_as_it_was_sent(receipt: Receipt) -> None:
+def test_a_receipt_arrives_unchanged(receipt: Receipt) -> None:
     packed = pickle.loads(pickle.dumps(wire.pack_receipt(receipt)))  # noqa: S301 - our own bytes
 
     assert wire.unpack_receipt(packed) == receipt
 
 
 @given(receipt=receipt)
-def test_events_that_are_passed_on_are_not_read(receipt: Receipt) -> None:
+def test_forwarded_events_are_not_decoded(receipt: Receipt) -> None:
     packed = wire.pack_receipt(receipt)
     events = wire.unpack_receipt(packed).events
     assert wire.pack_events(events) is packed[0]
@@ -75,7 +75,7 @@ def test_events_that_are_passed_on_are_not_read(receipt: Receipt) -> None:
 
 
 @given(lineage=st.builds(Lineage, token, token, st.text(), origin), data=st.text())
-def test_a_task_arrives_as_it_was_sent(lineage: Lineage, data: str) -> None:
+def test_a_task_arrives_unchanged(lineage: Lineage, data: str) -> None:
     (packed,) = wire.pack_tasks([Task(data, {"n": 1}, lineage)])
 
     task = wire.unpack_task(packed)
@@ -94,7 +94,7 @@ def test_small_tables_are_packed_and_bytes_are_left_alone() -> None:
     assert second.data == b"bytes"
 
 
-def test_nothing_but_plain_values_is_sent() -> None:
+def test_only_plain_values_are_sent() -> None:
     packed = wire.pack_receipt(
         Receipt(
             (Event(b"s", (b"t",), (), (Output(b"t", ".x", 1, b"d", 1),)),),
@@ -110,9 +110,7 @@ def test_nothing_but_plain_values_is_sent() -> None:
 
 @pytest.mark.parametrize("shared", [[1], {"n": 1}, bytearray(b"1"), np.arange(3), [[1]]], ids=repr)
 @pytest.mark.parametrize("where", ["data", "meta"])
-def test_law_tasks_that_share_a_payload_share_it_no_more_behind_the_wire(
-    shared: Any, where: str
-) -> None:
+def test_law_received_tasks_do_not_share_a_payload(shared: Any, where: str) -> None:
     lineage = Lineage(b"s" * 16, b"t" * 16, "key")
     content = {"data": {"data": shared}, "meta": {"meta": {"of": "many", "shared": shared}}}[where]
     packed = wire.pack_tasks([Task(**content, lineage=lineage) for _ in range(3)])
@@ -127,7 +125,7 @@ def test_law_tasks_that_share_a_payload_share_it_no_more_behind_the_wire(
     assert all(pickle.dumps(value) == pickle.dumps(shared) for value in values)
 
 
-def test_arrays_that_stay_in_a_process_are_shared_and_nobody_can_change_them() -> None:
+def test_arrays_that_stay_in_a_process_are_shared_read_only() -> None:
     array, lineage = np.arange(10_000), Lineage(b"s" * 16, b"t" * 16, "key")
     tasks = [Task(array, {"of": 2}, lineage), Task({"deep": [array]}, None, lineage)]
     first, second = map(wire.unpack_task, wire.pack_sharing(tasks, pickle.dumps))
@@ -142,7 +140,7 @@ def test_arrays_that_stay_in_a_process_are_shared_and_nobody_can_change_them() -
 
 
 @given(data=st.recursive(st.integers() | st.text(), st.lists, max_leaves=5))
-def test_law_what_stays_in_a_process_shares_nothing_else_that_can_be_changed(data: Any) -> None:
+def test_law_data_that_stays_in_a_process_shares_no_mutable_objects(data: Any) -> None:
     lineage = Lineage(b"s" * 16, b"t" * 16, "key")
     packed = wire.pack_sharing([Task(data, data, lineage) for _ in range(2)], pickle.dumps)
     for found in map(wire.unpack_task, packed):
@@ -166,9 +164,7 @@ def make_tasks(count: int) -> list[Task]:
 
 
 @given(data=st.data(), count=st.integers(1, 3 * wire.PAGE_TASKS + 1))
-def test_law_any_tasks_of_a_block_are_read_as_they_were_sent(
-    data: st.DataObject, count: int
-) -> None:
+def test_law_any_tasks_of_a_block_are_read_unchanged(data: st.DataObject, count: int) -> None:
     tasks = make_tasks(count)
     block = send(wire.pack_pages(wire.pack_tasks(tasks)))
     places = data.draw(st.lists(st.integers(0, count - 1), max_size=9))
@@ -180,7 +176,7 @@ def test_law_any_tasks_of_a_block_are_read_as_they_were_sent(
     assert found == [(task.data, task.meta, task.lineage) for task in sent]
 
 
-def test_of_many_tasks_only_those_are_read_that_were_picked() -> None:
+def test_only_picked_tasks_of_a_block_are_decoded() -> None:
     size = wire.PAGE_TASKS
     block = wire.pack_pages(wire.pack_tasks(make_tasks(3 * size)))
     block[1] = block[3] = [b"nobody can read this", []]
