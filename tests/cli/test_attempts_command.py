@@ -66,7 +66,7 @@ def make_record(number: int, process: Process = GONE, **changes: Any) -> Attempt
 
 @pytest.fixture
 def chain(folder: PipelineFolder) -> list[AttemptRecord]:
-    """A killed attempt, a complete one with two publications, and one by hand that is gone."""
+    """Record a killed attempt, a complete one with two publications, and a vanished manual one."""
     records = [
         make_record(1).end(KILLED, NOON + 1090, Witness.SUPERVISOR),
         make_record(2).end(COMPLETE, NOON + 9200.5, Witness.DRIVER),

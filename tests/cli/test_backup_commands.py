@@ -1,4 +1,4 @@
-"""`strandline ledger backup` and `restore`: a ledger comes back as it was, or nothing changes."""
+"""`strandline ledger backup` and `restore`: a ledger is restored exactly, or nothing changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strandline.storage.volume.locks import find_process, hold_alone, read_boot_
 
 @pytest.fixture
 def copied(project: Project, run: Call, call: Call) -> Project:
-    """A project with three finished sources, and a copy of its ledger in `notes.mdb`."""
+    """Return a project with three finished sources, and a copy of its ledger in `notes.mdb`."""
     assert run().exit_code == 0
     result = back_up(call)
     assert (result.exit_code, result.stdout) == (0, "")
@@ -43,7 +43,7 @@ def count_finished(call: Call) -> int:
 
 
 def change_sources() -> None:
-    """One source is new, one edited, one gone."""
+    """Add one source, edit one, and remove one."""
     Path("in/3.txt").write_text("Note number 3.\n")
     Path("in/0.txt").write_text("Other words than before.\n")
     Path("in/1.txt").unlink()
@@ -144,7 +144,7 @@ def test_outputs_elsewhere_are_the_restored_ledgers_again(
     assert back_up(call).exit_code == 0
     before = {path: path.read_bytes() for path in Path("out").rglob("*.jsonl")}
     shutil.rmtree(project.path / "strandline-data")
-    assert run().exit_code == 64  # they belong to the lost ledger
+    assert run().exit_code == 64  # the outputs belong to the lost ledger
     assert restore(call).exit_code == 0
     assert run().exit_code == 0
     assert call("verify", "pipeline.yaml").exit_code == 0
@@ -152,7 +152,7 @@ def test_outputs_elsewhere_are_the_restored_ledgers_again(
 
 
 def spoil(kind: str, content: bytes) -> bytes:
-    # A page in the middle is lost, where the first bytes and the size tell nothing.
+    # A page in the middle is lost, which the first bytes and the size do not reveal.
     middle = len(content) // 2 // 4096 * 4096
     return {
         "cut": content[: len(content) // 2],
@@ -174,7 +174,7 @@ def test_a_damaged_copy_replaces_nothing(copied: Project, call: Call, kind: str)
 
 
 def test_a_copy_with_a_damaged_page_replaces_nothing(copied: Project, call: Call) -> None:
-    """LMDB may end the process over such a page, so the command is one of its own."""
+    """LMDB may crash on such a page, so the command runs in a separate process."""
     Path("bad.mdb").write_bytes(spoil("page", Path("notes.mdb").read_bytes()))
     done = copied.execute("ledger restore", "--from", "bad.mdb")
     assert (done.returncode, done.stdout) == (65, "")
@@ -195,7 +195,7 @@ def test_the_copy_of_another_pipeline_replaces_nothing(copied: Project, call: Ca
 
 
 def write_lease(project: Project, **holder: int) -> None:
-    """Have the lease name a driver that has not ended."""
+    """Make the lease name a driver that has not ended."""
     store = Store(project.folder / "ledger")
     lease: dict[str, Any] = store.read_meta("lease")
     lease |= {"ended": False, "boot": read_boot_id()} | holder

@@ -1,4 +1,4 @@
-"""Each thing that can be wrong: its exit code, its one sentence, and never a traceback."""
+"""Kinds of bad input: exit code, one sentence each, and never a traceback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.ledger.store.store import Store
 
 
 class Case(NamedTuple):
-    """What is done to a project, and what must be said of it."""
+    """A change that breaks a project, and the expected message."""
 
     name: str
     spoil: Callable[[Project], object]
@@ -203,7 +203,7 @@ def test_bad_input_is_one_sentence_and_an_exit_code(
 ) -> None:
     case.spoil(project)
     result = run()
-    # How many sources come together depends on how fast they are listed.
+    # The number of sources in a batch depends on the speed of the listing.
     told = re.sub(r"a batch of \d+ tasks", "a batch of {many} tasks", read_errors(result))
     assert told == case.sentence.replace("{path}", str(project.path))
     assert result.exit_code == case.code
@@ -343,7 +343,7 @@ def test_on_change_continue_keeps_what_is_finished(project: Project, run: Call) 
     assert "nothing left to do: all 3 sources are finished" in result.stdout
 
 
-# What nobody has foreseen, and the command line itself
+# Unexpected errors, and the command line itself
 
 
 @pytest.fixture

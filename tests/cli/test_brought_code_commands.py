@@ -1,4 +1,4 @@
-"""A pipeline that brings code, from the command line: a run of it, and what mistakes are told."""
+"""A pipeline that brings code, on the command line: a run, and messages about mistakes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Mark(Stage):
 
 @pytest.fixture
 def archive(project: Project, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """An archive whose module takes another one from beside itself; the project uses it."""
+    """Return an archive with a module that imports a neighbor; the project uses the archive."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(project.path / "cache"))
-    monkeypatch.setenv("PYTHONPATH", "")  # what a command does to it is undone
+    monkeypatch.setenv("PYTHONPATH", "")  # undoes changes that a command makes
     files = {"lib/brought.py": STAGE, "lib/helper.py": b"WORD = 'marked'\n"}
     digest = write_tar(project.path / "code.tgz", files)
     found = {"url": str(project.path / "code.tgz"), "sha256": digest, "path": "lib"}
@@ -112,7 +112,7 @@ def test_a_module_that_misses_another_is_not_taken_for_missing(
 
 @pytest.fixture
 def message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a container's last message is taken from."""
+    """Return the file of a container's last message."""
     path = tmp_path / "termination-log"
     path.touch()
     monkeypatch.setattr("strandline.run.supervise.status_server.LAST_MESSAGE", path)

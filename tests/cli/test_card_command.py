@@ -1,4 +1,4 @@
-"""`strandline card`: its folder loads, and what it says is what the run was."""
+"""`strandline card`: its folder loads, and the card describes the run."""
 
 from __future__ import annotations
 

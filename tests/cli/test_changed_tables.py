@@ -1,4 +1,4 @@
-"""A table that somebody has changed since a run published to it: refused before the next works."""
+"""A table that was changed since a run published to it: refused before the next run works."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LENGTH = (
 
 @pytest.fixture(autouse=True)
 def pipeline(project: Project) -> None:
-    """It makes three columns, of which one is a number, and says so."""
+    """Declare three output columns, one of them a number."""
     use_parquet(project)
     project.add_stage(LENGTH)
     project.spec["stages"].append({"use": "select-columns", "with": {"columns": COLUMNS}})
@@ -46,7 +46,7 @@ def publish(project: Project, run: Call, target: str) -> None:
 
 
 def check_refused(project: Project, run: Call, sentence: str) -> None:
-    """The next run says it and ends, though it would have had work."""
+    """Check that the next run ends with the message, although it would have work."""
     (project.path / "in/9.txt").write_text("A new note.\n")
     outputs = project.list_outputs()
     result = run()
@@ -141,7 +141,7 @@ def test_a_delta_table_that_cannot_take_it_is_refused_before_work(
 
 
 def alter_lance(**how: Any) -> Callable[[lance.LanceDataset], object]:
-    asked: Any = how  # its library has the type of one alteration for that of all
+    asked: Any = how  # the type of lance covers only one kind of alteration
     return lambda table: table.alter_columns(asked)
 
 
@@ -179,7 +179,7 @@ def test_a_lance_data_set_that_cannot_take_it_is_refused_before_work(
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnIceberg:
     own = OwnIceberg(tmp_path)
-    # Its library has read the variables that name catalogues before this test.
+    # pyiceberg reads the environment variables of catalogs before this test.
     monkeypatch.setattr(iceberg, "load_catalog", lambda _: own.open_catalog())
     return own
 
@@ -251,7 +251,7 @@ def test_a_wider_number_of_iceberg_takes_what_there_is(
 def test_a_column_that_both_sides_gave_up_is_nobodys_business(
     project: Project, run: Call, own: OwnIceberg
 ) -> None:
-    """Dropped from the table and from the pipeline alike."""
+    """The column is dropped from the table and from the pipeline."""
     publish(project, run, own.target)
     drop_length(own.open_catalog().load_table("notes.texts"))
     project.spec["stages"][-1]["with"]["columns"] = ["key", "text"]

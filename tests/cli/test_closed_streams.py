@@ -1,4 +1,4 @@
-"""A command whose standard streams were closed by who started it, as some daemons and shells do."""
+"""Commands whose standard streams were closed by the caller, as by some daemons and shells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from cli_project import Project
 from command_server import execute_interpreter
 
-# What is opened next has the number of a closed one, and what others print then goes into it.
+# The next opened file gets the number of a closed stream, so other output would go into that file.
 STAGE = """def process(self, task):
     import os
     os.system("echo a shell; echo its errors >&2; cat")
@@ -22,7 +22,7 @@ SINGLE = "--no-supervise --json"
 CASES = [
     *[("", closed) for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-")],
     (SINGLE, "<&- >&- 2>&-"),
-    # The cases before prove each stream, and the single attempt, in the first tier.
+    # The cases above prove each stream, and the single attempt, in the first tier.
     *[pytest.param(SINGLE, closed, marks=pytest.mark.more) for closed in ("<&-", ">&-", "2>&-")],
 ]
 

@@ -1,4 +1,4 @@
-"""The Job of a command on a claim: its pod, what it may write, and where it runs."""
+"""The Job of a command on a claim: its pod, its writable volumes, and its placement."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_it_ends_by_itself_and_goes_with_its_pipeline() -> None:
 
 @pytest.mark.parametrize(("cpu", "request_of_cpu"), [(2, "250m"), (0.1, "0.1")])
 def test_it_names_a_limit_of_cpu_which_a_quota_may_demand(cpu: float, request_of_cpu: str) -> None:
-    """It is the head's, which the namespace has let in."""
+    """The limit is the head's, which the namespace has already admitted."""
     (container,) = pod_of(render(ray={"head": {"resources": {"cpu": cpu}}}))["containers"]
     assert container["resources"]["limits"] == {"memory": "2Gi", "cpu": f"{cpu:g}"}
     assert container["resources"]["requests"]["cpu"] == request_of_cpu
 
 
 def test_no_operator_takes_its_pod_for_one_of_an_attempt() -> None:
-    """By their labels an operator counts pods; one of them would hold the next attempt back."""
+    """An operator counts pods by their labels, so such a pod would delay the next attempt."""
     job = render()
     for labels in (job["metadata"]["labels"], job["spec"]["template"]["metadata"]["labels"]):
         assert not {PIPELINE_UID_LABEL, PIPELINE_LABEL}.intersection(labels)
@@ -290,7 +290,7 @@ def test_outputs_at_a_url_are_named() -> None:
 
 
 def test_whoever_asks_lends_the_pod_no_right_over_a_node() -> None:
-    """They may have rights that the pipeline's author has not."""
+    """The user may have rights that the pipeline's author lacks."""
     template = {
         "spec": {
             "hostPID": True,

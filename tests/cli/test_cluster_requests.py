@@ -1,4 +1,4 @@
-"""What is asked of a run on a cluster, when it has ended, and where its log is."""
+"""Requests to a run on a cluster, its end, and the place of its log."""
 
 from __future__ import annotations
 

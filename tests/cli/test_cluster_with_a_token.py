@@ -1,4 +1,4 @@
-"""`strandline run --address` at a Ray that lets in only who has its token."""
+"""`strandline run --address` at a Ray cluster that requires a token."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ authentication_setup = (
 
 @pytest.fixture(scope="module")
 def running_head() -> Iterator[str]:
-    """Start the head of a Ray, and yield its address."""
+    """Start the head of a Ray cluster, and yield its address."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -61,10 +61,10 @@ def head(running_head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def start_head(port: int, folder: Path, tries: int = 3) -> subprocess.Popen[bytes]:
-    """Start one, and return when its node is there, not its port alone.
+    """Start a head, and return once its node is registered, not only its port open.
 
-    Ray gives its node 30 s, which a busy machine may need. Then it ends all, also the server at the
-    port, which has answered meanwhile.
+    Ray gives its node 30 s, which may be too short on a busy machine. Then Ray ends all processes,
+    including the server at the port, which may have answered before.
     """
     script = Path(sys.executable).with_name("ray")
     words = ["start", "--head", "--block", f"--port={port}", "--node-ip-address=127.0.0.1"]
@@ -151,7 +151,7 @@ def test_a_ray_that_is_found_is_shown_the_token_at_home(
 
 
 def keep_token(token: str) -> None:
-    """Keep a token where Ray looks for one."""
+    """Store a token where Ray looks for one."""
     path = Path(os.environ["HOME"], ".ray", "auth_token")
     path.parent.mkdir(exist_ok=True)
     path.write_text(token, encoding="ascii")

@@ -1,4 +1,4 @@
-"""Dead letters on the command line: shown, counted, and tried again."""
+"""Dead letters on the command line: shown, counted, and retried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`strandline doctor` on real folders: what it says, its exit code, and that it leaves no trace."""
+"""`strandline doctor` on real folders: output, exit code, and absence of traces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OF_PIPELINE = ["cpus", "reservations", "output"]
 
 @pytest.fixture(autouse=True)
 def no_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Ray of another test in this process has left that there is one."""
+    """Remove the variable that a Ray of another test left in this process."""
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
 
 

@@ -1,4 +1,4 @@
-"""`strandline drain`: what SIGTERM asks, asked from outside; nobody else is hurt."""
+"""`strandline drain`: requests what SIGTERM requests, without affecting other processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import Process
 from strandline_api.outcome.driver_outcome import find_outcome_line
 
-# Says that it works, and goes on when it is let go or when the run is asked to stop.
+# Reports its start, and continues after the file `go` appears or a stop is requested.
 WORK = """
 def process(self, task):
     import pathlib, time
@@ -35,7 +35,7 @@ STRANGER = Process(4711, 1)
 
 @pytest.fixture
 def started() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes that are ended with the test."""
+    """Yield a list of processes that end with the test."""
     processes: list[subprocess.Popen[str]] = []
     yield processes
     for process in processes:
@@ -44,7 +44,7 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def start(project: Project, *words: str) -> subprocess.Popen[str]:
-    """Start what works on the first source until there is the file `go`."""
+    """Start a run that works on the first source until the file `go` exists."""
     project.add_stage(WORK)
     process = project.start(*words, "--engine", "inline")
     project.wait_for("working")
@@ -162,7 +162,7 @@ def test_the_wait_has_time_for_the_grace_period_and_the_end(
 def test_a_hook_that_runs_twice_asks_once(
     project: Project, call: Call, started: list[subprocess.Popen[str]]
 ) -> None:
-    """Kubernetes promises to run a hook at least once."""
+    """Kubernetes guarantees that a hook runs at least once."""
     run = start(project, "run")
     started.append(run)
     assert drain(call) == drain(call)

@@ -1,4 +1,4 @@
-"""`strandline dropped`: rows that stages have marked, counted by reason, with some of each."""
+"""`strandline dropped`: marked rows counted by reason, with examples of each."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_pipeline_that_keeps_nothing_aside_says_how_it_would(
     result = call("dropped", "pipeline.yaml")
     assert (0, "") == (result.exit_code, result.stderr)
     assert "reasonColumn: why" in result.stdout
-    assert "leaves such rows in the output" in result.stdout  # so it is no setting for good
+    assert "leaves such rows in the output" in result.stdout  # so it is no permanent setting
 
 
 def test_before_a_run_there_is_no_ledger_to_look_into(project: Project, call: Call) -> None:

@@ -1,4 +1,4 @@
-"""Sources that are edited without another size or time, from the command line."""
+"""Sources edited without a change of size or time, on the command line."""
 
 from __future__ import annotations
 

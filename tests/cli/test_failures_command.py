@@ -1,4 +1,4 @@
-"""Why sources failed, by reason: in a run's summary, by `failures` and by `attempts show`."""
+"""Reasons of failed sources: in a run's summary, by `failures`, and by `attempts show`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def process(self, task):
 
 @pytest.fixture
 def moody(project: Project, run: Call) -> Project:
-    """Five of six sources failed in one attempt, for two reasons."""
+    """Fail five of six sources in one attempt, for two reasons."""
     for number in range(3, 6):
         (project.path / f"in/{number}.txt").write_text("x")
     project.add_stage(MOODY)

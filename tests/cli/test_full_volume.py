@@ -1,4 +1,4 @@
-"""A volume that is full, whoever has filled it: the run's cause is known all the same."""
+"""A full volume: the run's cause is known whichever program filled the volume."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cli_project import Call, Project
 from command_server import execute_strandline
 from mounts import mounted_small
 
-# Whatever else lies on the volume, a log say, grows until nothing is left.
+# Another file on the volume, such as a log, grows until no space is left.
 FILL = """
 def process(self, task):
     try:

@@ -1,4 +1,4 @@
-"""`strandline gather`, `verify` and the views of a pipeline with a stage that gathers."""
+"""`strandline gather`, `verify`, and the views of a pipeline with a stage that gathers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CountRows(StatefulFilter):
 
 @pytest.fixture
 def gathering(project: Project) -> Project:
-    """The project with a stage that counts rows."""
+    """Return the project with a stage that counts rows."""
     project.write(OWN, "rows_of_all.py")
     project.spec["stages"].append({"use": "rows_of_all:CountRows"})
     project.save()
@@ -75,7 +75,7 @@ def test_without_a_ledger_there_is_nothing_to_gather(gathering: Project, call: C
 
 def test_while_a_driver_lives_it_is_refused(gathering: Project, run: Call, call: Call) -> None:
     run()
-    init = find_process(1)  # a process that lives
+    init = find_process(1)  # a living process
     assert init is not None
     with closing(Store(gathering.folder / "ledger")) as store:
         lease = store.read_meta("lease") | {"pid": 1, "started": init.started, "ended": False}
@@ -123,11 +123,11 @@ def test_what_is_gathered_by_hand_passes_no_gate(
     assert run().exit_code == 0
     latest = call("latest", "pipeline.yaml").stdout
     for path in sorted(gathering.folder.glob("attempts/*/p*/artifacts/*")):
-        path.unlink()  # so that there is something to publish
+        path.unlink()  # leaves something to publish
     assert call("latest", "pipeline.yaml").exit_code == 1
     gathered = json.loads(call("gather", "pipeline.yaml", "--json").stdout)
     assert gathered["published"] is True
-    # It is complete, and still nobody is led to it before a run has judged.
+    # The publication is complete, but stays withheld until a run has judged.
     assert call("latest", "pipeline.yaml").exit_code == 1
     assert run().exit_code == 0
     assert call("latest", "pipeline.yaml").stdout not in {"", latest}

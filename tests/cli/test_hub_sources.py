@@ -1,4 +1,4 @@
-"""Sources on Hugging Face's hub: `hf://` by a branch, a tag or a commit, and what changed alone."""
+"""Sources on the Hugging Face Hub: `hf://` by branch, tag, or commit, reading only changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def render(*texts: str) -> bytes:
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    """A hub with a data set of two files."""
+    """Yield a hub with a data set of two files."""
     with serving() as hub:
         repo = hub.repos["org/notes"] = Repo()
         files = {"data/train-0.jsonl": render("tide"), "data/train-1.jsonl": render("moon")}
@@ -32,7 +32,7 @@ def hub() -> Iterator[Hub]:
 
 @pytest.fixture
 def run(hub: Hub, project: Project) -> Run:
-    """`run()` makes an attempt in a process of its own, and returns how its sources stand."""
+    """Return a function that makes an attempt in its own process and returns source counts."""
 
     def run() -> dict[str, Any]:
         environment = os.environ | {

@@ -1,4 +1,4 @@
-"""`strandline init` writes pipelines that run as they are; a misspelt command names the nearest."""
+"""`strandline init` writes runnable pipelines; a misspelled command suggests the nearest."""
 
 from __future__ import annotations
 

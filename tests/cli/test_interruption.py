@@ -1,4 +1,4 @@
-"""The first signal asks, the second one ends."""
+"""The first signal requests a stop, the second ends the process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make() -> tuple[Interruption, list[str], list[int]]:
     ],
 )
 def test_the_first_signal_asks_and_the_second_ends_at_once(signals: str, codes: list[int]) -> None:
-    """What programs repeat is one request."""
+    """Repeated signals of programs are one request."""
     interruption, said, left = make()
     assert not interruption.is_asked()
     for letter in signals:

@@ -1,4 +1,4 @@
-"""With `--json`, standard output is nothing but JSON, whatever else prints, and whenever."""
+"""With `--json`, stdout contains only JSON, whatever else prints, and whenever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from cli_project import Call, Project
 from command_server import execute_interpreter
 
-# What a module of a user's may do while it is loaded, and what it starts may do later.
+# Things that a user's module may do while loading, and that its child may do later.
 NOISE = """
 import atexit, os, subprocess, sys
 print("printed while it was loaded")
@@ -27,7 +27,7 @@ atexit.register(print, "at the end")
 
 @pytest.fixture
 def noisy(project: Project) -> Project:
-    """A pipeline with a stage that prints by every means."""
+    """Return a pipeline with a stage that prints by every means."""
     use = project.add_stage(
         "def process(self, task):\n"
         "    import os, sys\n"
@@ -59,7 +59,7 @@ def test_law_nothing_but_json_is_on_standard_output(
     noisy: Project, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, *rest = words
-    # A run on a busy machine may take more than a second, and is to end what it has started.
+    # A run on a busy machine may take more than a second, and must end processes it started.
     monkeypatch.setenv("LATE", "600" if command == "run" else "1")
 
     done = noisy.execute(command, *rest, "--json")
@@ -67,7 +67,7 @@ def test_law_nothing_but_json_is_on_standard_output(
     assert read_objects(done.stdout), done.stderr
     assert done.returncode == 0, done.stderr
     assert "printed while it was loaded" in done.stderr
-    # A run ends what the modules of its stages have started.
+    # A run ends processes that modules of its stages started.
     assert ("late" in done.stderr.splitlines()) is (command != "run")
     if command == "run":
         assert "a shell" in done.stderr
