@@ -1,4 +1,4 @@
-"""`strandline kept`, and what `plan`, `verify` and `repair` say of what is kept."""
+"""`strandline kept`, and what `plan`, `verify`, and `repair` report about kept outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def process(self, task):
 
 
 def make(project: Project, *, limit: int = 5) -> None:
-    """Keep what a first stage hands on, behind which a limit changes."""
+    """Keep the output of a first stage, followed by a stage whose limit changes."""
     if project.spec["stages"][-1].get("name") != "long":
         project.add_stage(TUNED)
         project.spec["stages"][-1] |= {"keep": True, "name": "own"}

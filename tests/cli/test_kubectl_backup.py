@@ -1,4 +1,4 @@
-"""`kubectl strandline ledger backup` and `restore`: bytes as they are, or the former file stays."""
+"""`kubectl strandline ledger backup` and `restore`: exact bytes, or the former file stays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHERE = ["/etc/strandline/pipeline.yaml", "--volume", "/var/lib/strandline"]
 
 @pytest.fixture
 def cluster(kubectl: FakeKubectl) -> FakeKubectl:
-    """A cluster on which a command's pod runs until it is deleted."""
+    """Return a cluster on which a command's pod runs until deleted."""
     kubectl.answer("get pods|job-name", {"items": [RUNNING]})
     kubectl.answer("exec", COPY)
     return kubectl

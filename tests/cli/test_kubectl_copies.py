@@ -1,4 +1,4 @@
-"""`kubectl strandline cp`: files come as they are, or it is no success."""
+"""`kubectl strandline cp`: files arrive unchanged, or the command fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pack(files: dict[str, bytes]) -> bytes:
 
 
 def pack_links() -> bytes:
-    """A file, a second name of it, and a link to it."""
+    """Pack a file, a hard link, and a symbolic link to the file."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         entry = tarfile.TarInfo("./a")
@@ -83,7 +83,7 @@ def test_a_broken_copy_is_no_success(
 def test_a_python_that_unpacks_anywhere_copies_nothing(
     kubectl: FakeKubectl, ask: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first releases of 3.11 don't hold back what an archive wants to write elsewhere."""
+    """Early releases of 3.11 do not block archive members that write elsewhere."""
     monkeypatch.delattr("tarfile.data_filter")
     result = ask("cp", "corpus:output", "clean")
     assert result.exit_code == 64

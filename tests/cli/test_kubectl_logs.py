@@ -1,4 +1,4 @@
-"""`kubectl strandline logs`: of pods that print, of the volume, or of the status."""
+"""`kubectl strandline logs`: from running pods, the volume, or the status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kubectl strandline`: what it asks of kubectl, what it answers, and what it leaves behind."""
+"""`kubectl strandline`: its kubectl calls, its answers, and the objects it leaves."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_an_attempt_that_begins_meanwhile_is_told(kubectl: FakeKubectl, ask: Cal
 
 
 def test_a_head_that_begins_meanwhile_is_told(kubectl: FakeKubectl, ask: Call) -> None:
-    """Of an attempt that was made before, whose driver had not begun."""
+    """The attempt existed before, but its driver had not begun."""
     kubectl.answer("get curationattempts", make_attempt_object(1, phase="Pending"))
     head = make_pod("corpus-1-head", claim="corpus-ledger", role="head")
     kubectl.answer("get pods|status.phase", {"items": [head]}, after="logs")
@@ -241,7 +241,7 @@ def test_a_suspension_before_the_first_attempt(kubectl: FakeKubectl, ask: Call) 
 
 
 def test_a_request_names_its_user(kubectl: FakeKubectl, ask: Call) -> None:
-    """The operator repeats the value in its event, in the status, and in the attempt's evidence."""
+    """The operator repeats the value in its event, the status, and the attempt's evidence."""
     review = {"status": {"userInfo": {"username": "alice@example.com"}}}
     kubectl.answer("auth whoami", review)
     kubectl.answer(PIPELINE, make_pipeline_object(phase="Failed"))
@@ -359,7 +359,7 @@ def test_what_can_not_be_run_says_why(
 def test_a_pod_is_taken_from_no_config_map_but_the_operators(
     kubectl: FakeKubectl, ask: Call
 ) -> None:
-    """Whoever may write ConfigMaps would have a pod run in the name of who asks."""
+    """Otherwise, anyone who can write ConfigMaps could run a pod with the user's rights."""
     config = make_config()
     head = json.loads(config["data"]["head.json"]) | {"hostPID": True, "serviceAccountName": "root"}
     replaced = {**config, "data": {**config["data"], "head.json": json.dumps(head)}}
@@ -376,7 +376,7 @@ def test_a_pod_is_taken_from_no_config_map_but_the_operators(
 def test_what_an_older_operator_has_left_out_is_told(
     kubectl: FakeKubectl, ask: Call, is_noted: bool, told: str
 ) -> None:
-    """Whose the ConfigMap is, or the head's template in it."""
+    """The owner of the ConfigMap, or the head's template in it."""
     config = {"data": {"pipeline.yaml": "{}"}}
     attempt = make_attempt_object(config=config)
     if not is_noted:
@@ -455,7 +455,7 @@ def test_help_shows_an_example_of_the_command_itself(path: tuple[str, ...], ask:
 
 @pytest.mark.parametrize("path", USES, ids=" ".join)
 def test_no_option_of_the_machines_command_is_lost_unnoticed(path: tuple[str, ...]) -> None:
-    """What is left out is named here, so that a new option of a file in the pod is seen."""
+    """Omitted options are listed here, so the test detects a new option of a file in the pod."""
     left_out = {
         "file",
         "files",

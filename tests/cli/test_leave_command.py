@@ -1,4 +1,4 @@
-"""`strandline leave`: how a worker's pod finds the driver, and how long it waits for it."""
+"""`strandline leave`: how a worker's pod finds the driver, and how long it waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strandline.cli.commands.runs.leave import (
 
 
 class Clock:
-    """A clock that moves as somebody sleeps, and a driver that has that much pending."""
+    """A clock that advances during sleeps, and a driver with pending work."""
 
     def __init__(self, answers: list[int | None]) -> None:
         self.now = 0.0
@@ -111,7 +111,7 @@ def test_a_head_that_is_gone_is_not_waited_for_and_a_busy_one_is(
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as waiting:
         host, port = listener.getsockname()
         assert leave.post(host, port, "token", {}) == 1
-        # Nobody accepts: what is beyond the queue gets no answer, as from a node that is gone.
+        # No process accepts: connections beyond the queue get no answer, as from a lost node.
         for _ in range(4):
             caller = waiting.enter_context(socket.socket())
             caller.setblocking(False)

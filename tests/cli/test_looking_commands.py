@@ -1,4 +1,4 @@
-"""The commands that change nothing: validate, plan, describe, stages, ledger, verify, version."""
+"""The read-only commands: validate, plan, describe, stages, ledger, verify, version."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def prepare_plan(project: Project) -> str:
 def test_plan_shows_shapes_resources_and_fan_outs(project: Project, call: Call) -> None:
     use = prepare_plan(project)
     text, refused, _ = call("plan", "pipeline.yaml").stdout.partition("\nrefused on this machine: ")
-    assert refused  # there is no such decoder
+    assert refused  # no such decoder exists
     fingerprint = text.splitlines()[1].split()[1]
     wanted = PLAN.format(
         fingerprint=fingerprint, folder=project.folder, ledger="none yet", use=use.ljust(10)
@@ -354,7 +354,7 @@ def test_every_stage_that_comes_along_says_what_its_parameters_are(call: Call) -
 
 @pytest.fixture
 def mixed(project: Project, run: Call) -> Project:
-    """One source is finished, one has failed, one is in flight, one is quarantined."""
+    """Set up sources that are finished, failed, in flight, and quarantined."""
     assert run().exit_code == 0
     store = Store(project.folder / "ledger")
     failed, inflight = digest_key("in/1.txt"), digest_key("in/2.txt")

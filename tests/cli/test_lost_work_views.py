@@ -1,4 +1,4 @@
-"""What losses have cost, as it is shown: in progress, of an attempt, and over all of them."""
+"""The cost of losses, as shown in progress, for an attempt, and in total."""
 
 from __future__ import annotations
 

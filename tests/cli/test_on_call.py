@@ -1,4 +1,4 @@
-"""Who is on call, with docs/failures.md: ten broken runs, each mended by what stands there."""
+"""A person on call with docs/failures.md: ten broken runs, each fixed by the page's advice."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ Mend = Callable[[], None]
 
 
 def read_advice(code: int) -> str:
-    """What the page says of an exit code."""
+    """Return the page's advice for an exit code."""
     (row,) = re.findall(rf"^\| {code} \|.*\| (.*) \|$", PAGE.read_text(), re.MULTILINE)
     return str(row)
 
 
 class OnCall:
-    """A person with a terminal, who does what the page says."""
+    """A person with a terminal who follows the page."""
 
     def __init__(self, project: Project, call: Call) -> None:
         self.project = project
         self._call = call
 
     def run(self, *words: str) -> int:
-        """Run as the page does, in a process of its own, as nothing outlives it."""
+        """Run as the page does, in a separate process, so nothing outlives the run."""
         done = self.project.execute("run", "--engine", "inline", "--no-supervise", *words)
         self.said = done.stdout + done.stderr
         assert "Traceback" not in self.said
         return done.returncode
 
     def follow(self, code: int, command: str, *words: str) -> str:
-        """Use a command that the page names for an exit code; what it says."""
+        """Use a command that the page names for an exit code; return its output."""
         rest = " ".join(word for word in words if word != "--quick")
         line = f"`strandline {command} FILE {rest}".rstrip()
         assert line in read_advice(code), (code, line)
@@ -55,7 +55,7 @@ class OnCall:
         return result.output
 
     def write_stage(self, body: str) -> None:
-        """Write the stage of one's own anew, under its old name."""
+        """Rewrite the custom stage under its old name."""
         head = "from strandline import Stage, Task\n\n\nclass Own(Stage):\n"
         text = head + "".join(f"    {line}\n" for line in body.strip().splitlines())
         (self.project.path / "mine.py").write_text(text)
@@ -64,7 +64,7 @@ class OnCall:
             self.project.save()
 
     def is_well(self) -> bool:
-        """Return whether all is there in the end, and proved."""
+        """Return True if all outputs exist at the end and are verified."""
         proof = self._call("verify", "pipeline.yaml")
         return proof.exit_code == 0 and len(self.project.list_outputs()) == FILES
 
@@ -182,7 +182,7 @@ def test_a_volume_that_is_full(person: OnCall, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_run_that_was_ended_from_outside(person: OnCall, number: signal.Signals) -> None:
-    """Asked to stop it says so, killed it can't; either is gone on with by running again."""
+    """A stopped run reports that, a killed run cannot; both resume in the next run."""
     person.write_stage(f"""
 def process(self, task: Task) -> Task:
     import os

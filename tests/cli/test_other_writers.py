@@ -1,4 +1,4 @@
-"""Targets that another writer has changed: a push looks at what readers see, before and after."""
+"""Targets changed by another writer: a push checks the visible state before and after."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Other:
             opened.delete(EqualTo(term="text", value=NOTES[1]))
 
     def restore(self) -> None:
-        """Go back to the first version of rows."""
+        """Restore the first version of the rows."""
         if isinstance(self._table, OwnDelta):
             DeltaTable(self._path).restore(0)
         elif isinstance(self._table, OwnIceberg):
             opened = self._table.open_catalog().load_table("notes.texts")
-            # One push is several snapshots: the last one before the newest rows were added.
+            # A push makes several snapshots; use the last one before the newest rows were added.
             texts = [
                 (
                     each.snapshot_id,
@@ -89,7 +89,7 @@ def table(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Table:
-    """A table that is not there yet; the pipeline writes Parquet."""
+    """Return a table that does not exist yet; the pipeline writes Parquet."""
     use_parquet(project)
     made: Table = request.param(tmp_path)
     if isinstance(made, OwnIceberg):
@@ -149,7 +149,7 @@ def test_a_commit_between_listing_and_commit_does_not_stay(
     monkeypatch.setattr(faults, "reach", interfere)
     result = call("push", "pipeline.yaml", "--to", table.target)
     assert came
-    if result.exit_code:  # the library itself has refused the commit
+    if result.exit_code:  # the library itself refused the commit
         assert isinstance(table, OwnIceberg)
         push(call, table.target)
     assert table.read_texts() == CHANGED

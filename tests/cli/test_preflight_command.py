@@ -1,4 +1,4 @@
-"""What a Job says of a pipeline before a Ray cluster is made for it: what its driver would say."""
+"""A Job's check of a pipeline before a Ray cluster is created: same messages as the driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 @pytest.fixture
 def message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a container's last message is taken from."""
+    """Return the file of a container's last message."""
     path = tmp_path / "termination-log"
     path.touch()
     where = "strandline.run.supervise.status_server.leave_message.__defaults__"
@@ -25,7 +25,7 @@ def message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def render(project: Project, **fields: Any) -> str:
-    """The pipeline as an operator hands it on."""
+    """Return the pipeline as an operator passes it on."""
     document = {
         "apiVersion": "strandline.dev/v1alpha1",
         "kind": "CurationPipeline",

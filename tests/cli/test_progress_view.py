@@ -1,4 +1,4 @@
-"""Pictures of a running attempt, drawn from snapshots."""
+"""Views of a running attempt, rendered from snapshots."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def test_no_time_is_promised_in_the_first_ten_seconds_of_measuring(
 ) -> None:
     pace, flow = Pace(), SimpleNamespace(failed=set(), list_stages=list)
     progress = RunProgress(cast("Any", flow), 0, 0, 0, False, [])
-    take_snapshot(progress, 100.0, pace)  # Ray and the listing take their time
+    take_snapshot(progress, 100.0, pace)  # Ray and the listing are slow
     busy = progress._replace(listed=70, finished=10, is_listed=True)
     snapshot = take_snapshot(busy, 100.0 + seconds, pace)
     assert snapshot.rate == pytest.approx(10 / seconds)
     assert snapshot.seconds_left == (left and pytest.approx(left))
-    # Who reads what was written promises no more.
+    # A reader of the file gets no better estimate.
     assert (parse_json(render_snapshot(snapshot)).seconds_left is None) is (left is None)
 
 

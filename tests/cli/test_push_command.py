@@ -1,4 +1,4 @@
-"""`strandline push` to a folder: all of a revision or nothing, `latest` last, never twice."""
+"""`strandline push` to a folder: a complete revision or nothing, `latest` last, never twice."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def list_files(target: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(target)): path.read_bytes()
         for path in target.rglob("*")
-        if path.is_file() and path.name != "README.md"  # which has the time
+        if path.is_file() and path.name != "README.md"  # has a time in it
     }
 
 
 def check_whole(target: Path) -> str:
-    """What `latest` leads to is what its manifest says, byte for byte."""
+    """Check that `latest` leads to the files of its manifest, byte for byte."""
     latest = read_latest(target)
     manifest = json.loads((target / latest["manifest"]).read_bytes())
     folder = target / latest["revision"]
@@ -62,7 +62,7 @@ def test_a_data_set_is_pushed_whole_and_once(
     again = push(call)
     assert (again["isNew"], again["files"]) == (False, 0)
     assert list_files(tmp_path / "out") == before
-    # The copy was made with the ledger held, and a run takes it again.
+    # The copy was made under the ledger's lease, and a run can take the lease again.
     assert run().exit_code == 0
     assert push(call)["isNew"] is False
 
@@ -96,7 +96,7 @@ def test_the_folder_of_a_revision_loads_by_its_card(
 
 
 def refuse(call: Call, folder: Path, code: ExitCode, words: str) -> None:
-    """See a push refused, with nothing that readers could find."""
+    """Check that a push is refused and leaves nothing that readers could find."""
     result = call("push", "pipeline.yaml", "--to", "out")
     assert result.exit_code == code
     assert words in result.stderr
@@ -161,13 +161,13 @@ def test_law_a_push_that_was_killed_ends_the_same(
     environment = os.environ | {"STRANDLINE_FAULT": fault}
     killed = execute_strandline("push", "pipeline.yaml", "--to", "out", env=environment)
     assert killed.returncode == -9
-    # Whatever it came to, readers are led to something whole.
+    # Readers always find a complete revision, whatever the kill left.
     assert check_whole(tmp_path / "out") in {former, wanted}
     finished = push(call, "out")
     assert finished["revision"] == check_whole(tmp_path / "out") == wanted
     assert list_files(tmp_path / "out") == list_files(tmp_path / "other")
     if fault.startswith("push.copied"):
-        assert finished["files"] == 1  # what was copied is not copied again
+        assert finished["files"] == 1  # copied files are not copied again
 
 
 def test_a_store_is_pushed_to_in_the_same_way(project: Project, run: Call, call: Call) -> None:

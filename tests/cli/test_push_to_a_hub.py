@@ -1,4 +1,4 @@
-"""`strandline push` to Hugging Face's hub: the real client, and a server of ours in its place."""
+"""`strandline push` to the Hugging Face Hub: the real client with a local server."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Push = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    """The server."""
+    """Yield a hub."""
     with serving() as hub:
         yield hub
 
 
 @pytest.fixture
 def push(hub: Hub, project: Project) -> Push:
-    """`push()` in a process of its own, since the client reads its settings as it is loaded."""
+    """Return `push()`, which uses its own process because the client reads settings on import."""
 
     def push(target: str = TARGET, fault: str = "") -> subprocess.CompletedProcess[str]:
         environment = os.environ | {
@@ -57,7 +57,7 @@ def find_repo(hub: Hub) -> Repo:
 
 
 def check_head(hub: Hub, project: Project, branch: str = "main") -> None:
-    """The head has exactly the files that count, as they are, the card and the manifest."""
+    """Check that the head has exactly the counted files unchanged, the card, and the manifest."""
     files = dict(find_repo(hub).head(branch))
     outputs = project.folder / "output"
     names = [line.split("\t")[0] for line in (outputs / "_manifest").read_text().splitlines()]
@@ -66,7 +66,7 @@ def check_head(hub: Hub, project: Project, branch: str = "main") -> None:
 
 
 def count_commits(hub: Hub) -> int:
-    """Commits but the first, which the hub makes with the repository."""
+    """Count the commits except the hub's first commit."""
     return len(find_repo(hub).commits) - 1
 
 
@@ -114,7 +114,7 @@ def test_the_next_revision_replaces_and_removes(
 def test_a_revision_that_comes_back_moves_the_branch(
     project: Project, run: Call, hub: Hub, push: Push
 ) -> None:
-    """Its tag is there from before, and says nothing of the branch."""
+    """Its tag already exists, which does not prove that the branch has the revision."""
     note = project.path / "in/1.txt"
     first, time = note.read_text(), note.stat().st_mtime_ns
     for text, at in ((first, time), ("Another note.\n", time + 1), (first, time)):
@@ -198,7 +198,7 @@ def test_law_a_push_that_was_killed_ends_the_same(
     assert read(push())["isNew"] is (step != "push.tagged")
     check_head(hub, project)
     assert (count_commits(hub), len(find_repo(hub).tags)) == (1, 1)
-    assert hub.count("PUT /lfs/") == 0  # what was uploaded stays uploaded
+    assert hub.count("PUT /lfs/") == 0  # uploaded files stay uploaded
 
 
 def test_a_commit_of_somebody_else_in_between_stays(

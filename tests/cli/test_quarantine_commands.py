@@ -1,4 +1,4 @@
-"""`strandline ledger quarantine`: what failed too often is listed with its cause, and released."""
+"""`strandline ledger quarantine`: sources that failed too often, with causes, and their release."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Quarantine
 
-# It fails on a source as long as there is a file beside it that says so.
+# Fails on a source as long as a `.bad` file exists beside the source.
 STAGE = """\
 def process(self, task):
     from pathlib import Path
@@ -38,7 +38,7 @@ BAD = ("in/0.txt", "in/2.txt")
 
 
 def attempt(tolerate: int = 0) -> AttemptResult:
-    """One more attempt at `pipeline.yaml`."""
+    """Make one more attempt at `pipeline.yaml`."""
     quarantine = Quarantine(tolerate=tolerate)
     plan = read_manifest(Path("pipeline.yaml"), ()).plan
     volume = Path("strandline-data")
@@ -51,7 +51,7 @@ def repair(key: str) -> None:
 
 @pytest.fixture
 def failing(project: Project) -> Project:
-    """Two of three sources fail."""
+    """Make two of three sources fail."""
     project.add_stage(STAGE)
     for key in BAD:
         Path(f"{key}.bad").touch()
@@ -60,14 +60,14 @@ def failing(project: Project) -> Project:
 
 @pytest.fixture
 def quarantined(failing: Project) -> Project:
-    """And have done so three times."""
+    """Run until they have failed three times."""
     codes = [attempt().code for _ in range(3)]
     assert [ExitCode.SOURCES_FAILED, ExitCode.SOURCES_FAILED, ExitCode.QUARANTINE_EXCEEDED] == codes
     return failing
 
 
 def announce(call: Call, *words: str) -> str:
-    """What a command of the quarantine says when all is well."""
+    """Return the output of a successful command of the quarantine."""
     result = call("ledger", "quarantine", *words)
     assert (0, "") == (result.exit_code, result.stderr)
     return result.stdout
@@ -236,7 +236,7 @@ def test_a_changed_source_leaves_by_itself(quarantined: Project, call: Call) -> 
 
 @pytest.fixture
 def driver(quarantined: Project) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that the lease names as the driver of the last attempt."""
+    """Yield a process that the lease names as the driver of the last attempt."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     found = find_process(process.pid)
     assert found is not None
@@ -290,7 +290,7 @@ def is_locked(path: Path) -> bool:
 
 
 def test_a_release_takes_no_lease(quarantined: Project, call: Call) -> None:
-    """The next attempt has the next number, and the last one's end is still known."""
+    """The next attempt gets the next number, and the end of the last attempt stays recorded."""
     before = json.loads(call("ledger", "stats", "pipeline.yaml", "--json").stdout)
     release(call, "--all")
     after = json.loads(call("ledger", "stats", "pipeline.yaml", "--json").stdout)

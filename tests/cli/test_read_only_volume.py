@@ -1,4 +1,4 @@
-"""Looking needs no writing: on a volume that is mounted read-only each command answers."""
+"""Views need no write access: every command works on a volume mounted read-only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TELLS_WHEN = {"failures", "verify", "ledger", "report", "card"}
 
 @pytest.fixture
 def snapshot(project: Project, run: Call) -> Iterator[Path]:
-    """A mount of the volume that can't be written, after a run."""
+    """Yield a read-only mount of the volume after a run."""
     assert run().exit_code == 0
     with mounted_read_only(project.path / "snapshot", project.path / "strandline-data") as mounted:
         yield mounted

@@ -1,4 +1,4 @@
-"""`strandline render` prints what the operator would make, by the operator's own program."""
+"""`strandline render` prints the operator's objects, using the operator's own program."""
 
 from __future__ import annotations
 

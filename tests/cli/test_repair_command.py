@@ -1,4 +1,4 @@
-"""`strandline repair`: what `verify` finds wrong is done again by the next run."""
+"""`strandline repair`: the next run fixes the problems that `verify` finds."""
 
 from __future__ import annotations
 

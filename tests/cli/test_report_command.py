@@ -1,4 +1,4 @@
-"""`strandline report` on real volumes: before a run, of no source, in trouble, while it runs."""
+"""`strandline report` on real volumes: before a run, without sources, in trouble, and live."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_each_failure_leads_to_the_command_that_lists_its_kind(
     assert len(commands) == 2
     found = [
         subprocess.run(
-            ["/bin/sh", "-c", command],  # as who copies it would
+            ["/bin/sh", "-c", command],  # as pasted by a user
             capture_output=True,
             text=True,
             check=True,
@@ -156,7 +156,7 @@ def test_the_quarantined_are_shown_by_kind_with_the_command_that_lists_them(
 
 
 def test_what_an_interrupted_run_says_adds_up(project: Project, call: Call) -> None:
-    """Two sources fail; the next attempt is stopped before it has tried both again."""
+    """Two sources fail; the next attempt stops before it has retried both."""
     project.add_stage(
         "def process(self, task: Task) -> Task:\n"
         "    if str(task.table['text'][0]).strip()[-2] in '06':\n"
@@ -181,7 +181,7 @@ def test_what_an_interrupted_run_says_adds_up(project: Project, call: Call) -> N
         row = facts.count_attempt(facts.last)
         assert (row.finished, row.failed) == (counts.finished_now, counts.failed_now)
     assert counts.failed_now == 2
-    assert facts.funnel[0].rows_in == 8  # what was tried again counts once
+    assert facts.funnel[0].rows_in == 8  # retried sources count once
 
 
 def _has_run_out(turns: list[None]) -> bool:
@@ -293,7 +293,7 @@ def test_memory_and_page_are_bounded_whatever_is_in_the_ledger(
     tracemalloc.stop()
     assert facts.ledger is not None
     assert (facts.ledger.finished, facts.ledger.failures.count) == (50_000, 20_000)
-    assert peak < 4_000_000  # of ten million that are there; a list is read in portions
+    assert peak < 4_000_000  # of ten million; a list is read in portions
     assert "20,000 sources failed" in report(call).text
     assert Path("page.html").stat().st_size < 200_000
 
@@ -328,5 +328,5 @@ def test_all_pipelines_of_a_file_are_on_one_page(project: Project, call: Call) -
     links = [attributes["href"] for tag, attributes in outline.elements if tag == "a"]
     assert {"#pipeline-1", "#pipeline-2"} <= set(links)
     assert "default/notes" in outline.text
-    assert "strandline failures 'both.yaml#after'" not in outline.text  # there is none
+    assert "strandline failures 'both.yaml#after'" not in outline.text  # it has no failures
     assert "2 pipelines" in outline.text

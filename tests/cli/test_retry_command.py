@@ -1,4 +1,4 @@
-"""`strandline retry`: one attempt by hand, beside what the policy allows."""
+"""`strandline retry`: one manual attempt in addition to the retry policy."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_where_there_was_none_it_says_so_and_makes_the_first(project: Project) -
 def test_a_driver_that_nobody_supervises_refuses_it(project: Project) -> None:
     folder = PipelineFolder(project.folder)
     make_folder(folder.ledger)
-    init = find_process(1)  # a process that lives
+    init = find_process(1)  # a living process
     assert init is not None
     lease = {"attempt": 7, "uid": "a", "boot": read_boot_id(), "pid": 1, "started": init.started}
     with closing(Store(folder.ledger)) as store:

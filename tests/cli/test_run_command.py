@@ -1,4 +1,4 @@
-"""`strandline run`: what it says, what it leaves, and that it goes on where it stopped."""
+"""`strandline run`: its messages, its files, and resumption after a stop."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_file_names_its_engine_and_the_command_line_another(
     refused = call("drive", "pipeline.yaml", "--workers", "1")
     assert refused.exit_code == ExitCode.BAD_SPEC
     assert "nvdec" in refused.stderr
-    assert run().exit_code == 0  # in line
+    assert run().exit_code == 0  # inline
 
 
 def test_the_removed_engine_is_refused_in_one_sentence(project: Project, call: Call) -> None:
@@ -241,8 +241,8 @@ def test_a_summary_without_a_ledger_says_less(project: Project) -> None:
 def test_a_run_in_a_job_of_another_ray_needs_nothing_of_that_ray(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `ray job submit --working-dir . -- strandline run` starts it."""
-    files = {"working_dir": "gcs://_ray_pkg_0123456789abcdef.zip"}  # which only that one has
+    """`ray job submit --working-dir . -- strandline run` starts such a run."""
+    files = {"working_dir": "gcs://_ray_pkg_0123456789abcdef.zip"}  # only in the other Ray
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps({"runtime_env": files}))
     result = project.execute("run", "--no-supervise", "--workers", "1")
     assert 0 == result.returncode, result.stderr

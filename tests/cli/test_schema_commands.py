@@ -1,4 +1,4 @@
-"""What `plan` and `verify` say of the schema of a run."""
+"""What `plan` and `verify` report about the schema of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cli_project import Call, Project
 
 
 def set_reader(project: Project, *rows: dict[str, Any], **reader: Any) -> None:
-    """A pipeline over a file for each row."""
+    """Set up a pipeline over one file per row."""
     folder = project.path / "lines"
     folder.mkdir()
     for number, row in enumerate(rows):

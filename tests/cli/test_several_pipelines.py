@@ -1,4 +1,4 @@
-"""Several pipelines in one call: ordered, read from each other, refused before anything starts."""
+"""Several pipelines in one call: ordered, reading from each other, refused before any starts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def spell(name: str, namespace: str = "default", **spec: Any) -> dict[str, Any]:
 
 
 def read(name: str, **other: Any) -> dict[str, Any]:
-    """A pipeline that reads what another one has written."""
+    """Return a pipeline that reads the outputs of another."""
     reference = {"pipeline": "notes", "files": "**/*.jsonl", **other}
     return spell(
         name,
@@ -135,22 +135,22 @@ def test_a_change_in_the_first_reaches_the_second(project: Project, call: Call) 
     call(*words)
     (project.path / "in/0.txt").write_text("Another note.\n")
     lines = list(map(json.loads, call(*words).stdout.splitlines()))
-    # A script reads the name of the pipeline whose lines follow.
+    # Scripts read the pipeline's name before its lines.
     events = [line for line in lines if line["event"] in {"pipeline", "outcome"}]
     assert [line.get("pipeline") for line in events] == ["notes", None, "clean", None]
     outcomes = [line for line in lines if line["event"] == "outcome"]
     assert [outcome["sources"]["finished"] for outcome in outcomes] == [1, 1]
     assert [outcome["sources"]["skipped"] for outcome in outcomes] == [2, 2]
-    # By itself it knows from the volume where the first one keeps its outputs.
+    # Run alone, the pipeline finds the outputs of the first through the volume.
     alone = call("run", "clean.yaml", "--engine", "inline")
     assert alone.exit_code == 0, alone.output
 
 
 def run_chain(codes: dict[str, int], stopped_in: str = "") -> tuple[int, list[str], list[str]]:
-    """The exit code of pipelines of which `b` needs `a`, and `c` needs `b`; who ran, who not.
+    """Run pipelines where `b` needs `a` and `c` needs `b`; return exit code, run, and omitted ones.
 
     Args:
-        stopped_in: the one that is under way when all is asked to stop.
+        stopped_in: the pipeline that is running when a stop is requested.
     """
     needs = {"a": (), "b": ("a",), "c": ("b",), "d": ()}
     targets = [
@@ -188,7 +188,7 @@ def test_it_ends_all_whatever_the_one_under_way_ends_with(code: int) -> None:
     assert run_chain({}, stopped_in="d") == (0, ["a", "b", "c", "d"], [])
 
 
-# Goes on as soon as a request to stop was passed on, and so completes.
+# Continues as soon as a request to stop was passed on, and so completes.
 LAST = """
 def process(self, task):
     import pathlib, time
@@ -231,7 +231,7 @@ def test_one_that_fails_keeps_those_from_running_that_need_it(project: Project, 
     assert "clean: left out, since notes has not completed" in done.stderr
     assert (project.path / "strandline-data/default/free/latest").exists()
     assert not (project.path / "strandline-data/default/clean").exists()
-    # By itself it is refused just so, whatever there is to read.
+    # Run alone, the pipeline is refused in the same way, whatever input exists.
     alone = call("run", "all.yaml#clean", "--engine", "inline")
     assert alone.exit_code == 64
     assert "comes after 'notes', which is not among the files" in read_errors(alone)
@@ -265,7 +265,7 @@ def test_files_are_validated_and_planned_together(project: Project, call: Call) 
         "spec.source.with.paths[0]: pipeline 'notes' has not run on strandline-data yet; run it "
         "first, or name its file too"
     )
-    # One that another file holds may have run elsewhere.
+    # A pipeline in another file may have run elsewhere.
     write(project, "last.yaml", spell("last", after=come_after("lost")))
     assert call("validate", "last.yaml").exit_code == 0
 
@@ -289,7 +289,7 @@ def test_artifacts_are_read_through_latest(project: Project, call: Call) -> None
 def test_a_place_that_the_first_names_is_read_there(project: Project, call: Call) -> None:
     first = spell("notes", sink={"use": "jsonl", "with": {"path": "out"}})
     write(project, "all.yaml", first, read("clean"))
-    # Its file is not at hand for one who names the other alone.
+    # The first pipeline's file is not known if only the other is named.
     assert "has not run on strandline-data yet" in read_errors(call("describe", "all.yaml#clean"))
     assert call("run", "all.yaml", "--engine", "inline").exit_code == 0
     described = yaml.safe_load(call("describe", "all.yaml#clean").output)
@@ -326,7 +326,7 @@ def test_what_is_of_the_catalogue_shares_a_driver(spec: dict[str, Any], engine: 
 def test_what_starts_for_the_next_attempt_is_told_nothing_of_its_parent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What forks workers would else be another than the driver wants, and be started anew."""
+    """Otherwise, the fork server would differ from the driver's needs and start again."""
     for name in ALL:
         monkeypatch.delenv(name, raising=False)
     seen: list[tuple[str, set[str]]] = []

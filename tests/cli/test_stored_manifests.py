@@ -1,4 +1,4 @@
-"""A manifest that a cluster has handed on: fields of another version are ignored, and said once."""
+"""A manifest passed on by a cluster: fields of another version are ignored and reported once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAID = "this image does not know and ignores spec.sink.later, spec.tomorrow"
 
 @pytest.fixture
 def grown(project: Project) -> Project:
-    """A pipeline with two fields of a later release."""
+    """Return a pipeline with two fields of a later release."""
     project.spec["tomorrow"] = {"colour": "blue"}
     project.spec["sink"]["later"] = True
     project.save()
@@ -29,7 +29,7 @@ def grown(project: Project) -> Project:
 
 @pytest.fixture
 def stored(grown: Project) -> Project:
-    """The same as a driver on a cluster is given it."""
+    """Return the same as passed to a driver on a cluster."""
     grown.document["metadata"]["annotations"] = {STORED_ANNOTATION: "true"}
     grown.save()
     return grown
@@ -136,7 +136,7 @@ def test_a_cause_that_nobody_knows_is_refused_where_a_person_typed_it(
 def test_only_a_run_by_hand_bounds_the_wait_for_workers(
     project: Project, run: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever has stored it ends what does not begin; a driver on a cluster has begun."""
+    """On a cluster, the operator ends attempts that do not begin; a driver has already begun."""
     waits: list[float | None] = []
 
     def attempt(config: AttemptConfig, *_: object) -> AttemptResult:

@@ -1,4 +1,4 @@
-"""`strandline run` with real drivers: killed ones are followed by others, requests are heard."""
+"""`strandline run` with real drivers: killed drivers are replaced, and requests are handled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from strandline_api.status.enums import Trigger
 
 pytestmark = pytest.mark.first(reason="attempts follow one another")
 
-# Kills its process over the second note as often as the file `deaths` says.
+# Kills its process on the second note as often as the file `deaths` specifies.
 DIE = """
 def process(self, task):
     import os, pathlib
@@ -42,7 +42,7 @@ def process(self, task):
         os.kill(os.getpid(), 9)
     return task
 """
-# Says that it works, and goes on when it is let go.
+# Reports its start, and continues once the file `go` appears.
 WORK = """
 def process(self, task):
     import pathlib, time
@@ -51,7 +51,7 @@ def process(self, task):
         time.sleep(0.02)
     return task
 """
-# A stage of one's own, and what is told of it: nothing but the sentence, or what to do besides.
+# A custom stage, and its message: only a sentence, or also advice.
 MISTAKES = {
     "a set-up that fails": (
         "def setup(self):\n    raise KeyError('no-such-model')\n"
@@ -69,7 +69,7 @@ MISTAKES = {
     ),
 }
 KILLED = "killed by signal 9 (SIGKILL)"
-# Gives a command a terminal of its own, as a person's shell does.
+# Gives a command its own terminal, as a user's shell does.
 AT_TERMINAL = """
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -80,7 +80,7 @@ main()
 
 @pytest.fixture
 def started() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes that are ended with the test."""
+    """Yield a list of processes that end with the test."""
     processes: list[subprocess.Popen[str]] = []
     yield processes
     for process in processes:
@@ -100,7 +100,7 @@ def run(project: Project, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> str:
-    """What is said on stderr up to the line with that text."""
+    """Return the output on stderr up to the line with the text."""
     said = ""
     guard = threading.Timer(120, process.kill)
     guard.start()
@@ -121,7 +121,7 @@ def test_a_killed_driver_is_followed_by_another_attempt(project: Project) -> Non
     make(project, DIE, deaths=1)
     result = run(project)
     assert result.returncode == 0
-    # A machine that is slow to start has a line of progress between.
+    # A slow machine prints a progress line in between.
     assert [
         line for line in result.stderr.splitlines() if line.startswith(("attempt ", "retry "))
     ] == [
@@ -247,7 +247,7 @@ def begin_work(
 
 
 def check_interrupted(project: Project, process: subprocess.Popen[str]) -> None:
-    """Let the stage end, and check that the run has ended with it."""
+    """End the stage, and check that the run ends with the stage."""
     (project.path / "go").touch()
     out, _ = process.communicate(timeout=300)
     assert process.returncode == 75
@@ -274,7 +274,7 @@ def test_a_request_that_all_processes_get_is_one_request(
     for each in (family, *family.children(recursive=True)):
         each.send_signal(signal.SIGTERM)
     read_until(process, "stopping: letting work in flight finish")
-    time.sleep(0.5)  # what the parent passes on has come, too
+    time.sleep(0.5)  # time for the signal that the parent passes on
     check_interrupted(project, process)
 
 
@@ -329,7 +329,7 @@ def test_a_driver_whose_parent_is_killed_stops_and_the_next_run_goes_on(
     parent.kill()
     parent.wait()
     parent.communicate()
-    # It ends though its stage never does, and nobody reads what it prints.
+    # The driver ends although its stage never does and its output has no reader.
     end = time.monotonic() + 60
     while find_process(driver.pid) is not None:
         assert time.monotonic() < end, "the driver goes on"
@@ -343,7 +343,7 @@ def test_a_driver_whose_parent_is_killed_stops_and_the_next_run_goes_on(
 
 
 def press_ctrl_c(project: Project, *, waits: bool) -> tuple[int, str]:
-    """What a run at a terminal comes to when Ctrl-C is pressed."""
+    """Return exit code and remaining output of a run at a terminal after Ctrl-C."""
     master, slave = os.openpty()
     command = [sys.executable, "-c", AT_TERMINAL, "run", "pipeline.yaml", "--engine", "inline"]
     with start_command(
@@ -372,7 +372,7 @@ def press_ctrl_c(project: Project, *, waits: bool) -> tuple[int, str]:
 
 
 def test_a_key_that_driver_and_supervisor_both_hear_is_one_request(project: Project) -> None:
-    """With the inline engine they share the terminal, so that a debugger can be used."""
+    """With the inline engine, both share the terminal, so a debugger works."""
     make(project, WORK)
     code, rest = press_ctrl_c(project, waits=False)
     assert (75, "") == (code, rest)
@@ -388,7 +388,7 @@ def test_a_key_stops_the_wait_for_the_next_attempt(project: Project) -> None:
 
 
 def test_the_parent_stays_small(tmp_path: Path) -> None:
-    """Else the kernel might take it for what uses up the memory."""
+    """Otherwise the kernel might choose the parent when memory runs out."""
     look = (
         "import sys; from importlib import import_module as load\n"
         "for name in ('run', 'retry', 'drain', 'attempts'):\n"
@@ -410,7 +410,7 @@ def test_the_parent_stays_small(tmp_path: Path) -> None:
         ({}, False, None),
         ({"address": "auto"}, False, None),
         ({"engine": "inline"}, False, None),
-        ({"engine": "ray"}, True, None),  # its module may set what Ray's processes are to have
+        ({"engine": "ray"}, True, None),  # its module may set variables for Ray's processes
     ],
 )
 def test_ray_is_started_ahead_of_what_is_loaded_where_only_that_is_wanted(

@@ -1,4 +1,4 @@
-"""A pipeline whose source is a table: of a new version only what changed is worked on."""
+"""A pipeline whose source is a table: a new version processes only changes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ROWS = pa.schema([("text", pa.string())])
 
 
 class ReadTables:
-    """A table of two data files, which the pipeline reads.
+    """A table of two data files that the pipeline reads.
 
     Args:
-        kind: its format.
-        iceberg: the table where it is one of Iceberg.
+        kind: the table's format.
+        iceberg: the table to use for the Iceberg format.
     """
 
     def __init__(self, kind: str, folder: Path, iceberg: OwnIceberg) -> None:
@@ -64,7 +64,7 @@ class ReadTables:
             lance.dataset(self.path).delete(condition)
 
     def find_first(self) -> int:
-        """The number of the first version."""
+        """Return the number of the first version."""
         if self.kind == "iceberg":
             return self.open_iceberg().snapshots()[0].snapshot_id
         return {"delta": 0, "lance": 1}[self.kind]
@@ -72,11 +72,11 @@ class ReadTables:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnIceberg:
-    """A catalogue, for this process and for those that it starts."""
+    """Return a catalog for this process and its child processes."""
     own = OwnIceberg(tmp_path)
     for name, value in own.variables.items():
         monkeypatch.setenv(name, value)
-    # The library has read the variables that name catalogues before this test.
+    # pyiceberg reads the environment variables of catalogs before this test.
     monkeypatch.setattr(iceberg_tables, "load_catalog", lambda _: own.open_catalog())
     return own
 
@@ -152,7 +152,7 @@ def test_an_older_version_has_what_it_had(table: ReadTables, project: Project, r
     assert read_texts(project) == ["moon", "tide"]
     del project.spec["source"]["with"]["snapshot"]
     project.save()
-    assert run().exit_code == 0  # no other fingerprint, and one source more
+    assert run().exit_code == 0  # the same fingerprint, and one more source
     assert read_texts(project) == ["moon", "reef", "sand", "tide"]
 
 
@@ -185,7 +185,7 @@ def test_what_one_run_publishes_another_reads(project: Project, run: Call, call:
     assert sorted(row["text"] for row in rows) == [f"Note number {n}.\n" for n in range(3)]
 
 
-# Before any source is released, as its rows are written, and as it is made finished.
+# Before a source is released, while its rows are written, and while it is committed.
 STEPS = ["listing.marked", "output.written", "commit.written"]
 
 
@@ -214,7 +214,7 @@ def test_law_a_new_version_between_a_killed_attempt_and_the_next_ends_as_if_noth
 
 @pytest.fixture
 def iceberg(project: Project, own: OwnIceberg) -> Table:
-    """The table of Iceberg alone, which the pipeline reads."""
+    """Return the Iceberg table, which the pipeline reads."""
     return make_table("iceberg", project, own).open_iceberg()
 
 
@@ -288,12 +288,12 @@ def test_a_positional_delete_of_iceberg_has_its_file_read_anew(
 
 
 def change_columns(table: ReadTables) -> None:
-    """Rename the column `text` to `words`, and add rows by its new name."""
+    """Rename the column `text` to `words`, and add rows under the new name."""
     if table.kind == "iceberg":
         with table.open_iceberg().update_schema() as columns:
             columns.rename_column("text", "words")
         table.open_iceberg().append(pa.table({"words": ["foam"]}))
-    elif table.kind == "delta":  # without column mapping a table is written again
+    elif table.kind == "delta":  # without column mapping, a table is rewritten
         rows = pa.table({"words": ["foam", "moon", "reef", "sand", "tide"]})
         write_deltalake(table.path, rows, mode="overwrite", schema_mode="overwrite")
     else:

@@ -1,4 +1,4 @@
-"""`strandline top`: what it shows in each state of a run, whom it asks, and how it ends."""
+"""`strandline top`: its view of each state of a run, its source of data, and its end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from strandline.run.supervise.status_server import AttemptServer
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.reader_token import derive_token, digest_token
 
-# Something like what a driver says, with anything in the places of anything else.
+# Data similar to a driver's report, with arbitrary values in arbitrary places.
 _ANYTHING = st.recursive(
     st.none()
     | st.booleans()
@@ -202,7 +202,7 @@ def test_without_a_terminal_it_is_printed_once(project: Project, run: Call, call
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[AttemptServer]:
-    """A driver that serves."""
+    """Yield a driver that serves."""
     path = tmp_path / "progress.json"
     path.write_text(json.dumps({"pid": 7, **render_snapshot(live_of())}))
     server = AttemptServer(0)
@@ -258,7 +258,7 @@ def test_in_a_terminal_it_goes_on_until_a_key_ends_it(project: Project, key: byt
         assert b"default/notes" in seen
         assert process.poll() is None
         os.write(leader, key)
-        # Whoever writes to a terminal waits until somebody reads.
+        # Writing to a terminal blocks until the output is read.
         seen = read_until(leader, b"\x1b[?1049l")
         assert process.wait(300) == 0
         assert b"Traceback" not in seen

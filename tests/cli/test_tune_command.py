@@ -1,4 +1,4 @@
-"""`strandline tune`: what a filter's limits take, by outputs with marks or by some sources."""
+"""`strandline tune`: rows dropped by a filter's limits, from marked outputs or sampled sources."""
 
 from __future__ import annotations
 

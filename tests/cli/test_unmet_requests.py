@@ -1,4 +1,4 @@
-"""A pipeline that asks for what this machine does not have: run, plan and doctor say so."""
+"""A pipeline that requests more than this machine has: run, plan, and doctor report that."""
 
 from __future__ import annotations
 

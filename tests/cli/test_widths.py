@@ -1,4 +1,4 @@
-"""Tables fit the terminal they are printed in, and lose nothing by that."""
+"""Tables fit the terminal without losing content."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BUSY = Snapshot(125.2, 5000, True, 1000, 1189, 1, 9.5, STAGES, 2, bottleneck=LON
 
 @pytest.fixture
 def failing(project: Project, run: Call) -> Project:
-    """Two attempts, in which all sources failed."""
+    """Make two attempts in which all sources fail."""
     project.add_stage("def process(self, task):\n    raise ValueError('no')")
     project.spec["stages"][-1]["name"] = LONG
     project.spec["quarantine"] = {"after": 10}
@@ -56,7 +56,7 @@ def failing(project: Project, run: Call) -> Project:
 
 
 def find_too_long(text: str, width: int) -> list[str]:
-    """Lines that might have been broken, and were not: a path or a digest never is."""
+    """Return lines that could have been wrapped but were not; paths and digests never are."""
     lines = text.splitlines()
     return [
         line for line in lines if len(line) > width and max(map(len, line.split())) <= width - 40
@@ -71,7 +71,7 @@ def test_a_table_fits(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     fitted = call(*command.split()).stdout
-    # Around the table of a summary stand sentences, which the terminal breaks.
+    # Sentences around the table of a summary are wrapped by the terminal.
     table = fitted.split("\n\n")[1] if command.startswith("drive") else fitted
     assert table
     assert find_too_long(table, width) == []
@@ -148,7 +148,7 @@ def test_a_live_table_drops_columns_and_never_digits(width: int) -> None:
         assert "12,345,678" in rows[0]
         (head,) = [line for line in text.splitlines() if line.startswith("stage")]
         assert "waiting" in head
-        assert "oldest" in head or width == 60  # by which a stage that hangs is seen
+        assert "oldest" in head or width == 60  # shows hanging stages
 
 
 def test_a_pipe_has_any_width_and_a_terminal_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Workers of stages, as scripts and readers see them while an attempt runs and at its end."""
+"""Workers of stages, as scripts and readers see them during an attempt and at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `plan` says of a kill at the worst moment, and how it would cost less."""
+"""What `plan` reports about a kill at the worst moment, and how to lower its cost."""
 
 from __future__ import annotations
 
