@@ -1,4 +1,4 @@
-"""Numbers of the present state of a ledger: each source in one state, and each row once."""
+"""Counts of a ledger's current state: every source in one state, and every row once."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ REASONS = st.dictionaries(st.sampled_from(["too long", "empty"]), st.integers(1,
 
 
 def use_stages(store: Store, *stages: str, since: int = 0) -> None:
-    """Note which stages attempts worked with."""
+    """Record the stages with which attempts worked."""
     known = store.read_meta(RECIPES) or []
     recipe = Recipe(since, {"order": ["files", *stages]}).pack()
     store.write(Change(meta={RECIPES: [*known, recipe], MAY_HAVE_DEAD_LETTERS: True}))
 
 
 def finish(key: str, rows: int, *changes: RowChange, dead: int = 0) -> Finish:
-    """A source with so many rows in its file, and dead letters of the filter."""
+    """Return a finished source with these rows, and dead letters of the filter."""
     source = listed(key)
     outputs = [output_of(source, ".parquet")._replace(rows=rows)]
     if dead:
@@ -55,7 +55,7 @@ def finish(key: str, rows: int, *changes: RowChange, dead: int = 0) -> Finish:
 
 @st.composite
 def draw_source(draw: st.DrawFn) -> tuple[int, dict[str, int], int, int]:
-    """Rows that are read, rows dropped by reason, dead letters, and rows that are left."""
+    """Draw rows read, rows dropped by reason, dead letters, and remaining rows."""
     reasons, dead = draw(REASONS), draw(st.integers(0, 3))
     left = draw(st.integers(0, 50))
     return left + dead + sum(reasons.values()), reasons, dead, left
@@ -166,7 +166,7 @@ def test_cuts_and_dead_letters_are_no_files_for_readers(tmp_path: Path) -> None:
     [
         (StageTotals("f"), None),
         (StageTotals("f", 100, 100), 1.0),
-        (StageTotals("f", 10, 30), 3.0),  # a stage may make many rows of one
+        (StageTotals("f", 10, 30), 3.0),  # a stage may make several rows of one
         (StageTotals("f", 100, 75, 0, (("too short", 25),)), 0.75),
         (StageTotals("read", 2, 75, 0, (("no object", 25),)), 0.75),  # rows that a reader finds
         (StageTotals("f", 100, 75, 25), 0.75),

@@ -1,4 +1,4 @@
-"""A damaged ledger is a sentence, wherever the damage is."""
+"""A damaged ledger is reported in a sentence, wherever the damage is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.ledger.store.environment.inspection import check_image
 
 PAGE = 4096
 CASES = 120
-# Reads all that a ledger has; each damage in a process of its own, since LMDB reads what it maps.
+# Reads everything in a ledger, in a separate process because LMDB maps the damaged file.
 READ = """
 import os, sys
 from pathlib import Path
@@ -50,7 +50,7 @@ for folder in sorted(Path(sys.argv[1]).iterdir()):
 
 @pytest.fixture
 def whole(tmp_path: Path) -> bytes:
-    """A ledger with a lease and some hundred finished sources."""
+    """Return a ledger file with a lease and some hundred finished sources."""
     with opened(tmp_path / "ledger") as store:
         store.take_lease({"attempt": 1, "uid": "a", "time": 0.0, "ended": False})
         store.write(Change(finish=[finish_of(listed(f"key {at}")) for at in range(300)]))
@@ -58,7 +58,7 @@ def whole(tmp_path: Path) -> bytes:
 
 
 def damage(content: bytes, random: Random) -> bytes:
-    """Write other bytes: here and there in the first pages or anywhere, or a page over."""
+    """Change bytes in the first pages or anywhere, or overwrite a page."""
     changed = bytearray(content)
     kind = random.randrange(3)
     if kind == 2:
@@ -72,7 +72,7 @@ def damage(content: bytes, random: Random) -> bytes:
 
 
 def test_law_what_is_damaged_is_read_or_is_a_sentence(whole: bytes, tmp_path: Path) -> None:
-    """A page number beyond the file has the kernel send a signal, which is a sentence as well."""
+    """A page number beyond the file causes a signal, which is reported in a sentence as well."""
     random = Random(7)
     for case in range(CASES):
         folder = tmp_path / "damaged" / f"{case:03}"
@@ -94,7 +94,7 @@ def test_law_what_is_damaged_is_read_or_is_a_sentence(whole: bytes, tmp_path: Pa
     assert ends.count(0) + ends.count(65) > CASES * 0.9
 
 
-# Where the two first pages tell the size of a page, and the root of the free ones.
+# Offsets of the page size and of the root of free pages in the first two pages.
 SIZE_AT, ROOT_AT = 16 + 24, 16 + 24 + 40
 
 

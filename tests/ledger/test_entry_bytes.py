@@ -1,4 +1,4 @@
-"""What is kept of a source comes back from its bytes as it was."""
+"""Entries of sources are unpacked from bytes unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ledgers of each format: an old one is read and written on in its own, by the same laws."""
+"""Ledgers of all formats: old ones are read and written in their own format, by the same laws."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COUNTS = counts(finished=len(FINISHED), failed=1, inflight=1, quarantined=1)
 
 
 def set_large(monkeypatch: pytest.MonkeyPatch, sources: int) -> None:
-    """Have ledgers converted that hold so many finished sources."""
+    """Convert ledgers that hold this number of finished sources."""
     monkeypatch.setattr("strandline.ledger.store.environment.layout.LARGE", sources)
 
 
@@ -57,7 +57,7 @@ def read_format(path: Path) -> int:
 
 @pytest.fixture(params=["format 1", "format 2", "new", "grown"])
 def filled(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same ledger as earlier versions have made it, as this one does, and grown large."""
+    """Return the same ledger as made by earlier versions, by this version, and grown large."""
     path = tmp_path / "ledger"
     if request.param.startswith("format"):
         path.mkdir()
@@ -73,7 +73,7 @@ def filled(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 def read_all(store: Store) -> dict[str, Any]:
-    """All that can be asked of a ledger, in no order."""
+    """Return everything that a ledger can be queried for, in no order."""
     digests = [source.source for source in (*FIRST, *SECOND)]
     return {
         "count": store.count(),
@@ -121,7 +121,7 @@ def test_whatever_the_format_the_same_is_read(filled: Path, readonly: bool) -> N
 
 
 def test_an_attempt_goes_on_with_what_it_finds(filled: Path, tmp_path: Path) -> None:
-    """It skips what is finished, does the rest, and what it does stands there for the next."""
+    """Finished sources are skipped, the rest is processed, and the next attempt sees the result."""
     everything = [FINISHED.get(source.source, source) for source in (*FIRST, *SECOND)]
     todo = [source for source in everything if source.source not in FINISHED]
     with opened(filled) as store:
@@ -190,7 +190,7 @@ def test_gathered_pieces_of_a_source_that_is_done_again_are_dropped(filled: Path
 
 
 def read_rows(path: Path, *names: str) -> dict[str, list[tuple[bytes, bytes]]]:
-    """What some of the databases hold, which no store must have open."""
+    """Return the content of some databases, which no store may have open."""
     with lmdb.open(str(path), max_dbs=len(Databases._fields), readonly=True) as environment:
         handles = {name: environment.open_db(name.encode(), create=False) for name in names}
         with environment.begin() as txn:
@@ -204,7 +204,7 @@ STEPS = st.lists(
 
 
 def take_steps(store: Store, steps: list[tuple[str, int]]) -> Iterator[dict[bytes, int]]:
-    """Do each, and yield which attempt has finished what, as a dictionary would have it."""
+    """Apply the steps; yield finished sources with their attempts according to a dictionary."""
     model: dict[bytes, int] = {}
     attempt = 1
     store.take_lease({"attempt": attempt, "uid": "a"})
@@ -233,7 +233,7 @@ def take_steps(store: Store, steps: list[tuple[str, int]]) -> Iterator[dict[byte
 def test_law_each_finished_source_has_one_record_and_its_attempt(
     tmp_path_factory: pytest.TempPathFactory, large: int, steps: list[tuple[str, int]]
 ) -> None:
-    """Before and after a ledger is converted, wherever in its life that is."""
+    """Holds before and after a conversion of the ledger, whenever that happens."""
     path = tmp_path_factory.mktemp("ledger")
     most = 0
     with pytest.MonkeyPatch.context() as patch, opened(path) as store:
@@ -244,7 +244,7 @@ def test_law_each_finished_source_has_one_record_and_its_attempt(
             assert model == {
                 source: entry.attempt for source, entry in store.find_finished([*model]).items()
             }
-            assert len(model) == store.count()["finished"]  # no record that nothing leads to
+            assert len(model) == store.count()["finished"]  # no unreferenced records
             most = max(most, len(model))
     if most < large:
         assert 1 == read_format(path)
@@ -269,7 +269,7 @@ def test_an_old_ledger_that_is_larger_than_that_stays_as_it_is(
 def test_only_an_attempt_that_finishes_sources_converts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An older version could be at work beside a command that only puts something in order."""
+    """An older version could be working at the same time as a maintenance command."""
     set_large(monkeypatch, 1)
     with opened(tmp_path) as store:
         store.write(Change(finish=[finish_of(FIRST[0])]))
@@ -353,7 +353,7 @@ def test_a_source_that_lacks_its_record_is_named_before_and_after(
 
 
 def test_who_looks_meanwhile_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listing is read portion by portion, and the ledger may be converted in between."""
+    """A listing is read in portions, and the ledger may be converted in between."""
     monkeypatch.setattr("strandline.ledger.store.portions.PORTION", 7)
     set_large(monkeypatch, len(FIRST))
     with opened(tmp_path) as store:
@@ -380,7 +380,7 @@ def test_a_ledger_of_another_format_is_refused(tmp_path: Path, readonly: bool) -
 
 
 def test_numbers_are_never_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a source could be taken for one of the attempt that had the number before."""
+    """Otherwise a source could be attributed to the attempt that had the number before."""
     set_large(monkeypatch, 1)
     source, other = listed("a"), listed("b")
     with opened(tmp_path) as store:
@@ -401,7 +401,7 @@ def test_records_of_a_large_ledger_fill_their_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_large(monkeypatch, 500)
-    with opened(tmp_path, map_size=1 << 16) as store:  # which is full when it is converted, too
+    with opened(tmp_path, map_size=1 << 16) as store:  # becomes full during the conversion as well
         store.take_lease(LEASE)
         for start in range(0, 5000, 500):
             sources = [listed(f"key-{number}") for number in range(start, start + 500)]

@@ -1,4 +1,4 @@
-"""Gathering: every finished source once, in order, however often and whenever it is called."""
+"""Gathering: every finished source once, in order, however often and whenever it runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_in_between_only_what_is_new_is_read(barn: Barn) -> None:
     barn.gather()
     before = barn.merged()
     barn.put("d", "e")
-    find_shard(barn.shards, 2).unlink()  # what was merged is not looked at again
+    find_shard(barn.shards, 2).unlink()  # merged pieces are not read again
     barn.gather()
     assert before + in_order("d", "e") == barn.merged()
 
@@ -184,7 +184,7 @@ def test_a_merge_that_finds_no_room_leaves_none_of_its_files(barn: Barn) -> None
     barn.merges["words"] = fill
     with pytest.raises(VolumeError, match="no space is left on the volume"):
         barn.gather(is_whole=True)
-    assert ["000001.pack"] == barn.files()  # which has taken the place of the shard
+    assert ["000001.pack"] == barn.files()  # has replaced the shard
 
 
 def test_a_merge_may_move_the_one_file_it_was_given(barn: Barn) -> None:
@@ -253,7 +253,7 @@ def test_sources_that_finish_while_it_gathers_are_gathered_next_time(
 
     barn.merges["words"] = finish_another
     barn.gather()
-    assert in_order("a", "b") == barn.merged()  # as it was when it began
+    assert in_order("a", "b") == barn.merged()  # the state at the start
     barn.gather()
     assert {"a", "c", *([] if is_dropping else ["b"])} == set(barn.merged())
     assert [] == barn.gather()

@@ -1,4 +1,4 @@
-"""How much of the volume a whole gathering takes, and what is said where it will not fit."""
+"""Space that a whole gathering takes, and the message if the volume lacks space."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.ledger.gather.space import explain_shortage, find_free, measure_
 from strandline.ledger.gather.verification import verify_pieces
 
 WORDS = [f"{number:03d}" + "x" * 5000 for number in range(80)]
-SLACK = 40_000  # of a file in between, and of the heads of frames
+SLACK = 40_000  # for a temporary file and frame headers
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def barn(tmp_path: Path) -> Iterator[Barn]:
 
 
 class Measured:
-    """Joins files, and measures all there is when the result is written, at its largest."""
+    """Joins files, and measures all files when the result is written, at the peak."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,7 +47,7 @@ def measure_files(barn: Barn) -> int:
 
 
 def test_law_a_whole_gathering_takes_no_more_than_three_times_the_pieces(barn: Barn) -> None:
-    """Beside what was merged before: the pieces, what is joined of them, and the result."""
+    """In addition to earlier merged files: the pieces, the joined pieces, and the result."""
     for at in range(0, 80, 20):
         barn.put(*WORDS[at : at + 20])
     pieces = measure_files(barn)
@@ -76,7 +76,7 @@ def test_what_was_merged_before_gives_way_where_there_is_no_room(
 
 @pytest.mark.parametrize("is_sealed", [False, True])
 def test_a_pack_without_a_merge_is_a_state_like_any_other(barn: Barn, is_sealed: bool) -> None:
-    """A stage that can't merge, or a kill, after the shards went into the pack."""
+    """A stage cannot merge, or a kill follows, after the shards went into the pack."""
     barn.put("a", "b")
     barn.gather(is_whole=is_sealed)
     barn.put("c")

@@ -1,4 +1,4 @@
-"""Rows of the finished index, against a dictionary, whatever the size of their stamps."""
+"""Rows of the finished index compared with a dictionary, for all sizes of stamps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from strandline.ledger.store.index import IndexEntry, IndexRows, key_row, pack_entry
 
-# Few different bytes: so tails repeat inside each other and across the borders of entries.
+# Few different bytes, so tails repeat inside each other and across borders of entries.
 BYTES = st.sampled_from([b"\x00", b"\x01", b"\xff"])
 HEAD = b"\xab\xcd"
 KEY = HEAD + b"\x50"
@@ -28,7 +28,7 @@ def entries(stamp: int) -> st.SearchStrategy[IndexEntry]:
 
 @st.composite
 def scenes(draw: st.DrawFn) -> Scene:
-    """Rows, what is done to one of them, and one entry more."""
+    """Draw rows, changes of one row, and one more entry."""
     stamp = draw(STAMPS)
     step = st.tuples(DIGESTS, st.none() | entries(stamp))
     return IndexRows(stamp), draw(st.lists(step, max_size=40)), draw(entries(stamp))

@@ -1,6 +1,6 @@
-"""How failures are kept: once a source and attempt, counted until the source finishes.
+"""Records of failures: one per source and attempt, counted until the source finishes.
 
-What follows when they become too many is in `test_quarantine`.
+`test_quarantine` covers the consequences of too many failures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""In which order a writer makes things durable, and when it commits."""
+"""The order in which a writer makes things durable, and the time of its commits."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_source_that_is_new_has_no_leftovers_to_remove(desk: Desk) -> None:
 
 @pytest.mark.parametrize("end", ["lost", "failed", "finished"])
 def test_leftovers_go_when_a_source_is_finished_again(desk: Desk, end: str) -> None:
-    """Under the lease, whatever became of it earlier; what the new try has written is kept."""
+    """Under the lease, whatever the earlier end; the files of the new try are kept."""
     desk.writer.admit([A])
     if end == "failed":
         desk.writer.apply(1, [], [failed(A)])
@@ -145,7 +145,7 @@ def test_a_group_waits_for_its_time(desk: Desk) -> None:
     desk.writer.commit_due()
     assert 2 == desk.writer.finished
     assert ("finish", A.source, B.source) == desk.log[-1]
-    desk.writer.apply(3, [written(C)])  # begins a group of its own
+    desk.writer.apply(3, [written(C)])  # starts another group
     assert 2 == desk.writer.finished
     desk.clock.time += GROUP_SECONDS
     desk.writer.commit_due()

@@ -1,4 +1,4 @@
-"""Taking a ledger over: whose it is, whether it fits, and that nobody else can write then."""
+"""Taking a ledger over: its owner, its compatibility, and the fencing of other writers."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_mended_pipeline_is_taken_where_nothing_is_finished(store: Store) -> N
     wanted = claim(minWords=8)
     assert 2 == open_attempt(store, wanted, claimant("b"))
     assert [] == find_changes(store, wanted)
-    # What the old stages were blamed for is not held against the new ones.
+    # Failures of the old stages do not count against the new ones.
     assert [] == list(store.list_failures())
     assert {("a", 0, True), ("b", 0, True)} == {
         (mark.key, mark.attempt, mark.is_stale) for _, mark in store.list_marks()
@@ -182,7 +182,7 @@ def test_restart_makes_everything_unfinished_and_its_outputs_leftovers(store: St
 def test_a_restart_that_dies_half_way_is_begun_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new fingerprint is written last: so nobody takes the rest for the new pipeline's."""
+    """The new fingerprint is written last, so old sources do not pass for the new pipeline's."""
     open_attempt(store, claim(minWords=5), claimant("a"))
     finish_all(store)
     wanted = claim(on_change=OnChange.RESTART, minWords=8)

@@ -1,4 +1,4 @@
-"""A ledger's files: how they grow, and how damage is told before anything is read from them."""
+"""A ledger's files: how they grow, and how damage is reported before reading."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from strandline.storage.errors import VolumeError
 
 TINY = 1 << 16
 PAGE = 4096
-LAST_PAGES = (META_BYTES - 16, PAGE + META_BYTES - 16)  # of each of the two first pages
+LAST_PAGES = (META_BYTES - 16, PAGE + META_BYTES - 16)  # in each of the first two pages
 MANY = [finish_of(listed(f"a key that takes some room, number {number}")) for number in range(3000)]
-# Another process takes the ledger over and grows its map beyond what the first one has mapped.
+# Another process takes the ledger over and grows its map beyond the first process's map.
 TAKE_OVER = """
 import sys
 from pathlib import Path
@@ -47,7 +47,7 @@ store.write(Change(finish=finish))
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """The data file of a ledger of 3,000 sources."""
+    """Return the data file of a ledger of 3,000 sources."""
     with opened(tmp_path) as store:
         store.write(Change(finish=MANY))
     return tmp_path / "data.mdb"
@@ -57,7 +57,7 @@ def grow_elsewhere(path: Path, what: str) -> None:
     subprocess.run([sys.executable, "-c", TAKE_OVER, str(path), what], check=True)
 
 
-# The first ledgers lacked the last two databases, so one without them is a ledger.
+# The first ledgers lacked the last two databases, so a file without them is a valid ledger.
 @pytest.mark.parametrize("made", range(len(Databases._fields) - 3))
 def test_a_ledger_whose_maker_was_killed_over_it_is_none_yet(tmp_path: Path, made: int) -> None:
     environment = lmdb.open(str(tmp_path), max_dbs=len(Databases._fields))
@@ -151,7 +151,7 @@ def overwrite(image: Path, at: int, data: bytes) -> None:
 
 
 def test_an_empty_file_is_a_new_ledger(tmp_path: Path) -> None:
-    """A process may be killed between making the file and writing to it."""
+    """A process may be killed between creating the file and writing to it."""
     (tmp_path / "data.mdb").touch()
     with opened(tmp_path) as store:
         assert counts() == store.count()
@@ -218,7 +218,7 @@ def test_the_younger_of_the_two_first_pages_counts(image: Path) -> None:
 
 
 def make_history(path: Path, seed: int) -> Iterator[bytes]:
-    """The data file after each of many transactions that put and remove values of all sizes."""
+    """Yield the data file after many transactions that put and remove values of all sizes."""
     random = Random(seed)
     kept: list[bytes] = []
     with lmdb.open(str(path), map_size=1 << 28, max_dbs=4, sync=False) as environment:
@@ -238,13 +238,13 @@ def make_history(path: Path, seed: int) -> Iterator[bytes]:
 
 
 def test_a_file_that_lacks_free_pages_alone_is_whole(tmp_path: Path) -> None:
-    """LMDB counts pages that it never writes: given back in the transaction that took them."""
+    """LMDB counts pages that it never writes: those freed in the same transaction as allocated."""
     shorter = 0
     for content in make_history(tmp_path / "history", 1):
         assert explain_damage(read_from(content), len(content)) is None
         counted = max(int.from_bytes(content[at : at + 8], "little") for at in LAST_PAGES) + 1
         shorter += counted * PAGE > len(content)
-    assert shorter > 0  # or nothing was tried
+    assert shorter > 0  # otherwise nothing was tested
 
 
 def test_a_file_that_lacks_a_page_in_use_is_cut_short(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_file_that_grows_while_it_is_looked_at_is_whole(
 
 
 def test_a_namesake_by_pid_in_another_container_is_told_as_such(tmp_path: Path) -> None:
-    """LMDB has a reader lock the byte of its pid: here another process does that for this one."""
+    """LMDB makes a reader lock the byte of its pid; here another process locks it for this one."""
     Store(tmp_path).close()
     program = (
         "import fcntl, sys\n"

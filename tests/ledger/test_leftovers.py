@@ -1,4 +1,4 @@
-"""What earlier tries left goes after the commit, under the lease, and is not forgotten."""
+"""Leftovers of earlier tries are removed after the commit, under the lease, even after a crash."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ LEASE = {"attempt": 9, "uid": "successor"}
 
 
 def take_over(desk: Desk) -> None:
-    """Another attempt has the ledger from now on; whoever wrote does not know yet."""
+    """Give the ledger to another attempt; the previous writer does not know yet."""
     desk.store.write(Change(meta={"lease": LEASE}))
     desk.log.clear()
 
 
 def be_overtaken_after_a_removal(desk: Desk) -> None:
-    """Another attempt has the ledger as soon as something was removed."""
+    """Give the ledger to another attempt as soon as something was removed."""
     remove = desk.outputs.remove_others
 
     def be_overtaken(source: bytes, keep: set[str]) -> int:

@@ -1,4 +1,4 @@
-"""Whether the last driver lives: told from processes here, and from a heartbeat elsewhere."""
+"""Whether the last driver is alive: from processes on this host, from a heartbeat elsewhere."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def find_anybody(pid: int) -> Process:
 
 
 def find_successor(pid: int) -> Process:
-    """The pid has been given to another process since."""
+    """Return a process that reuses the pid."""
     return Process(pid, pid * 10 + 1)
 
 
@@ -43,7 +43,7 @@ def never(_: float) -> None:
 
 
 class Nap:
-    """A sleep that counts; at the given second something happens."""
+    """A sleep that counts seconds and runs an action at a given second."""
 
     def __init__(self, second: int = 0, what: Callable[[], object] = lambda: None) -> None:
         self.seconds = 0.0
@@ -89,7 +89,7 @@ def test_a_driver_with_a_live_parent_is_not_waited_for(store: Store) -> None:
 
 
 def find_each(*answers: Process | None) -> Find:
-    """The parent is gone; of the driver one answer after the other is given, the last for ever."""
+    """Return a finder: the parent is gone, and the driver gets these answers in turn."""
     rest: Iterator[Process | None] = iter(answers[:-1])
     return lambda pid: None if pid == PARENT.pid else next(rest, answers[-1])
 
@@ -123,7 +123,7 @@ def test_the_parents_pid_may_be_used_again(store: Store) -> None:
 def test_a_driver_on_another_host_lives_where_its_heartbeat_changes(
     store: Store, skew: float
 ) -> None:
-    """Clocks of hosts differ, so times are not compared, but one that is long past."""
+    """Clocks of hosts differ, so times are not compared, except times long past."""
     open_attempt(store, claim(), claimant("a", "boot-1", time=5000.0))
     later = Claimant("b", "boot-2", Process(200, 1), 5000.0 + skew)
     nap = Nap(17, lambda: store.renew_lease(5015.0))
@@ -139,7 +139,7 @@ def test_a_heartbeat_that_stands_still_is_a_dead_drivers(store: Store) -> None:
     assert LAPSE_SECONDS == nap.seconds
     assert refuse_live_driver(store, later, find_anybody, never, known_dead=lease) == lease
     store.renew_lease(5002.0)
-    with pytest.raises(LedgerError):  # the one that was thought dead has come back
+    with pytest.raises(LedgerError):  # the driver that seemed dead has returned
         refuse_live_driver(
             store, later, find_anybody, Nap(3, lambda: store.renew_lease(5003.0)), lease
         )

@@ -1,4 +1,4 @@
-"""Processes that look up beside each other: what they say is what the ledger says."""
+"""Concurrent look-up processes: their answers match the ledger."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Named(NamedTuple):
 
 
 def fill(path: Path) -> Path:
-    """The first attempt has finished the first 20, of which 10 have changed, the second 5 more."""
+    """Fill a ledger: the first attempt finished 20, 10 of which changed; the second finished 5."""
     with opened(path) as store:
         store.take_lease(LEASE)
         done = [listed(key, "0" if at < 10 else "1") for at, key in enumerate(KEYS[:20])]
@@ -36,19 +36,19 @@ def fill(path: Path) -> Path:
     return path
 
 
-FINISHED = set(KEYS[10:20])  # before the second attempt, and as they are now
+FINISHED = set(KEYS[10:20])  # finished before the second attempt, and unchanged
 
 
 @pytest.fixture(scope="module")
 def look_ups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LookUps[Named]]:
-    """Two processes that look up for the second attempt."""
+    """Yield two processes that look up for the second attempt."""
     look_ups = LookUps[Named](fill(tmp_path_factory.mktemp("ledger")), 2, 2)
     yield look_ups
     look_ups.close()
 
 
 def ask_all(look_ups: LookUps[Named], chunks: Sequence[Sequence[Named]]) -> list[list[int]]:
-    """Ask as the rules are, and return what is left of each chunk."""
+    """Request look-ups within the limits, and return the remaining sources of each chunk."""
     answers = []
     for start, chunk in enumerate(chunks):
         while not look_ups.has_room:
@@ -68,7 +68,7 @@ def test_law_what_is_left_is_what_is_not_finished(
     look_ups._resting = 0
     for keys, left in zip(chunks, ask_all(look_ups, asked), strict=True):
         unfinished = [index for index, key in enumerate(keys) if key not in FINISHED]
-        assert left in (unfinished, list(range(len(keys))))  # what was passed on unasked
+        assert left in (unfinished, list(range(len(keys))))  # chunks passed on without a look-up
         if not look_ups._resting:
             assert left == unfinished
 
@@ -113,7 +113,7 @@ def test_all_processes_are_gone_in_the_end(tmp_path: Path) -> None:
 
 
 class FakeReader:
-    """Finds of each chunk so many sources finished as the ledger was made with."""
+    """Finds a fixed number of sources finished in each chunk."""
 
     asked: int
 

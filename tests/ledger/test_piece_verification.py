@@ -1,4 +1,4 @@
-"""The proof of what was gathered: each kind of damage is found, and nothing else is."""
+"""Verification of gathered pieces: all kinds of damage are found, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.ledger.records.entries import Change
 
 @pytest.fixture
 def barn(tmp_path: Path) -> Iterator[Barn]:
-    """Three sources sealed in a pack, two in a shard."""
+    """Yield a ledger with three sources sealed in a pack, and two in a shard."""
     with barn_at(tmp_path) as made:
         made.put("a", "b", "c")
         made.gather(is_whole=True)
@@ -50,7 +50,7 @@ def test_what_is_replaced_meanwhile_is_looked_at_once_more(
     barn: Barn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = [barn.state]
-    barn.gather(is_whole=True)  # takes away what the first look is about to name
+    barn.gather(is_whole=True)  # removes the files that the first look would name
     monkeypatch.setattr(
         piece_verification, "read_state", lambda store: seen.pop() if seen else read_state(store)
     )

@@ -1,4 +1,4 @@
-"""Quarantine: a version that failed too often is tried no more, until it changes or is released."""
+"""Quarantine: a version that failed too often is not retried until it changes or is released."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_nothing_is_parked_by_a_commit_that_fails(
 
 
 def arm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk is full at the next transaction, once."""
+    """Simulate a full disk at the next transaction, once."""
     monkeypatch.setenv("STRANDLINE_FAULT", "commit.written:enospc")
     monkeypatch.setattr("strandline.storage.faults._reached", {"commit.written": 0})
 
@@ -188,7 +188,7 @@ def test_what_remained_is_what_was_neither_finished_nor_quarantined_before(desk:
     writer.apply(1, [written(B)], [failed(A)])
     writer.end_listing(3)
     assert {"attempt": 4, "finished": 0, "remaining": 3} == desk.store.read_meta("progress")
-    writer.drain(1, anything_died=False)  # which quarantines one
+    writer.drain(1, anything_died=False)  # quarantines one source
     writer.apply(2, [written(C)])
     writer.commit()
     assert {"attempt": 4, "finished": 2, "remaining": 3} == desk.store.read_meta("progress")
@@ -200,7 +200,7 @@ def test_what_remained_is_what_was_neither_finished_nor_quarantined_before(desk:
 
 @pytest.fixture
 def full(desk: Desk) -> Desk:
-    """Three sources are in quarantine."""
+    """Put three sources into quarantine."""
     for source in (A, B, C):
         desk.fail_in(source, 2, 3, 4)
     return desk
@@ -240,7 +240,7 @@ def test_a_source_that_is_not_in_quarantine_can_not_be_released(full: Desk) -> N
 
 @pytest.fixture
 def mixed(store: Store) -> Store:
-    """One source is finished, one has failed, one is in quarantine, two are in flight."""
+    """Set up sources that are finished, failed, quarantined, and (two) in flight."""
     store.write(
         Change(
             finish=[finish_of(A, output_of(A))],
@@ -295,7 +295,7 @@ def test_only_a_restart_empties_the_quarantine_of_a_changed_pipeline(
 
 
 def test_a_crash_before_a_restart_is_held_against_no_source(mixed: Store) -> None:
-    """Who takes a ledger over restarts it first and then looks at how the last attempt ended."""
+    """A takeover restarts the ledger first, and then evaluates the end of the last attempt."""
     restart(mixed)
     assert 0 == accuse(mixed, Crash(1, {D.source}, (), "Killed", "gone"), quarantine_after=1)
     assert counts(inflight=5) == mixed.count()

@@ -1,4 +1,4 @@
-"""One door: a ledger is open once in a process, under its lease, which is renewed meanwhile."""
+"""Sessions: a process opens a ledger once, under its lease, which is renewed meanwhile."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from strandline.ledger.access.session import (
 from strandline.ledger.errors import LeaseLostError, LedgerError
 from strandline.ledger.records.entries import Change
 
-# A store that opens itself, and processes that look up for one that is open.
+# The store that opens itself, and look-up processes of an open ledger.
 _STORE = {"ledger/store/store.py", "ledger/store/look_ups.py"}
 PRODUCT = Path(strandline.__file__).parent
 
 
 class Renewal:
-    """A heartbeat that beats when it is asked to."""
+    """A heartbeat that beats on request."""
 
     def __init__(self) -> None:
         self.renewals: list[Callable[[float], None]] = []
@@ -137,7 +137,7 @@ def test_looking_makes_no_ledger(tmp_path: Path) -> None:
 
 
 def find_openings(source: str) -> Iterator[str]:
-    """Yield what in a module opens a ledger or keeps a lease by hand."""
+    """Yield the calls in a module that open a ledger or keep a lease directly."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)

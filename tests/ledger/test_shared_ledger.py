@@ -1,4 +1,4 @@
-"""What the ledger knows of files that sources share: how many rows of each somebody names."""
+"""Shared files in the ledger: the number of rows in a file that records refer to."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def outputs(tmp_path: Path) -> LocalOutputs:
 def share(
     outputs: LocalOutputs, file: bytes, *sources: ListedSource, rows: int = 2
 ) -> list[Finish]:
-    """Write a file with as many rows of each source."""
+    """Write a file with `rows` rows of each source."""
     content = b"row\n" * rows * len(sources)
 
     def spell(target: BinaryIO) -> None:
@@ -122,7 +122,7 @@ def test_a_ledger_of_before_knows_of_none(tmp_path: Path) -> None:
 
 
 class TestSweeping:
-    """What no record names goes, and nothing else does."""
+    """Exactly the files without a record are removed."""
 
     def test_a_file_whose_receipt_was_lost_goes(self, store: Store, outputs: LocalOutputs) -> None:
         store.write(Change(finish=share(outputs, FILE, A, B)))
@@ -150,7 +150,7 @@ class TestSweeping:
 
 
 class TestVerification:
-    """Every way in which records and shared files can disagree is seen and named."""
+    """Every disagreement of records and shared files is found and named."""
 
     def test_other_bytes_and_other_sizes(self, store: Store, outputs: LocalOutputs) -> None:
         store.write(Change(finish=share(outputs, FILE, A, B)))
@@ -225,7 +225,7 @@ def test_law_a_file_has_as_many_live_rows_as_records_name_of_it(
     large: int,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """In a ledger that is converted to the second format on the way, too."""
+    """Also in a ledger that is converted to the second format on the way."""
     path = tmp_path_factory.mktemp("ledger")
     finished: set[bytes] = set()
     with pytest.MonkeyPatch.context() as monkeypatch, opened(path) as store:

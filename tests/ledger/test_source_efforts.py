@@ -1,4 +1,4 @@
-"""What a source cost is recorded when it is finished, and only what led to that."""
+"""The cost of a source is recorded when it finishes, including only the work that led there."""
 
 from __future__ import annotations
 

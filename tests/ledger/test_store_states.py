@@ -1,4 +1,4 @@
-"""The states of a source in the ledger: what each change takes away and what it leaves."""
+"""States of a source in the ledger: effects of each change."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ CHANGES = {
 
 
 def kinds_of(sources: Sequence[ListedSource]) -> st.SearchStrategy[list[tuple[str, ListedSource]]]:
-    """Some of these sources, each with what becomes of it."""
+    """Draw some of these sources with a change for each."""
     kinds = st.lists(st.sampled_from(sorted(CHANGES)), max_size=len(sources))
     return kinds.map(lambda drawn: list(zip(drawn, sources, strict=False)))
 
 
 def join(changes: Iterable[Change]) -> Change:
-    """One change that does what all of these do."""
+    """Return one change that combines all changes."""
     whole = Change()
     for change in changes:
         for name in ("finish", "mark", "fail", "quarantine", "forget"):
@@ -58,7 +58,7 @@ def join(changes: Iterable[Change]) -> Change:
 
 
 def states_of(store: Store, source: ListedSource) -> set[str]:
-    """The states a source is in, from every way to ask."""
+    """Return the states of a source according to all queries."""
     digest = source.source
     states = set()
     if digest in store.find_finished([digest]):
@@ -174,7 +174,7 @@ def test_asking_for_nothing_finds_nothing(store: Store) -> None:
 def test_many_sources_keep_to_their_own_states(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
-    """Sources share rows of the index: what happens to one must leave its neighbours alone."""
+    """Sources share rows of the index, so a change of one must not affect its neighbors."""
     finished: set[bytes] = set()
     with opened(tmp_path_factory.mktemp("ledger")) as store:
         for name, number in steps:
@@ -206,7 +206,7 @@ NEIGHBOURS = [
 
 
 def bytes_of(path: Path, changes: Iterable[Change]) -> list[list[tuple[bytes, bytes]]]:
-    """Return all that the databases of a ledger hold after these changes."""
+    """Return the content of all databases of a ledger after these changes."""
     with opened(path) as store:
         for change in changes:
             store.write(change)
@@ -219,7 +219,7 @@ def bytes_of(path: Path, changes: Iterable[Change]) -> list[list[tuple[bytes, by
 def test_law_a_change_of_many_leaves_the_bytes_of_many_changes(
     tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[str, ListedSource]]]
 ) -> None:
-    """In the order of sources, whatever order they come in."""
+    """In the order of sources, in whatever order they arrive."""
     folder = tmp_path_factory.mktemp("ledgers")
     together = [join(CHANGES[kind](source) for kind, source in step) for step in steps]
     apart = [
@@ -300,7 +300,7 @@ def test_a_beat_changes_the_time_of_the_lease_and_nothing_else(store: Store) -> 
 def test_a_beat_does_not_undo_what_was_written_since_the_lease_was_read(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process of this very attempt hands the lease back meanwhile."""
+    """Another process of this attempt releases the lease meanwhile."""
     store.take_lease(LEASE | {"ended": False})
     monkeypatch.setattr(store, "read_meta", lambda _: LEASE | {"ended": False})
     store.write(Change(meta={"lease": LEASE | {"ended": True}}))

@@ -1,4 +1,4 @@
-"""Sources that a listing no longer names go, with what they left; also out of quarantine."""
+"""Vanished sources are removed with their leftovers, even from quarantine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ A2 = listed("a", version="2")
 
 
 def removed(desk: Desk) -> list[str]:
-    """What was done about what vanished, in order."""
+    """Return the actions on the vanished source in order."""
     return [step[0] for step in desk.log if A.source in step]
 
 
@@ -55,7 +55,7 @@ def test_a_quarantined_source_that_vanished_goes_with_its_leftovers(
     writer.admit([B])
     writer.end_listing(1)
     assert counts(inflight=1) == desk.store.count()
-    # Marked before anything of it is removed, and forgotten when all is gone.
+    # The source is marked before the removal of its files, and forgotten at the end.
     assert ["mark", "remove_others", "forget"] == removed(desk)
     standing = writer.drain(0, anything_died=False)
     assert (1, 0) == (standing.removed, standing.quarantined)
@@ -88,7 +88,7 @@ def test_a_source_that_this_attempt_quarantined_stays(desk: Desk, deletes: bool)
 
 
 def test_a_source_that_a_crash_quarantined_goes_only_if_it_vanished(desk: Desk) -> None:
-    """It carries the number of the attempt that crashed, not of the one that lists."""
+    """The entry has the number of the attempt that crashed, not of the attempt that lists."""
     desk.writer.admit([A, B])
     crash = Crash(1, {A.source}, (), "Killed", "gone")
     accuse(desk.store, crash, quarantine_after=1)
@@ -151,7 +151,7 @@ def test_a_removal_that_fails_half_way_leaves_a_source_to_be_done_anew(
 
 @pytest.fixture
 def mixed(store: Store) -> Store:
-    """`a` is finished, `b` failed, `c` is quarantined and `d` in flight, all since attempt 3."""
+    """Set up `a` finished, `b` failed, `c` quarantined, and `d` in flight, all since attempt 3."""
     store.take_lease({"attempt": 3, "uid": "a"})
     store.write(
         Change(
@@ -192,7 +192,7 @@ def digests(keys: str) -> Collection[bytes]:
 
 
 def attempt_on_parts(desk: Desk, number: int, keys: list[str], **end: Any) -> LedgerWriter:
-    """Finish all that is listed, by an attempt that knows `#N` for the end of a part's key."""
+    """Finish all listed sources in an attempt that treats `#N` as the suffix of a part's key."""
     writer = desk.next_attempt(number)
     writer.set_removal(RemovalPolicy(part_suffix=r"#\d+"))
     sources = [listed(key) for key in keys]
@@ -255,7 +255,7 @@ def test_law_no_record_is_left_unread_where_one_is_to_go(
     changed: set[str],
     unfinished: set[str],
 ) -> None:
-    """Records are not read where as many are finished as were listed so."""
+    """Records are not read if as many sources are finished as were listed as finished."""
     log: list[Any] = []
     store = RecordingStore(tmp_path_factory.mktemp("ledger") / "ledger", log)
     desk = Desk(

@@ -1,4 +1,4 @@
-"""Verification: every way in which ledger and outputs can disagree is seen and named."""
+"""Verification: every disagreement of ledger and outputs is found and named."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _spell(file: object, content: bytes) -> None:
 
 
 def finish(store: Store, outputs: LocalOutputs, *sources: ListedSource) -> list[Path]:
-    """Finish sources that have an output each; the files."""
+    """Finish sources with one output each; return the files."""
     written = [(source, write(outputs, source)) for source in sources]
     store.write(Change(finish=[finish_of(source, output) for source, output in written]))
     return [outputs.root / name_output(source.source, output) for source, output in written]
