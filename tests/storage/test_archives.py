@@ -1,4 +1,4 @@
-"""An archive is unpacked whole, with the digest that was asked for, into its folder, or not."""
+"""An archive with the requested digest is unpacked completely into its folder, or not at all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fetch(path: Path, wanted: str, folder: Path, *, is_kept: bool = False) -> No
 
 
 def refuse(path: Path, wanted: str) -> str:
-    """What is said of an archive that is refused; nothing of it is left."""
+    """Return the error for a refused archive, and check that nothing is left."""
     folder = path.parent / "into" / "code"
     with pytest.raises(ArchiveError) as told:
         fetch(path, wanted, folder)
@@ -159,19 +159,19 @@ def test_damaged_archives_are_told(tmp_path: Path, write: Write, damage: str) ->
 
 
 def spoil_later_block(content: bytearray) -> None:
-    """In a bzip2 of two megabytes, behind what is read when it is opened."""
+    """Damage a bzip2 of two megabytes, after the part that is read on opening."""
     middle = len(content) * 2 // 3
     content[middle : middle + 20] = b"\xff" * 20
 
 
 def spoil_directory(content: bytearray) -> None:
-    """Have the list of a zip lie where no file has room for it."""
+    """Move a zip's directory to where no file has room."""
     end = content.rindex(b"PK\x05\x06")
     content[end + 16 : end + 20] = b"\xff\xff\xff\x7f"
 
 
 def spoil_name(content: bytearray) -> None:
-    """Have the list of a zip name a file in bytes that are no UTF-8."""
+    """Make a zip's directory name a file in bytes that are not UTF-8."""
     start = content.rindex("é".encode())
     content[start : start + 2] = b"\xff\xff"
 

@@ -1,4 +1,4 @@
-"""A file is fetched from anywhere; what may pass is tried again, what will not is said at once."""
+"""Downloads from any place: transient errors are retried, permanent errors are reported at once."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ CUT = -200
 
 
 class Web:
-    """A web server that answers with these codes in turn; the last one stays.
+    """A web server that answers with these codes in turn; the last code repeats.
 
-    `CUT` is an answer whose connection is lost before it has come to its end.
+    For `CUT`, the connection is lost in the middle of the answer.
     """
 
     def __init__(self, codes: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""Logs of drivers on a volume: bounded in length and in number, and no reason to end anything."""
+"""Logs of drivers on a volume: limited in length and number, and never a reason to end a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On which file systems a ledger may live, from tables of mounts as kernels print them."""
+"""File systems on which a ledger may live, from mount tables as kernels print them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ a line that is no mount
         ("/mnt/my share/x", "cifs"),
         ("/mnt/back\\slash", "nfs"),
         ("/mnt/données/x", "xfs"),
-        ("/twice/x", "ext4"),  # the later mount hides the earlier one
+        ("/twice/x", "ext4"),  # the later mount hides the earlier
         ("/mnt", "overlay"),
     ],
 )
@@ -79,7 +79,7 @@ def test_every_name_of_a_mount_point_is_found_under_its_escapes(name: str) -> No
     escaped = name.replace("\\", "\\134")
     for blank in " \t\n":
         escaped = escaped.replace(blank, f"\\{ord(blank):03o}")
-    # The kernel escapes these four; other line ends of Unicode can't end a line of its table.
+    # The kernel escapes these four characters; Unicode line ends do not end a line of its table.
     mounts = f"1 0 0:1 / / rw - ext4 d rw\n2 1 0:2 / /m/{escaped} rw - nfs s:/ rw\n"
     assert "nfs" == find_filesystem(f"/m/{name}/ledger", mounts)
 
@@ -112,7 +112,7 @@ def test_each_type_is_judged_once() -> None:
 
 
 def format_judgements() -> str:
-    """All that is known, as a table in Markdown."""
+    """Return all judgements as a Markdown table."""
     lines = ["| file system | types | a ledger | why |", "|---|---|---|---|"]
     for name, kinds, is_safe, reason in (*JUDGEMENTS, UNKNOWN):
         types = ", ".join(f"`{kind}*`" if kind.endswith(".") else f"`{kind}`" for kind in kinds)
@@ -168,7 +168,7 @@ def test_a_file_system_is_synced_whole_where_that_tells_of_errors(
 def test_a_volume_that_is_read_only_is_told_from_missing_rights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int, told: str
 ) -> None:
-    """Its superuser may write anywhere else, so that nothing but the mount tells."""
+    """The superuser may write anywhere else, so only the mount shows the reason."""
     monkeypatch.setattr(os, "access", lambda *_: False)
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=flags))
     with pytest.raises(VolumeError, match=told):

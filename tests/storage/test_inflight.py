@@ -1,4 +1,4 @@
-"""The table of work in flight says at every moment what is with workers, whoever reads it."""
+"""The table of work in flight always shows the work of workers, to any reader."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_table_is_what_a_count_of_calls_says(
         elif (step == "settle" and not processing[item]) or (
             step in {"process", "withdraw"} and not queued[item]
         ):
-            continue  # nobody does that
+            continue  # impossible in practice
         elif step == "settle":
             processing[item] -= 1
         else:

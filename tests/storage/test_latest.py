@@ -1,4 +1,4 @@
-"""Which publication readers are to take: a choice, else the link, else the newest, else none."""
+"""The publication for readers: a choice, else the link, else the newest, else none."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def link(path: Path, target: str | Path) -> None:
 
 
 def read_links(folder: PipelineFolder) -> tuple[str | None, str | None]:
-    """Where `latest` and `pinned` lead, as their text says."""
+    """Return the targets of `latest` and `pinned` as text."""
     latest, pinned = (
         os.readlink(each) if each.is_symlink() else None for each in (folder.latest, folder.pinned)
     )
@@ -78,7 +78,7 @@ def test_a_choice_goes_before_the_link_and_the_link_before_the_newest(
     folder: PipelineFolder,
 ) -> None:
     make(folder, (1, 1), (1, 2), (2, 1))
-    link(folder.latest, "attempts/0001/p0002")  # put there by hand, to go back
+    link(folder.latest, "attempts/0001/p0002")  # a manual rollback
     assert (1, 2) == resolved(folder)
     link(folder.pinned, "attempts/0001/p0001")
     assert (1, 1) == resolved(folder)
@@ -113,7 +113,7 @@ def put_loop(path: Path) -> None:
     (path.parent / "loop").symlink_to(path.name)
 
 
-# What stands where a link to a complete publication should be: a link with this text, or else.
+# Things in place of a link to a complete publication: link targets, or functions.
 USELESS: dict[str, str | Callable[[Path], None]] = {
     "missing": put_nothing,
     "dangling": "attempts/0001/p0099",
@@ -392,7 +392,7 @@ def test_a_crash_in_a_choice_leaves_the_old_or_the_new_one(
     assert f"attempts/0001/{'p0002' if number == 1 else 'p0001'}" == latest
     (folder.path / ".pinned.tmp").symlink_to("left by another crash")
     watch_steps(monkeypatch)
-    publish(folder, 1, FILES, {})  # puts right what the crash left
+    publish(folder, 1, FILES, {})  # repairs the leftovers of the crash
     assert ("attempts/0001/p0001", "attempts/0001/p0001") == read_links(folder)
     assert {"attempts", "latest", "pinned"} == {path.name for path in folder.path.iterdir()}
 
@@ -422,7 +422,7 @@ def test_links_and_removals_take_turns(
     other = threading.Thread(target=act, args=(folder,))
     with hold_links(folder):
         other.start()
-        other.join(0.2)  # long enough for one that does not wait
+        other.join(0.2)  # long enough for a thread that does not wait
         assert other.is_alive()
         assert before == list_tree(folder.path)
     other.join(30)

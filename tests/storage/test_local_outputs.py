@@ -1,4 +1,4 @@
-"""Outputs in a folder: whole and durable under their final name, or not there at all."""
+"""Outputs in a folder: complete and durable under their final name, or absent."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_failed_write_leaves_no_temporary_file(
 def test_a_full_disk_is_told_as_such(
     outputs: LocalOutputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A real one: the bytes that did not fit fail once more when the file is closed."""
+    """On a real full disk, the bytes that did not fit fail once more on close."""
     opened = Path.open
 
     def open_full(path: Path, mode: str) -> Any:
@@ -139,7 +139,7 @@ def test_a_full_disk_is_told_as_such(
 
 
 def test_what_the_sink_itself_raises_stays_its_own(outputs: LocalOutputs) -> None:
-    """Such as a codec's file that is missing: that source fails, the volume is well."""
+    """For example, a missing codec file fails that source, although the volume works."""
     own = OSError(errno.ENOSPC, "the sink's own")
 
     def raise_own(file: BinaryIO) -> None:

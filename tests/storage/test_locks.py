@@ -1,4 +1,4 @@
-"""One new attempt at a time, and only the writers of a dead one are ended for it."""
+"""One new attempt at a time, which ends only the writers of a dead attempt."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ with hold_alone(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
-# Ends, and leaves a child that has copies of its descriptors unless these are kept from it.
+# Ends, and leaves a child with copies of all inheritable descriptors.
 ORPHANING = """
 import ctypes, os, sys
 from pathlib import Path
@@ -67,7 +67,7 @@ def lock(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a writer that holds a lock file shared until its input ends."""
+    """Return a function that starts a writer with a shared lock until its input ends."""
     started: list[subprocess.Popen[str]] = []
 
     def start_writer(path: Path, program: str = WRITER) -> subprocess.Popen[str]:
@@ -85,7 +85,7 @@ def start() -> Iterator[Start]:
 
 
 def do_nothing(_: float) -> None:
-    """A clock's time that nobody waits for."""
+    """Return without sleeping."""
 
 
 def handle_of(path: Path) -> int:
@@ -128,14 +128,14 @@ def test_the_second_new_attempt_waits_for_the_first(lock: Path) -> None:
 
 
 def test_a_wait_ends_after_its_time(lock: Path) -> None:
-    handle = hold_shared(lock)  # this very process: never ended, so it must end in an error
+    handle = hold_shared(lock)  # this process is never killed, so the wait must end in an error
     slept: list[float] = []
     told = "writers.lock: a writer that can't be seen from here still holds the lock"
     with pytest.raises(VolumeError, match=told), hold_exclusive(lock, 2.0, slept.append):
         pass
     assert 2.0 < sum(slept) < 10.0
     os.close(handle)
-    with hold_exclusive(lock, 2.0, do_nothing) as ended:  # nothing was left held by the failure
+    with hold_exclusive(lock, 2.0, do_nothing) as ended:  # the failure left no lock
         assert [] == ended
 
 
@@ -158,7 +158,7 @@ def test_a_writer_that_outlives_the_wait_is_ended(lock: Path, start: Start) -> N
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
-        if len(slept) > 2:  # the wait is over: they have been told to end
+        if len(slept) > 2:  # the wait is over: the writers were requested to end
             for writer in writers:
                 writer.wait(timeout=60)
 
@@ -170,7 +170,7 @@ def test_a_writer_that_outlives_the_wait_is_ended(lock: Path, start: Start) -> N
 def test_a_pid_that_was_used_again_is_not_ended(
     lock: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between looking and ending, the holder ended and a stranger got its pid."""
+    """Between the check and the kill, the holder ended and an unrelated process got its pid."""
     writer = start(lock)
     real = find_process(writer.pid)
     assert real is not None
@@ -184,7 +184,7 @@ def test_a_pid_that_was_used_again_is_not_ended(
 
 @pytest.fixture
 def orphan(lock: Path, request: pytest.FixtureRequest) -> Iterator[int]:
-    """A process whose dead parent has held the lock."""
+    """Yield a process whose dead parent has held the lock."""
     command = [sys.executable, "-c", ORPHANING, str(lock), request.param]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
@@ -236,7 +236,7 @@ def test_holders_are_those_of_this_very_file(tmp_path: Path, lock: Path, start: 
 def test_a_file_of_the_same_number_elsewhere_is_another_file(
     lock: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inode numbers repeat across file systems; its holder is a stranger."""
+    """Inode numbers repeat across file systems, so the holder there is unrelated."""
     start(lock)
     handle = handle_of(lock)
     real = os.fstat(handle)
@@ -328,14 +328,14 @@ def test_a_lock_ends_with_its_process_however_that_ends(lock: Path, start: Start
     first = start(lock, SUPERVISOR)
     first.kill()
     first.wait()
-    assert str(first.pid) in lock.read_text()  # it could not wipe its name out
+    assert str(first.pid) in lock.read_text()  # the killed process could not erase its name
     assert find_holder(lock) is None
     with hold_alone(lock, do_nothing):
         assert Holder(own_process()) == find_holder(lock)
 
 
 def test_who_only_looks_is_not_in_the_way(lock: Path) -> None:
-    """A look takes the lock for a moment; whoever wants it tries again."""
+    """A check takes the lock for a moment, so another process tries again."""
     looking = handle_of(lock)
     fcntl.flock(looking, fcntl.LOCK_SH)
     slept: list[float] = []
@@ -370,11 +370,11 @@ def test_a_look_at_a_named_holder_does_not_touch_the_lock(
     ],
 )
 def test_a_holder_that_cant_be_seen_from_here(lock: Path, signature: str) -> None:
-    """Its pid may be a stranger's here, so it is named to nobody who might end it."""
+    """Its pid may belong to an unrelated process here, so it is never named for a kill."""
     own = own_process()
     text = signature.format(pid=own.pid, started=own.started, boot=read_boot_id())
     lock.write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert find_holder(lock) is None  # nobody holds it
+    assert find_holder(lock) is None  # the lock is free
     handle = handle_of(lock)
     fcntl.flock(handle, fcntl.LOCK_EX)
     assert Holder(None) == find_holder(lock)

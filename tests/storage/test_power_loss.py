@@ -1,4 +1,4 @@
-"""Folders are durable before anything relies on them, whoever has made them and died since."""
+"""Folders are durable before anything depends on them, even if their maker died."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def spell(file: BinaryIO) -> None:
 
 
 def write(root: Path, *sources: bytes, name: str = "t.txt") -> None:
-    """Write an output of each source, as one process does it."""
+    """Write an output for each source in one process."""
     outputs = LocalOutputs(root, "0001-7")
     for source in sources:
         write_output(outputs, source, name, spell)
@@ -59,7 +59,7 @@ def read(root: Path, source: bytes = SOURCE, name: str = "t.txt") -> bytes | Non
 
 
 class TestTheDiskItself:
-    """What would be no proof if it kept more, or less, than a disk must."""
+    """Check that the simulated disk keeps exactly what a real disk must keep."""
 
     def test_what_is_synced_lasts(self, volume: Path, disk: Disk, tmp_path: Path) -> None:
         with (volume / "a").open("wb") as file:
@@ -101,7 +101,7 @@ class TestTheDiskItself:
 
 @pytest.mark.parametrize("below", ["out", "a/b/out"])
 def test_the_root_of_outputs_lasts(volume: Path, disk: Disk, tmp_path: Path, below: str) -> None:
-    """Its own name, and those of the folders that were made for it."""
+    """Includes its own name, and the names of the folders created for it."""
     write(volume / below, SOURCE)
     assert CONTENT == read(disk.lose_power(tmp_path / "left") / below)
 
@@ -118,7 +118,7 @@ MADE = [
 def test_a_folder_that_another_made_and_did_not_sync_lasts(
     volume: Path, disk: Disk, tmp_path: Path, made: str
 ) -> None:
-    """Another process may be about to sync it, or have been killed before."""
+    """Another process may be about to sync the folder, or was killed before."""
     (volume / made).mkdir(parents=True)
     write(volume / "out", SOURCE)
     assert CONTENT == read(disk.lose_power(tmp_path / "left") / "out")
@@ -149,7 +149,7 @@ def test_whoever_writes_what_is_told_lasts(
     steps: list[tuple[int, list[bytes], bool]],
     is_synced_whole: bool,
 ) -> None:
-    """Three processes; each writes a group, or makes a folder and is killed before it syncs."""
+    """Three processes write groups, or make a folder and are killed before the sync."""
     place = tmp_path_factory.mktemp("whoever")
     (place / "volume").mkdir()
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -173,7 +173,7 @@ def test_whoever_writes_what_is_told_lasts(
 
 
 class PowerLostError(Exception):
-    """Ends a process where the power goes."""
+    """Ends a process at the time of the power loss."""
 
 
 @settings(max_examples=scale_examples(50), deadline=None)

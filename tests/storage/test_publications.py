@@ -1,4 +1,4 @@
-"""Publishing and retention: whole or not there, and never so that a crash takes something away."""
+"""Publishing and retention: complete or absent, and a crash never removes a publication."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_all_is_durable_before_the_manifest_and_the_manifest_before_latest(
     path = "attempts/0001/p0001"
     assert PUBLISHING == [each for each in seen if each in faults.STEPS]
     until = seen.index
-    names = {"attempts/0001", "attempts", "."}  # a new folder is durable with its parent
+    names = {"attempts/0001", "attempts", "."}  # a new folder is synced with its parent
     assert names <= set(seen[: until("publication.begun")])
     content = {f"{path}/{name}" for name in FILES} | {path, f"{path}/artifacts"}
     assert content == set(seen[until("publication.begun") : until("publication.synced")]) - set(
@@ -125,7 +125,7 @@ def test_all_is_durable_before_the_manifest_and_the_manifest_before_latest(
     ("before", "number"),
     [
         ([], 1),
-        (["p0001/x", "p0002/x"], 3),  # half-written ones
+        (["p0001/x", "p0002/x"], 3),  # incomplete publications
         (["p0002/manifest.json"], 3),
         ([".p0007.removed/x"], 8),  # was being removed
         (["p0004"], 5),  # a file
@@ -227,7 +227,7 @@ def test_what_is_no_link_is_never_replaced(kind: str, name: str, folder: Pipelin
     spot.touch() if kind == "file" else (spot / "inner").mkdir(parents=True)
     before = list_tree(folder.path)
     if name == "pinned":
-        assert (1, 2) == publish(folder, 1, {}, {}).identity  # it counts for nothing
+        assert (1, 2) == publish(folder, 1, {}, {}).identity  # the name does not count
         return
     sentence = f"^{spot}: this is no link, and a link is needed here; move it away and run again$"
     with pytest.raises(VolumeError, match=sentence):
@@ -318,7 +318,7 @@ def assert_nothing_is_left_over(folder: PipelineFolder) -> None:
     assert len(complete_places(folder)) == len(list(folder.attempts.glob("*/p*")))
 
 
-# Old publications, a half-written one among them and one after them, and a removal cut short.
+# Old publications, with incomplete ones in between and at the end, and an interrupted removal.
 def prepare_crash(folder: PipelineFolder) -> None:
     make(folder, (1, 1), (1, 2), (2, 1))
     half_write(folder, 1, 3)
@@ -359,7 +359,7 @@ def test_a_crash_anywhere_leaves_latest_complete_and_no_trace_later(
     with pytest.raises(Crash):
         publish_and_retain(folder)
     check_latest(folder)
-    for again in range(1, 4):  # and a second crash, while it is cleaned up
+    for again in range(1, 4):  # and a second crash during the cleanup
         watch_steps(monkeypatch, crash_at=number + again)
         try:
             publish_and_retain(folder)
@@ -387,7 +387,7 @@ def test_a_crash_of_the_first_publication_leaves_it_whole_or_unseen(
 
 
 def check_latest(folder: PipelineFolder) -> None:
-    """At every moment: `latest` leads to a complete one, and that is what is resolved."""
+    """Check that `latest` leads to a complete publication, which readers resolve as well."""
     target = folder.path / os.readlink(folder.latest)
     found = resolve(folder)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Which errors of stores end a run, which are one file's, and what is said of them."""
+"""Errors of stores: which end a run, which fail one file, and their messages."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_token_that_google_refuses_for_a_moment_is_tried_again_and_no_longer()
     for _ in range(2):
         judge(answers, 401)
         judge(answers, 401)
-        judge(answers, 200)  # it was a moment
+        judge(answers, 200)  # the refusal was transient
     judge(answers, 401)
     judge(answers, 401)
     with pytest.raises(TokenRefusedError, match=r"^Invalid Credentials$"):

@@ -1,4 +1,4 @@
-"""Retention: the newest publications stay, and whatever a link or the caller names."""
+"""Retention: the newest publications stay, and those named by a link or the caller."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_latest_a_choice_and_the_caller_name_stays(folder: PipelineFolder) 
     _, second, *_ = make(folder, *[(1, number) for number in range(1, 7)])
     pin(folder, "0001/p0003")
     folder.latest.unlink()
-    folder.latest.symlink_to("attempts/0001/p0004")  # put there by hand
+    folder.latest.symlink_to("attempts/0001/p0004")  # a manual rollback
     assert 2 == retain(folder, 1, keep=second)
     assert [(1, 2), (1, 3), (1, 4), (1, 6)] == complete_places(folder)
 

@@ -1,4 +1,4 @@
-"""Files of frames: what could not be written is never believed, and damage is told as such."""
+"""Files of frames: incomplete frames are never trusted, and damage is reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.storage.outputs.disk.shards import (
 )
 
 KEYS = [bytes([number]) * 16 for number in range(1, 4)]
-SIZE = b"\0\0\0\0\0\0\0\5"  # of the data of each frame
+SIZE = b"\0\0\0\0\0\0\0\5"  # data size of a frame
 
 
 def title(key: bytes) -> Title:
@@ -29,7 +29,7 @@ def title(key: bytes) -> Title:
 
 @pytest.fixture
 def pack(tmp_path: Path) -> Path:
-    """Three frames of five bytes."""
+    """Write a pack with three frames of five bytes."""
     path = tmp_path / "000001.pack"
     with closing(FrameWriter(path)) as writer:
         for key in KEYS:

@@ -1,4 +1,4 @@
-"""Files that several sources share: in a folder of their own, whole or absent as all others are."""
+"""Files shared by several sources: in a separate folder, complete or absent like other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of stores: what each store can do, and that no secret is ever written down."""
+"""Options of stores: what each store can do, and that secrets are never written."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_every_stage_asks_for_what_the_source_lists_as_the_source_does() -> None
     plain = check_plan("default", "asked", bare, others)
     assert plain.source.stores == {}
     changed = plan.fingerprint.parts.keys() ^ plain.fingerprint.parts.keys()
-    assert not changed  # as whom one asks changes no output
+    assert not changed  # the identity of a reader changes no output
 
 
 def test_a_datasets_store_is_asked_as_it_says() -> None:

@@ -1,4 +1,4 @@
-"""Temporary folders: gone with who made them, and never taken from who lives."""
+"""Temporary folders: removed with their owner, and never while the owner lives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.storage.outputs.disk.temporary import (
     sweep_folders,
 )
 
-# Makes a folder, says so, and waits for its end.
+# Makes a folder, reports that, and waits to be ended.
 OWN = """
 import sys, tempfile, time
 tempfile.tempdir = sys.argv[1]
@@ -37,14 +37,14 @@ Start = Callable[..., tuple[subprocess.Popen[str], Path]]
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary folders are made."""
+    """Return the folder for temporary folders."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return tmp_path
 
 
 @pytest.fixture
 def start(root: Path) -> Iterator[Start]:
-    """Starts a process that owns a folder."""
+    """Return a function that starts a process with a temporary folder."""
     started = []
 
     def start(*before: str) -> tuple[subprocess.Popen[str], Path]:
@@ -85,7 +85,7 @@ def test_what_a_killed_process_left_goes_with_the_next(start: Start) -> None:
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_law_nobody_takes_the_folder_of_who_lives(start: Start, apart: bool) -> None:
-    """Not even of one whose pid means another process here, or none."""
+    """Not even if the owner's pid belongs to another process here, or to none."""
     if apart and not can_be_apart():
         pytest.skip("this machine gives no process a namespace of its own")
     _, living = start(*(APART if apart else ()))
@@ -109,7 +109,7 @@ def test_what_is_no_folder_of_ours_stays(root: Path, monkeypatch: pytest.MonkeyP
 def test_a_folder_that_was_swept_before_it_was_held_is_made_anew(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever sweeps comes in between making a folder and holding it."""
+    """Another process sweeps between making a folder and holding it."""
     known, swept = temporary.hold_folder, list[Path]()
 
     def hold(path: Path) -> int | None:

@@ -1,4 +1,4 @@
-"""What a killed writer leaves beside a whole file goes; what a live one needs stays."""
+"""Leftovers of a killed writer beside a whole file are removed; files of a live writer stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole file: the former content or the new one, whatever happens, and nothing beside it."""
+"""Whole files: the former content or the new content after any event, with no leftovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A publication that is withheld is complete and kept, and no reader is led to it."""
+"""A withheld publication is complete and kept, but no reader is led to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHY = ("rows: there are 3, and at least 10 are required",)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> PipelineFolder:
-    """The folder of a pipeline that has published nothing."""
+    """Return the folder of a pipeline without publications."""
     return PipelineFolder.of(tmp_path, "default", "corpus")
 
 
