@@ -131,7 +131,7 @@ DELTA_CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("change", DELTA_CHANGES)
-def test_a_delta_table_that_cannot_take_it_is_refused_before_work(
+def test_an_incompatible_delta_table_is_refused_before_work(
     change: str, project: Project, run: Call, tmp_path: Path
 ) -> None:
     publish(project, run, OwnDelta.target)
@@ -167,7 +167,7 @@ LANCE_CHANGES: dict[str, tuple[Callable[[lance.LanceDataset], object], str]] = {
 
 
 @pytest.mark.parametrize("change", LANCE_CHANGES)
-def test_a_lance_data_set_that_cannot_take_it_is_refused_before_work(
+def test_an_incompatible_lance_data_set_is_refused_before_work(
     change: str, project: Project, run: Call, tmp_path: Path
 ) -> None:
     publish(project, run, OwnLance.target)
@@ -226,7 +226,7 @@ ICEBERG_CHANGES: dict[str, tuple[Callable[[Table], None], str]] = {
 
 
 @pytest.mark.parametrize("change", ICEBERG_CHANGES)
-def test_an_iceberg_table_that_cannot_take_it_is_refused_before_work(
+def test_an_incompatible_iceberg_table_is_refused_before_work(
     change: str, project: Project, run: Call, own: OwnIceberg
 ) -> None:
     publish(project, run, own.target)
@@ -235,7 +235,7 @@ def test_an_iceberg_table_that_cannot_take_it_is_refused_before_work(
     check_refused(project, run, sentence)
 
 
-def test_a_wider_number_of_iceberg_takes_what_there_is(
+def test_a_wider_number_type_of_iceberg_is_accepted(
     project: Project, run: Call, own: OwnIceberg
 ) -> None:
     publish(project, run, own.target)
@@ -248,7 +248,7 @@ def test_a_wider_number_of_iceberg_takes_what_there_is(
     assert sorted(rows["length"].to_pylist()) == [12, 15, 15, 15]
 
 
-def test_a_column_that_both_sides_gave_up_is_nobodys_business(
+def test_a_column_dropped_on_both_sides_is_ignored(
     project: Project, run: Call, own: OwnIceberg
 ) -> None:
     """The column is dropped from the table and from the pipeline."""
@@ -261,7 +261,7 @@ def test_a_column_that_both_sides_gave_up_is_nobodys_business(
 
 
 @pytest.mark.parametrize("target", [OwnDelta.target, OwnLance.target])
-def test_a_table_that_cannot_be_asked_yet_is_told_at_the_end(
+def test_an_unreachable_table_is_reported_at_the_end(
     target: str, project: Project, run: Call, tmp_path: Path
 ) -> None:
     broken = {"delta": "_delta_log/00000000000000000000.json", "lance": "_versions/1.manifest"}

@@ -59,7 +59,7 @@ def list_names(ask: Call, *words: str) -> list[str]:
     return [line.removeprefix("persistentvolumeclaim/") for line in result.stdout.splitlines()]
 
 
-def test_claims_are_listed_with_what_holds_them(cluster: FakeKubectl, ask: Call) -> None:
+def test_claims_are_listed_with_their_users(cluster: FakeKubectl, ask: Call) -> None:
     head, *rows = (line.split() for line in ask("claims").stdout.splitlines())
     assert head == ["namespace", "claim", "pipeline", "size", "created", "state"]
     common = ["10Gi", "2026-11-24T10:00:00Z"]
@@ -74,7 +74,7 @@ def test_claims_are_listed_with_what_holds_them(cluster: FakeKubectl, ask: Call)
     assert cluster.list_verbs() == []
 
 
-def test_names_are_those_that_can_be_deleted(cluster: FakeKubectl, ask: Call) -> None:
+def test_only_names_of_deletable_claims_are_listed(cluster: FakeKubectl, ask: Call) -> None:
     assert list_names(ask) == ["gone-ledger", "held-ledger"]
 
 
@@ -98,7 +98,7 @@ def test_lines_for_scripts(cluster: FakeKubectl, ask: Call) -> None:
         make_pipeline("other", claimName="gone-ledger"),
     ],
 )
-def test_law_a_claim_that_a_pipeline_uses_is_never_named(
+def test_law_a_used_claim_is_never_named(
     cluster: FakeKubectl, ask: Call, pipeline: dict[str, Any]
 ) -> None:
     cluster.answer(PIPELINES, {"items": [pipeline]})

@@ -28,9 +28,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("words", "closed"), CASES)
-def test_law_a_run_does_its_work_whatever_is_closed(
-    project: Project, closed: str, words: str
-) -> None:
+def test_law_a_run_works_with_any_closed_streams(project: Project, closed: str, words: str) -> None:
     project.add_stage(STAGE)
     command = f"run pipeline.yaml --engine inline --set retry.maxRetries=0 {words}"
     line = f"exec {shlex.quote(sys.executable)} -m strandline {command} {closed}"

@@ -92,7 +92,7 @@ def read_log(folder: Path) -> str:
 
 
 @NEEDS_TOKENS
-def test_a_cluster_that_wants_a_token_is_not_waited_for(
+def test_a_cluster_that_requires_a_token_fails_at_once(
     project: Project, head: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def enter() -> str:
@@ -115,7 +115,7 @@ def test_a_cluster_that_wants_a_token_is_not_waited_for(
 
 @NEEDS_TOKENS
 @pytest.mark.parametrize("setting", [{}, {"RAY_AUTH_TOKEN_PATH": "/nowhere/token"}])
-def test_a_ray_that_shows_a_token_and_has_none_is_told_so(
+def test_a_ray_configured_for_tokens_without_one_is_reported(
     project: Project, head: str, monkeypatch: pytest.MonkeyPatch, setting: dict[str, str]
 ) -> None:
     for name, value in {"RAY_AUTH_MODE": "token", **setting}.items():
@@ -134,7 +134,7 @@ def test_a_ray_that_shows_a_token_and_has_none_is_told_so(
     not hasattr(authentication_setup, "maybe_enable_token_auth_if_token_available"),
     reason="this Ray looks at no token unless it is told to",
 )
-def test_a_ray_that_is_found_is_shown_the_token_at_home(
+def test_the_token_in_the_home_folder_is_used(
     project: Project, head: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):

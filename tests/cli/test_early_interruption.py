@@ -161,7 +161,7 @@ def test_law_ctrl_c_while_ray_starts_leaves_nothing_of_it(project: Project, mome
     assert psutil.wait_procs(seen, timeout=60)[1] == []
 
 
-def test_half_of_a_ray_has_no_say_in_how_a_driver_ends(project: Project) -> None:
+def test_a_partial_ray_does_not_change_the_exit_code_of_a_driver(project: Project) -> None:
     """Ray's hook at the end of Python sometimes crashes if Ray was ended during its start."""
     command = [sys.executable, "-c", CRASHING]
     done = execute_interpreter(command, cwd=project.path, capture_output=True, text=True)
@@ -179,7 +179,7 @@ def test_a_request_to_end_is_not_lost_in_a_hook_of_a_fork(project: Project) -> N
 
 
 @pytest.mark.parametrize("moment", ["click.core", "strandline.run.manifest.yaml_file"])
-def test_another_command_ends_as_programs_of_a_shell_do(project: Project, moment: str) -> None:
+def test_other_commands_end_with_the_exit_code_of_a_signal(project: Project, moment: str) -> None:
     _add_stage_module(project, "import time\n\ntime.sleep(2)\n")
     process = project.start_interpreter("validate", env=TELLING)
 
@@ -189,7 +189,7 @@ def test_another_command_ends_as_programs_of_a_shell_do(project: Project, moment
     assert process.returncode == 130, said
 
 
-def test_another_command_ends_so_in_code_that_is_made_of_text(project: Project) -> None:
+def test_other_commands_also_end_so_during_exec(project: Project) -> None:
     """Dataclasses use `exec` too: Python remembers the interrupt, and would end by the signal."""
     _add_stage_module(project, f"exec({LASTING!r})\n")
     process = project.start_interpreter("validate", env=TELLING)
@@ -200,9 +200,7 @@ def test_another_command_ends_so_in_code_that_is_made_of_text(project: Project) 
 
 
 @pytest.mark.parametrize("command", ["validate", "run"])
-def test_law_ctrl_c_changes_nothing_of_a_command_that_is_done(
-    project: Project, command: str
-) -> None:
+def test_law_ctrl_c_after_the_work_changes_nothing(project: Project, command: str) -> None:
     """The work is done by then, and registered hooks still run."""
     _add_stage_module(project, LINGERING)
     process = project.start_interpreter(
@@ -215,7 +213,7 @@ def test_law_ctrl_c_changes_nothing_of_a_command_that_is_done(
     assert process.returncode == 0, said
 
 
-def test_who_was_started_to_ignore_it_goes_on(project: Project) -> None:
+def test_a_command_started_with_sigint_ignored_continues(project: Project) -> None:
     """Shells start background processes like this."""
     process = project.start_interpreter(
         "validate",

@@ -20,7 +20,7 @@ def process(self, task):
 """
 
 
-def test_a_full_volume_is_named_by_all_that_look(project: Project, call: Call) -> None:
+def test_a_full_volume_is_named_by_all_commands(project: Project, call: Call) -> None:
     project.add_stage(FILL)
     with mounted_small(project.path / "small", 3 << 20):
         command = ["run", "pipeline.yaml", "--engine", "inline", "--volume", "small"]

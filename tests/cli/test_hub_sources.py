@@ -72,7 +72,7 @@ def test_files_are_listed_and_read_by_a_revision(
     assert read_texts(project) == ["moon", "tide"]
 
 
-def test_a_file_of_another_commit_with_as_many_bytes_is_read_again(
+def test_a_file_of_another_commit_with_equal_size_is_read_again(
     project: Project, run: Run, hub: Hub
 ) -> None:
     use_source(project, "jsonl-files", paths=["hf://datasets/org/notes@main/data/*.jsonl"])
@@ -84,7 +84,7 @@ def test_a_file_of_another_commit_with_as_many_bytes_is_read_again(
     assert read_texts(project) == ["reef", "tide"]
 
 
-def test_a_tag_stays_what_it_is(project: Project, run: Run, hub: Hub) -> None:
+def test_a_tag_keeps_its_commit(project: Project, run: Run, hub: Hub) -> None:
     use_source(project, "jsonl-files", paths=["hf://datasets/org/notes@v1/data/*.jsonl"])
     run()
     repo = hub.repos["org/notes"]

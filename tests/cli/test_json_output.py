@@ -55,7 +55,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_law_nothing_but_json_is_on_standard_output(
+def test_law_standard_output_contains_only_json(
     noisy: Project, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, *rest = words
@@ -74,14 +74,14 @@ def test_law_nothing_but_json_is_on_standard_output(
         assert read_objects(done.stdout)[-1]["outcome"] == "COMPLETE"
 
 
-def test_without_json_a_module_prints_where_it_likes(noisy: Project) -> None:
+def test_without_json_modules_print_anywhere(noisy: Project) -> None:
     done = noisy.execute("validate")
 
     assert "printed while it was loaded" in done.stdout
     assert "valid; files" in done.stdout
 
 
-def test_within_a_process_standard_output_is_given_back(
+def test_standard_output_is_restored_within_a_process(
     project: Project, call: Call, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert json.loads(call("validate", "pipeline.yaml", "--json").stdout) == {
