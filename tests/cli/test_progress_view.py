@@ -67,11 +67,11 @@ def test_an_attempt_as_a_line() -> None:
     assert describe_line(EARLY) == "2.0 s: 0 of 256+ sources finished"
 
 
-def test_before_the_listing_nothing_is_claimed() -> None:
+def test_no_total_is_shown_before_the_listing() -> None:
     assert describe_sources(EARLY._replace(listed=0)) == "starting"
 
 
-def test_no_time_is_promised_before_the_listing_has_ended() -> None:
+def test_no_remaining_time_is_shown_before_the_listing_has_ended() -> None:
     assert BUSY.seconds_left == pytest.approx(2810 / 9.5)
     assert BUSY._replace(is_listed=False).seconds_left is None
     assert BUSY._replace(rate=0.0).seconds_left is None
@@ -79,7 +79,7 @@ def test_no_time_is_promised_before_the_listing_has_ended() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(9.9, None), (10.1, 60.6)])
-def test_no_time_is_promised_in_the_first_ten_seconds_of_measuring(
+def test_no_remaining_time_is_shown_in_the_first_ten_seconds(
     seconds: float, left: float | None
 ) -> None:
     pace, flow = Pace(), SimpleNamespace(failed=set(), list_stages=list)
@@ -93,7 +93,7 @@ def test_no_time_is_promised_in_the_first_ten_seconds_of_measuring(
     assert (parse_json(render_snapshot(snapshot)).seconds_left is None) is (left is None)
 
 
-def test_what_is_quarantined_is_no_work_that_is_left() -> None:
+def test_quarantined_sources_are_not_remaining_work() -> None:
     stuck = Snapshot(40, 100, True, 0, 39, 0, 1.0, (), 0, quarantined=60)
     assert stuck.seconds_left == pytest.approx(1.0)
     assert render_snapshot(stuck)["sources"]["quarantined"] == 60
@@ -102,7 +102,7 @@ def test_what_is_quarantined_is_no_work_that_is_left() -> None:
     )
 
 
-def test_no_end_is_promised_at_a_pace_that_nobody_sees() -> None:
+def test_no_remaining_time_is_shown_at_an_imperceptible_pace() -> None:
     assert BUSY._replace(rate=5e-324).seconds_left is None
     assert BUSY._replace(rate=-1.0).seconds_left is None
 
@@ -228,7 +228,7 @@ def test_a_long_call_is_named_with_its_stage_and_source() -> None:
     assert "longest call" not in describe_line(BUSY)
 
 
-def test_where_sources_are_few_rows_tell_how_far_it_is() -> None:
+def test_rows_show_the_progress_of_few_sources() -> None:
     few = Snapshot(60, 8, True, 0, 3, 0, 0.1, (), 0)
     words = {
         RowsDone(): "",

@@ -139,7 +139,7 @@ OF_FOLDERS = {"push.uploaded": "push.described", "push.committed": "push.publish
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_law_a_run_that_is_killed_as_it_publishes_makes_one_commit(
+def test_law_a_run_killed_while_publishing_makes_one_commit(
     step: str,
     project: Project,
     target: Target,
@@ -166,7 +166,7 @@ def check_hub(target: OwnHub) -> None:
     assert target.hub.count("PUT /lfs/") == len(NOTES)
 
 
-def test_law_a_run_that_is_killed_behind_the_tag_makes_no_second_one(
+def test_law_a_run_killed_after_the_tag_makes_no_second_commit(
     project: Project, hub: OwnHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose_target(project, hub, monkeypatch)
@@ -180,7 +180,7 @@ def test_law_a_run_that_is_killed_behind_the_tag_makes_no_second_one(
 @pytest.mark.more
 @pytest.mark.parametrize("kind", ["lost", "reset", "failed", "busy"])
 @pytest.mark.parametrize("path", ["/commit/", "/tag/"])
-def test_law_a_run_whose_commit_is_not_answered_makes_no_second_one(
+def test_law_a_run_without_an_answer_to_its_commit_makes_no_second_commit(
     path: str, kind: str, project: Project, hub: OwnHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hub may have executed the request, and the answer does not reveal that."""
@@ -218,7 +218,7 @@ def test_law_an_attempt_without_its_lease_makes_no_commit(
     assert target.count_commits() == 0
 
 
-def test_a_run_that_does_not_meet_its_requirements_hands_nothing_over(
+def test_a_run_that_misses_its_requirements_pushes_nothing(
     project: Project, run: Call, tmp_path: Path
 ) -> None:
     project.spec["publish"] = {"to": "published", "require": {"rows": {"min": 100}}}
@@ -227,9 +227,7 @@ def test_a_run_that_does_not_meet_its_requirements_hands_nothing_over(
     assert not (tmp_path / "published").exists()
 
 
-def test_a_run_that_is_not_complete_hands_nothing_over(
-    project: Project, run: Call, tmp_path: Path
-) -> None:
+def test_an_incomplete_run_pushes_nothing(project: Project, run: Call, tmp_path: Path) -> None:
     name_target(project, "published")
     project.add_stage("def process(self, task):\n    raise ValueError('no')")
     assert run().exit_code == ExitCode.SOURCES_FAILED
@@ -246,7 +244,7 @@ def test_a_target_inside_of_the_data_set_is_refused_before_any_work(
     assert not project.folder.exists()
 
 
-def test_a_push_finds_what_the_run_has_published(
+def test_a_push_recognizes_a_revision_published_by_the_run(
     project: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     name_target(project, "published")
@@ -255,7 +253,7 @@ def test_a_push_finds_what_the_run_has_published(
     assert push(call, "published")["isNew"] is False
 
 
-def test_a_pipeline_in_python_hands_over_too(project: Project, tmp_path: Path) -> None:
+def test_a_pipeline_in_python_pushes_too(project: Project, tmp_path: Path) -> None:
     pipeline = Pipeline.from_file("pipeline.yaml")
     pipeline.publishing = Publishing(to="published")
     assert pipeline.run("strandline-data", engine="inline").code == 0

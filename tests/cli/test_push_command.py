@@ -103,7 +103,7 @@ def refuse(call: Call, folder: Path, code: ExitCode, words: str) -> None:
     assert not (folder / "out").exists()
 
 
-def test_a_run_that_has_not_come_to_its_end_is_refused(
+def test_an_incomplete_run_is_refused(
     project: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     project.add_stage("def process(self, task):\n    raise ValueError('no')")
@@ -112,7 +112,7 @@ def test_a_run_that_has_not_come_to_its_end_is_refused(
     refuse(call, tmp_path, ExitCode.LEDGER_MISMATCH, words)
 
 
-def test_what_does_not_meet_its_requirements_is_refused(
+def test_a_run_that_misses_its_requirements_is_refused(
     project: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     project.spec["publish"] = {"require": {"rows": {"min": 100}}}
@@ -121,7 +121,7 @@ def test_what_does_not_meet_its_requirements_is_refused(
     refuse(call, tmp_path, ExitCode.REQUIREMENTS_NOT_MET, "at least 100 are required")
 
 
-def test_a_file_that_was_hurt_is_never_led_to(
+def test_a_damaged_file_is_never_published(
     project: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     run()
@@ -149,7 +149,7 @@ def test_without_a_run_there_is_nothing_to_push(project: Project, call: Call) ->
     "fault",
     ["push.copied:kill:2", "push.described:kill", "push.published:kill"],
 )
-def test_law_a_push_that_was_killed_ends_the_same(
+def test_law_a_killed_push_can_be_repeated(
     fault: str, project: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     run()
@@ -185,7 +185,7 @@ def test_a_store_is_pushed_to_in_the_same_way(project: Project, run: Call, call:
     assert push(call, "memory://corpus")["isNew"] is False
 
 
-def test_the_index_is_handed_on_as_it_lies_there(
+def test_the_index_is_pushed_unchanged(
     project: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     project.spec["sink"] = {"use": "mds"}

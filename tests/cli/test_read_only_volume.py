@@ -40,7 +40,7 @@ def snapshot(project: Project, run: Call) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("command", LOOKS)
-def test_each_look_answers_and_tells_of_when(snapshot: Path, command: str, call: Call) -> None:
+def test_each_view_works_and_shows_its_time(snapshot: Path, command: str, call: Call) -> None:
     words = [*command.split(), "--volume", str(snapshot)]
 
     result = call(*words)
@@ -51,7 +51,7 @@ def test_each_look_answers_and_tells_of_when(snapshot: Path, command: str, call:
         assert re.search(told, result.stderr)
 
 
-def test_what_writes_says_that_it_can_not(snapshot: Path, call: Call) -> None:
+def test_writing_commands_report_the_read_only_volume(snapshot: Path, call: Call) -> None:
     for command in ("run", "repair"):
         result = call(command, "pipeline.yaml", "--volume", str(snapshot))
         assert result.exit_code == 73, command

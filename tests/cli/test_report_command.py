@@ -66,7 +66,7 @@ def report(call: Call, *words: str) -> Outline:
     return Outline(Path("page.html").read_text(encoding="utf-8"))
 
 
-def test_nothing_has_run_and_nothing_is_made(project: Project, call: Call) -> None:
+def test_a_report_before_a_run_creates_nothing(project: Project, call: Call) -> None:
     assert "not run yet" in report(call).text
     assert not project.folder.exists()
 
@@ -94,7 +94,7 @@ def test_a_run_of_no_source(project: Project, run: Call, call: Call) -> None:
     assert "Sources by state: none" in text
 
 
-def test_failures_are_told_as_text(project: Project, run: Call, call: Call) -> None:
+def test_failures_are_shown_as_text(project: Project, run: Call, call: Call) -> None:
     project.add_stage(
         "def process(self, task: Task) -> Task:\n    raise ValueError('<script>x</script>')"
     )
@@ -105,7 +105,7 @@ def test_failures_are_told_as_text(project: Project, run: Call, call: Call) -> N
     assert "script" not in outline.tags
 
 
-def test_each_failure_leads_to_the_command_that_lists_its_kind(
+def test_each_failure_shows_the_command_that_lists_its_kind(
     project: Project, run: Call, call: Call
 ) -> None:
     project.add_stage(
@@ -135,7 +135,7 @@ def test_each_failure_leads_to_the_command_that_lists_its_kind(
     assert "in/1.txt" in found[1]
 
 
-def test_the_quarantined_are_shown_by_kind_with_the_command_that_lists_them(
+def test_quarantined_sources_are_shown_by_kind_with_their_command(
     project: Project, run: Call, call: Call
 ) -> None:
     project.add_stage("def process(self, task: Task) -> Task:\n    raise ValueError('no')")
@@ -155,7 +155,7 @@ def test_the_quarantined_are_shown_by_kind_with_the_command_that_lists_them(
     assert listed.count("\n") == 3
 
 
-def test_what_an_interrupted_run_says_adds_up(project: Project, call: Call) -> None:
+def test_numbers_of_an_interrupted_run_add_up(project: Project, call: Call) -> None:
     """Two sources fail; the next attempt stops before it has retried both."""
     project.add_stage(
         "def process(self, task: Task) -> Task:\n"
@@ -197,7 +197,7 @@ def test_to_standard_output(project: Project, run: Call, call: Call) -> None:
     assert not Path("report.html").exists()
 
 
-def test_a_place_that_can_not_be_written_is_named(project: Project, call: Call) -> None:
+def test_an_unwritable_place_is_named(project: Project, call: Call) -> None:
     result = call("report", "pipeline.yaml", "--out", "nowhere/page.html")
     assert result.exit_code == 64
     assert "nowhere/page.html: can't be written" in result.stderr
@@ -259,7 +259,7 @@ def test_the_numbers_are_those_of_all_sources(project: Project, run: Call, call:
     assert "seen3" in rows.replace("\n", "").replace(" ", "")
 
 
-def test_a_broken_artifact_is_listed_and_not_read(project: Project, run: Call, call: Call) -> None:
+def test_a_broken_artifact_is_listed_but_not_read(project: Project, run: Call, call: Call) -> None:
     add_gathering(project, "return None", content="'{half' + '[' * 100_000")
     run()
     page = report(call).text
@@ -267,7 +267,7 @@ def test_a_broken_artifact_is_listed_and_not_read(project: Project, run: Call, c
     assert "Numbers of" not in page
 
 
-def test_stages_without_statistics_have_no_place(project: Project) -> None:
+def test_stages_without_statistics_have_no_section(project: Project) -> None:
     plan = read_manifest(Path("pipeline.yaml")).plan
     assert read_artifacts(plan, None) == ()
 

@@ -30,7 +30,7 @@ def read_json(result: Result) -> list[dict[str, object]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_a_run_says_what_went_through_and_where_it_is(project: Project, run: Call) -> None:
+def test_a_run_reports_its_counts_and_output_place(project: Project, run: Call) -> None:
     result = run()
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
@@ -74,7 +74,7 @@ def test_the_removed_engine_is_refused_in_one_sentence(project: Project, call: C
     assert not project.folder.exists()
 
 
-def test_a_complete_run_has_nothing_left_to_do(project: Project, run: Call) -> None:
+def test_a_complete_run_does_no_more_work(project: Project, run: Call) -> None:
     run()
     kept = project.list_outputs()
     result = run()
@@ -83,7 +83,7 @@ def test_a_complete_run_has_nothing_left_to_do(project: Project, run: Call) -> N
     assert project.list_outputs() == kept
 
 
-def test_only_what_is_new_is_worked_on(project: Project, run: Call) -> None:
+def test_only_new_sources_are_processed(project: Project, run: Call) -> None:
     run()
     (project.path / "in/new.txt").write_text("A new note.\n")
     result = run()
@@ -185,7 +185,7 @@ def test_a_request_to_stop_ends_the_run_in_order(
     assert len(project.list_outputs()) == 3
 
 
-def test_being_ended_while_ray_starts_is_an_interruption(
+def test_a_termination_while_ray_starts_is_an_interruption(
     project: Project, run: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def leave(*_: object) -> None:
@@ -201,7 +201,7 @@ def test_being_ended_while_ray_starts_is_an_interruption(
 
 
 @pytest.mark.usefixtures("project")
-def test_a_request_to_stop_is_heard_though_ray_put_its_handler_in_place(
+def test_a_request_to_stop_works_despite_rays_signal_handler(
     run: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def attempt(
@@ -233,7 +233,7 @@ def test_failures_are_those_of_one_attempt(project: Project, run: Call) -> None:
     assert details.written.files == 3
 
 
-def test_a_summary_without_a_ledger_says_less(project: Project) -> None:
+def test_a_summary_without_a_ledger_is_shorter(project: Project) -> None:
     assert read_details(PipelineFolder(project.folder), 1) == Details()
     assert read_details(None, 1) == Details()
 

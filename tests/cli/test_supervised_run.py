@@ -153,7 +153,7 @@ def test_scripts_get_a_line_for_each_retry_and_the_outcome_last(project: Project
     assert (told[2]["outcome"], told[2]["attempt"]) == ("COMPLETE", 2)
 
 
-def test_when_nothing_helps_it_gives_up_with_the_last_exit_code(project: Project) -> None:
+def test_a_run_gives_up_with_the_last_exit_code(project: Project) -> None:
     make(project, DIE, deaths=9, maxRetries=1)
     result = run(project)
     assert result.returncode == 137
@@ -164,7 +164,7 @@ def test_when_nothing_helps_it_gives_up_with_the_last_exit_code(project: Project
     assert result.stdout == ""
 
 
-def test_what_no_retry_can_mend_is_told_once(project: Project) -> None:
+def test_permanent_errors_are_reported_once(project: Project) -> None:
     project.spec["stages"].append({"use": "no-such-stage"})
     project.save()
     result = run(project)
@@ -174,7 +174,7 @@ def test_what_no_retry_can_mend_is_told_once(project: Project) -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_not_waited_for(project: Project, mistake: str) -> None:
+def test_mistakes_are_not_retried(project: Project, mistake: str) -> None:
     stage, code, told = MISTAKES[mistake]
     project.add_stage(stage)
     result = run(project)
@@ -185,7 +185,7 @@ def test_a_mistake_is_not_waited_for(project: Project, mistake: str) -> None:
     assert [Trigger.RUN] == list_triggers(project)
 
 
-def test_a_folder_that_is_not_there_is_not_waited_for(project: Project) -> None:
+def test_a_missing_folder_is_not_retried(project: Project) -> None:
     project.spec["source"]["with"]["paths"] = ["gone/*.txt"]
     project.save()
     result = run(project, "--json")
@@ -195,7 +195,7 @@ def test_a_folder_that_is_not_there_is_not_waited_for(project: Project) -> None:
     assert ("BAD_SPEC", 64) == (last["outcome"], last["exitCode"])
 
 
-def test_a_server_that_does_not_answer_is_waited_for(project: Project) -> None:
+def test_an_unreachable_server_is_retried(project: Project) -> None:
     project.add_stage(
         "def setup(self):\n    import pathlib\n    if not pathlib.Path('asked').exists():\n"
         "        pathlib.Path('asked').touch()\n        raise TimeoutError('no answer')\n"
@@ -265,7 +265,7 @@ def test_a_request_to_stop_lets_work_in_flight_finish(
     assert run(project).returncode == 0
 
 
-def test_a_request_that_all_processes_get_is_one_request(
+def test_a_signal_to_all_processes_is_one_request(
     project: Project, started: list[subprocess.Popen[str]]
 ) -> None:
     """Ray's `job stop` and systemd send SIGTERM to the parent and to its driver as well."""
@@ -278,7 +278,7 @@ def test_a_request_that_all_processes_get_is_one_request(
     check_interrupted(project, process)
 
 
-def test_a_stage_that_does_not_end_is_left_when_the_grace_period_is_over(
+def test_an_endless_stage_is_abandoned_after_the_grace_period(
     project: Project, started: list[subprocess.Popen[str]]
 ) -> None:
     project.spec["checkpoint"] = {"gracePeriod": "1s"}
@@ -292,7 +292,7 @@ def test_a_stage_that_does_not_end_is_left_when_the_grace_period_is_over(
     assert "Interrupted" == record.cause
 
 
-def test_a_supervisor_that_waits_refuses_others_and_stops_at_once(
+def test_a_waiting_supervisor_refuses_others_and_stops_at_once(
     project: Project, started: list[subprocess.Popen[str]]
 ) -> None:
     make(project, DIE, deaths=1, delay="1h", jitter="none")
@@ -319,7 +319,7 @@ def test_a_supervisor_that_waits_refuses_others_and_stops_at_once(
     assert 1 == len(list_triggers(project))
 
 
-def test_a_driver_whose_parent_is_killed_stops_and_the_next_run_goes_on(
+def test_a_driver_without_its_parent_stops_and_the_next_run_continues(
     project: Project, started: list[subprocess.Popen[str]]
 ) -> None:
     project.spec["checkpoint"] = {"gracePeriod": "2s"}
@@ -371,7 +371,7 @@ def press_ctrl_c(project: Project, *, waits: bool) -> tuple[int, str]:
     return process.returncode, rest
 
 
-def test_a_key_that_driver_and_supervisor_both_hear_is_one_request(project: Project) -> None:
+def test_a_key_that_reaches_driver_and_supervisor_is_one_request(project: Project) -> None:
     """With the inline engine, both share the terminal, so a debugger works."""
     make(project, WORK)
     code, rest = press_ctrl_c(project, waits=False)
@@ -413,7 +413,7 @@ def test_the_parent_stays_small(tmp_path: Path) -> None:
         ({"engine": "ray"}, True, None),  # its module may set variables for Ray's processes
     ],
 )
-def test_ray_is_started_ahead_of_what_is_loaded_where_only_that_is_wanted(
+def test_ray_starts_before_modules_load_only_if_certainly_needed(
     project: Project, asked: dict[str, Any], own: bool, expected: str | None
 ) -> None:
     if own:
@@ -427,7 +427,7 @@ def test_ray_is_started_ahead_of_what_is_loaded_where_only_that_is_wanted(
 
 
 @pytest.mark.parametrize(("engine", "forks"), [(None, True), ("processes", True), ("ray", False)])
-def test_what_forks_workers_is_started_ahead_where_workers_are_forked(
+def test_the_fork_program_starts_early_for_forked_workers(
     project: Project, engine: str | None, forks: bool
 ) -> None:
     file = Path("pipeline.yaml")
@@ -436,7 +436,7 @@ def test_what_forks_workers_is_started_ahead_where_workers_are_forked(
         assert driver.forks is forks
 
 
-def test_without_ray_a_driver_that_was_to_start_it_says_so_as_any_other(project: Project) -> None:
+def test_a_driver_without_ray_reports_the_missing_package(project: Project) -> None:
     def drive(**extra: str) -> tuple[int, str]:
         code = "import sys; sys.modules['ray'] = None; from strandline.__main__ import main; main()"
         words = [sys.executable, "-c", code, "drive", "pipeline.yaml", "--engine", "ray", "--json"]

@@ -79,7 +79,7 @@ def test_a_table_fits(
 
 @pytest.mark.usefixtures("failing")
 @pytest.mark.parametrize("command", SAME_TWICE)
-def test_what_does_not_fit_goes_on_below(
+def test_overlong_cells_continue_below(
     command: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -108,7 +108,7 @@ def test_a_table_of_attempts_at_80_columns(call: Call, monkeypatch: pytest.Monke
     left=st.integers(0, 5),
     width=st.integers(70, 90),
 )
-def test_law_no_word_is_lost_and_no_line_too_long(
+def test_law_no_word_is_lost_and_no_line_is_too_long(
     rows: list[list[str]], left: int, width: int
 ) -> None:
     texts = list(align(rows, left, width))
@@ -120,14 +120,14 @@ def test_law_no_word_is_lost_and_no_line_too_long(
         assert texts == list(align(rows, left))
 
 
-def test_a_table_goes_on_below_where_one_letter_is_missing() -> None:
+def test_a_table_wraps_if_one_letter_does_not_fit() -> None:
     rows = [("stage", "tasks in", "rows"), ("read", "12,345", "678")]
     whole = ["stage  tasks in  rows", "read     12,345   678"]
     assert list(align(rows, 1, 21)) == whole
     assert list(align(rows, 1, 20)) == ["stage  tasks in\n    rows", "read     12,345\n     678"]
 
 
-def test_a_last_text_goes_on_below_its_own_beginning() -> None:
+def test_a_last_text_continues_below_its_own_start() -> None:
     rows = [("pipeline", "default/notes"), ("ledger", "one two three four five six seven eight")]
     assert list(align(rows, 2, 36)) == [
         "pipeline  default/notes",
