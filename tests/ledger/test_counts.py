@@ -92,7 +92,7 @@ def test_law_rows_of_all_sources_add_up_stage_by_stage(
         assert found.dead.total == dead
 
 
-def test_a_source_with_counts_that_do_not_lead_to_its_rows_is_not_among_them(
+def test_a_source_with_inconsistent_counts_is_omitted(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as store:
@@ -150,7 +150,7 @@ def test_a_finished_source_whose_replacement_failed_counts_as_failed(tmp_path: P
         assert count_data(store).rows == len(list_output_names(store)) == 4
 
 
-def test_cuts_and_dead_letters_are_no_files_for_readers(tmp_path: Path) -> None:
+def test_cuts_and_dead_letters_are_not_files_for_readers(tmp_path: Path) -> None:
     source = listed("a")
     cut = Output(b"c" * 16, f"{CUT}filter@0", 9, b"d" * 16, 5)
     dead = Output(b"t" * 16, f"{DEAD}filter", 9, b"d" * 16, 5)
@@ -172,7 +172,5 @@ def test_cuts_and_dead_letters_are_no_files_for_readers(tmp_path: Path) -> None:
         (StageTotals("f", 100, 75, 25), 0.75),
     ],
 )
-def test_a_share_is_of_the_rows_that_were_decided_on(
-    stage: StageTotals, share: float | None
-) -> None:
+def test_a_share_refers_to_the_evaluated_rows(stage: StageTotals, share: float | None) -> None:
     assert stage.share_kept == share

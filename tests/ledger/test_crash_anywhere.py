@@ -242,7 +242,7 @@ PASSES = scale_examples(12)
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("large", LARGE)
-def test_a_crash_at_any_step_changes_nothing_in_the_end(
+def test_a_crash_at_any_step_does_not_change_the_final_state(
     step: str,
     large: int,
     undisturbed: tuple[dict[str, object], list[str]],
@@ -265,7 +265,7 @@ def test_a_crash_at_any_step_changes_nothing_in_the_end(
 @pytest.mark.slow
 @settings(max_examples=scale_examples(15), deadline=None)
 @given(crashes=st.lists(st.integers(1, 120), min_size=2, max_size=4), large=st.sampled_from(LARGE))
-def test_crash_after_crash_changes_nothing_in_the_end(
+def test_repeated_crashes_do_not_change_the_final_state(
     crashes: list[int],
     large: int,
     undisturbed: tuple[dict[str, object], list[str]],

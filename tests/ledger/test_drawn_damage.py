@@ -71,7 +71,7 @@ def damage(content: bytes, random: Random) -> bytes:
     return bytes(changed)
 
 
-def test_law_what_is_damaged_is_read_or_is_a_sentence(whole: bytes, tmp_path: Path) -> None:
+def test_law_a_damaged_ledger_is_read_or_reported(whole: bytes, tmp_path: Path) -> None:
     """A page number beyond the file causes a signal, which is reported in a sentence as well."""
     random = Random(7)
     for case in range(CASES):
@@ -99,7 +99,7 @@ SIZE_AT, ROOT_AT = 16 + 24, 16 + 24 + 40
 
 
 @pytest.mark.parametrize("value", [0, 1, 3, 2**31, 2**32 - 1])
-def test_a_size_of_pages_that_none_has(whole: bytes, tmp_path: Path, value: int) -> None:
+def test_an_impossible_page_size_is_reported(whole: bytes, tmp_path: Path, value: int) -> None:
     changed = bytearray(whole)
     for page in (0, PAGE):
         changed[page + SIZE_AT : page + SIZE_AT + 4] = value.to_bytes(4, "little")
@@ -109,7 +109,7 @@ def test_a_size_of_pages_that_none_has(whole: bytes, tmp_path: Path, value: int)
 
 
 @pytest.mark.parametrize("root", [2**52, 2**61, 2**63, 2**64 - 2])
-def test_a_root_beyond_all_files(whole: bytes, tmp_path: Path, root: int) -> None:
+def test_a_root_beyond_the_file_is_reported(whole: bytes, tmp_path: Path, root: int) -> None:
     changed = bytearray(whole[: -2 * PAGE])
     for page in (0, PAGE):
         changed[page + ROOT_AT : page + ROOT_AT + 8] = root.to_bytes(8, "little")

@@ -73,18 +73,18 @@ def test_records(
     assert record == unpack_record(source, version, pack_record(source, version, record))
 
 
-def test_a_record_without_efforts_is_as_short_as_ever() -> None:
+def test_a_record_without_efforts_has_no_extra_bytes() -> None:
     packed = pack_record(b"s" * 16, b"v" * 8, SourceRecord("key", ()))
     assert msgpack.unpackb(packed) == ["key", []]
 
 
-def test_a_record_of_files_of_its_own_says_nothing_of_parts() -> None:
+def test_a_record_of_unshared_files_has_no_parts() -> None:
     output = Output(b"t" * 16, ".jsonl", 5, b"d" * 16, 2)
     packed = pack_record(b"s" * 16, b"v" * 8, SourceRecord("key", (output,)))
     assert msgpack.unpackb(packed) == ["key", [[b"t" * 16, ".jsonl", 5, b"d" * 16, 2]]]
 
 
-def test_the_rows_of_a_packed_record_are_told_by_shared_file() -> None:
+def test_rows_of_a_packed_record_are_counted_by_shared_file() -> None:
     own = Output(b"t" * 16, ".jsonl", 5, b"d" * 16, 2)
     parts = [own._replace(rows=rows, part=SharedPart(file, 0, 9, 9)) for file, rows in SHARES]
     packed = pack_record(b"s" * 16, b"v" * 8, SourceRecord("key", (own, *parts)))
@@ -130,11 +130,11 @@ def test_failures(failure: FailureRecord) -> None:
 
 
 @given(st.builds(Quarantined, TEXT, VERSIONS, NUMBER, TEXT, TEXT, TEXT, NUMBER))
-def test_quarantined_ones(parked: Quarantined) -> None:
+def test_quarantined_sources(parked: Quarantined) -> None:
     assert parked == unpack_quarantined(pack(parked))
 
 
-def test_entries_of_before_the_quarantine_can_be_read() -> None:
+def test_entries_older_than_the_quarantine_can_be_read() -> None:
     mark = unpack_mark(msgpack.packb(("key", b"v" * 8, 3, 7, True, 2)))
     assert Mark("key", b"v" * 8, 3, 7, is_stale=True, failed_before=2, exposed=0) == mark
     failure = unpack_failure(msgpack.packb(("key", 3, "decode", "no such codec", 2)))

@@ -95,7 +95,7 @@ def test_there_is_an_image_of_each_format() -> None:
 
 
 @pytest.mark.parametrize("readonly", [True, False])
-def test_whatever_the_format_the_same_is_read(filled: Path, readonly: bool) -> None:
+def test_every_format_is_read_alike(filled: Path, readonly: bool) -> None:
     with opened(filled, readonly=readonly) as store:
         found = read_all(store)
         lease, total = store.read_meta("lease"), store.read_meta("listed")
@@ -120,7 +120,7 @@ def test_whatever_the_format_the_same_is_read(filled: Path, readonly: bool) -> N
     assert {UNTIDY.source} == found["untidy"]
 
 
-def test_an_attempt_goes_on_with_what_it_finds(filled: Path, tmp_path: Path) -> None:
+def test_an_attempt_resumes_from_any_format(filled: Path, tmp_path: Path) -> None:
     """Finished sources are skipped, the rest is processed, and the next attempt sees the result."""
     everything = [FINISHED.get(source.source, source) for source in (*FIRST, *SECOND)]
     todo = [source for source in everything if source.source not in FINISHED]
@@ -151,7 +151,7 @@ def begin(store: Store, folder: Path, attempt: int) -> LedgerWriter:
     return LedgerWriter(store, LocalOutputs(folder / "output"), attempt, lambda: 0.0)
 
 
-def test_whatever_the_format_a_restart_leaves_nothing_finished(filled: Path) -> None:
+def test_a_restart_leaves_nothing_finished_in_any_format(filled: Path) -> None:
     with opened(filled) as store:
         restart(store)
         assert [] == list(store.list_records())
@@ -160,7 +160,7 @@ def test_whatever_the_format_a_restart_leaves_nothing_finished(filled: Path) -> 
         assert [FORGOTTEN.source] == [source for source, _, _ in store.list_records()]
 
 
-def test_what_is_finished_and_gone_in_one_change_is_gone(filled: Path) -> None:
+def test_a_source_finished_and_forgotten_in_one_change_is_forgotten(filled: Path) -> None:
     with opened(filled) as store:
         before, finish = store.count(), finish_of(FORGOTTEN)
         store.write(Change(finish=[finish], forget=[FORGOTTEN.source]))
@@ -171,7 +171,7 @@ def test_what_is_finished_and_gone_in_one_change_is_gone(filled: Path) -> None:
         assert not store.find_finished([FORGOTTEN.source])
 
 
-def test_of_two_ends_of_a_source_in_one_change_the_last_one_stays(filled: Path) -> None:
+def test_the_last_of_two_ends_in_one_change_stays(filled: Path) -> None:
     newer = listed(FORGOTTEN.key, version="2")
     with opened(filled) as store:
         store.write(Change(finish=[finish_of(FORGOTTEN), finish_of(newer, output_of(newer))]))
@@ -180,7 +180,7 @@ def test_of_two_ends_of_a_source_in_one_change_the_last_one_stays(filled: Path) 
         assert len(FINISHED) + 1 == store.count()["finished"]
 
 
-def test_gathered_pieces_of_a_source_that_is_done_again_are_dropped(filled: Path) -> None:
+def test_gathered_pieces_of_a_redone_source_are_dropped(filled: Path) -> None:
     with opened(filled) as store:
         mark = Mark(GATHERED.key, GATHERED.version, 2, 0, True)
         store.write(Change(mark=[(GATHERED.source, mark)]))
@@ -252,7 +252,7 @@ def test_law_each_finished_source_has_one_record_and_its_attempt(
         assert 2 == read_format(path)
 
 
-def test_an_old_ledger_that_is_larger_than_that_stays_as_it_is(
+def test_an_old_large_ledger_is_not_converted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path) as store:
@@ -352,7 +352,7 @@ def test_a_source_that_lacks_its_record_is_named_before_and_after(
             store.write(Change(finish=[finish_of(SECOND[0])]))
 
 
-def test_who_looks_meanwhile_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_follows_a_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A listing is read in portions, and the ledger may be converted in between."""
     monkeypatch.setattr("strandline.ledger.store.portions.PORTION", 7)
     set_large(monkeypatch, len(FIRST))

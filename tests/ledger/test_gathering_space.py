@@ -59,7 +59,7 @@ def test_law_a_whole_gathering_takes_no_more_than_three_times_the_pieces(barn: B
     assert measured.peak - pieces <= measure_need(barn.shards) + SLACK
 
 
-def test_what_was_merged_before_gives_way_where_there_is_no_room(
+def test_earlier_merged_files_are_removed_if_space_is_short(
     barn: Barn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     barn.put(*WORDS[:40])
@@ -75,7 +75,7 @@ def test_what_was_merged_before_gives_way_where_there_is_no_room(
 
 
 @pytest.mark.parametrize("is_sealed", [False, True])
-def test_a_pack_without_a_merge_is_a_state_like_any_other(barn: Barn, is_sealed: bool) -> None:
+def test_a_pack_without_a_merge_is_a_valid_state(barn: Barn, is_sealed: bool) -> None:
     """A stage cannot merge, or a kill follows, after the shards went into the pack."""
     barn.put("a", "b")
     barn.gather(is_whole=is_sealed)
@@ -97,7 +97,7 @@ def test_a_pack_without_a_merge_is_a_state_like_any_other(barn: Barn, is_sealed:
     assert [] == verify_pieces(barn.store, barn.shards).problems
 
 
-def test_who_is_told_to_stop_leaves_the_shards_as_they_are(barn: Barn) -> None:
+def test_a_stopped_gathering_leaves_the_shards_unchanged(barn: Barn) -> None:
     barn.put("a")
     with pytest.raises(MergeError, match="stopped"):
         barn.gather(is_whole=True, must_stop=lambda: True)
@@ -105,7 +105,7 @@ def test_who_is_told_to_stop_leaves_the_shards_as_they_are(barn: Barn) -> None:
 
 
 @pytest.mark.parametrize(("free", "is_short"), [(0, True), (100 << 20, False)])
-def test_what_will_not_fit_is_said_with_what_it_takes(
+def test_a_shortage_is_reported_with_the_required_space(
     barn: Barn, free: int, is_short: bool
 ) -> None:
     assert explain_shortage(barn.shards / "none", lambda _: 0) is None

@@ -43,7 +43,7 @@ def test_failures_are_counted_over_attempts_until_the_source_finishes(desk: Desk
     assert counts(finished=1) == desk.store.count()
 
 
-def test_an_attempt_that_dies_does_not_forget_how_often_a_source_failed(desk: Desk) -> None:
+def test_a_dying_attempt_keeps_the_failure_count_of_a_source(desk: Desk) -> None:
     desk.writer.admit([A])
     desk.writer.apply(1, [], [failed(A)])
     desk.writer.commit()

@@ -74,7 +74,7 @@ def read_numbers(path: Path) -> tuple[int, int]:
         return store.read_meta("one"), store.read_meta("other")
 
 
-def test_law_a_copy_is_one_committed_state_whatever_is_written_meanwhile(
+def test_law_a_copy_is_one_committed_state_despite_concurrent_writes(
     writer: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     with opened(tmp_path / "ledger", readonly=True) as store:
@@ -126,7 +126,7 @@ def test_a_copy_has_every_record(tmp_path: Path) -> None:
         assert copy.count()["finished"] == 300
 
 
-def test_a_full_disk_is_told_of_the_copy_and_not_of_the_ledger(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_for_the_copy_and_not_the_ledger(tmp_path: Path) -> None:
     with opened(tmp_path / "ledger") as store:
         handle = os.open("/dev/full", os.O_WRONLY)
         try:

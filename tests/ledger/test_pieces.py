@@ -90,7 +90,7 @@ def test_several_stages_have_a_piece_each(desk: Desk) -> None:
     assert [("later", b"2"), ("words", b"1")] == desk.read(A)
 
 
-def test_a_piece_that_comes_again_counts_once(desk: Desk) -> None:
+def test_a_repeated_piece_counts_once(desk: Desk) -> None:
     desk.writer.admit([A])
     desk.tell(gathered(A, b"one"), gathered(A, b"one"))
     desk.tell(gathered(A, b"one"), ended(A))
@@ -101,7 +101,7 @@ def test_a_piece_that_comes_again_counts_once(desk: Desk) -> None:
     assert [("words", b"one")] == desk.read(A)
 
 
-def test_pieces_of_a_source_that_begins_anew_are_dropped(desk: Desk) -> None:
+def test_pieces_of_a_restarted_source_are_dropped(desk: Desk) -> None:
     desk.writer.admit([A])
     root = root_of(A)
     desk.tell(gathered(A, b"first"), gathered(A, b"x" * (LARGE_BYTES + 1)))
@@ -111,7 +111,7 @@ def test_pieces_of_a_source_that_begins_anew_are_dropped(desk: Desk) -> None:
     assert [("words", b"second")] == desk.read(A)
 
 
-def test_pieces_of_a_source_that_failed_are_dropped(desk: Desk) -> None:
+def test_pieces_of_a_failed_source_are_dropped(desk: Desk) -> None:
     desk.writer.admit([A, B])
     desk.tell(gathered(A, b"a"), gathered(B, b"b"), ended(B))
     desk.told += 1
@@ -132,7 +132,7 @@ def test_only_large_pieces_leave_memory_at_once(desk: Desk, size: int, is_large:
     assert [("words", b"x" * size)] == desk.read(A)
 
 
-def test_what_waits_in_memory_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_waiting_in_memory_are_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "WAITING_BYTES", 250)
     sources = [listed(f"source {number}") for number in range(4)]
     desk.writer.admit(sources)

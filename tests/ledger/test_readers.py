@@ -90,7 +90,7 @@ def measure(store: Store) -> int:
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_law_who_walks_through_a_ledger_keeps_no_transaction(store: Store, name: str) -> None:
+def test_law_iterating_a_ledger_holds_no_transaction(store: Store, name: str) -> None:
     fill(store)
     alone = [*LISTS[name](store)]
     rewrite(store)
@@ -104,7 +104,7 @@ def test_law_who_walks_through_a_ledger_keeps_no_transaction(store: Store, name:
     assert measure(store) <= before + (1 << 17)
 
 
-def test_a_proof_that_reads_every_output_keeps_no_transaction(tmp_path: Path, store: Store) -> None:
+def test_verification_of_every_output_holds_no_transaction(tmp_path: Path, store: Store) -> None:
     class Slow(LocalOutputs):
         """Outputs during whose reading much is written."""
 
@@ -135,9 +135,7 @@ def write_rows(file: BinaryIO) -> None:
 
 
 @pytest.mark.parametrize("what", ["finished", "left over"])
-def test_what_is_written_during_a_proof_is_no_problem(
-    tmp_path: Path, store: Store, what: str
-) -> None:
+def test_writes_during_verification_are_no_problem(tmp_path: Path, store: Store, what: str) -> None:
     """A source finishes between the look at its files and the look at the ledger."""
 
     class Meanwhile(LocalOutputs):
@@ -162,7 +160,7 @@ def test_what_is_written_during_a_proof_is_no_problem(
     assert [] == verify(store, outputs).problems
 
 
-def test_what_is_wrong_stays_so_whatever_is_written_meanwhile(tmp_path: Path, store: Store) -> None:
+def test_real_problems_are_found_despite_concurrent_writes(tmp_path: Path, store: Store) -> None:
     class Busy(LocalOutputs):
         def digest(self, name: str) -> bytes:
             rewrite(store, 1)
@@ -193,7 +191,7 @@ def hold(store: Store) -> None:
     store.take_lease({"attempt": 1, "uid": "a", "time": 0.0, "ended": False})
 
 
-def test_a_beat_forgets_readers_that_were_killed(store: Store) -> None:
+def test_a_heartbeat_clears_killed_readers(store: Store) -> None:
     hold(store)
     rewrite(store)
     kill_a_reader(store._path)

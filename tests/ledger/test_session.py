@@ -55,7 +55,7 @@ def take(path: Path, attempt: int) -> None:
         store.take_lease({"attempt": attempt, "uid": f"u{attempt}", "time": 0.0})
 
 
-def test_a_ledger_that_is_open_is_not_opened_again(path: Path) -> None:
+def test_an_open_ledger_is_not_opened_again(path: Path) -> None:
     session = LedgerSession(path, 1, "u1")
     with session.open() as outer:
         with session.open() as inner:
@@ -66,7 +66,7 @@ def test_a_ledger_that_is_open_is_not_opened_again(path: Path) -> None:
 
 
 @given(leaving=st.permutations(range(4)))
-def test_law_whoever_leaves_last_closes(
+def test_law_the_last_user_closes_the_ledger(
     leaving: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("session") / "ledger"
@@ -82,7 +82,7 @@ def test_law_whoever_leaves_last_closes(
     assert (1, []) == (len(stores), renewal.renewals)
 
 
-def test_threads_share_what_is_open(path: Path) -> None:
+def test_threads_share_an_open_ledger(path: Path) -> None:
     session = LedgerSession(path, 1, "u1")
     seen: list[object] = []
 
@@ -110,7 +110,7 @@ def test_the_lease_is_renewed_as_long_as_the_ledger_is_open(path: Path) -> None:
     assert renewal.renewals == []
 
 
-def test_a_lease_that_another_took_is_written_under_no_more(path: Path) -> None:
+def test_no_writes_happen_under_a_lost_lease(path: Path) -> None:
     session = LedgerSession(path, 1, "u1")
     take(path, 2)
     with session.open() as store, pytest.raises(LeaseLostError):
@@ -119,7 +119,7 @@ def test_a_lease_that_another_took_is_written_under_no_more(path: Path) -> None:
         assert store.read_meta("by") is None
 
 
-def test_what_does_not_open_leaves_the_door_as_it_was(path: Path) -> None:
+def test_a_failed_opening_leaves_the_session_unchanged(path: Path) -> None:
     path.joinpath("data.mdb").write_bytes(b"no ledger")
     session = LedgerSession(path, 1, "u1")
     for _ in range(2):
@@ -128,7 +128,7 @@ def test_what_does_not_open_leaves_the_door_as_it_was(path: Path) -> None:
         assert not session.is_open
 
 
-def test_looking_makes_no_ledger(tmp_path: Path) -> None:
+def test_reading_creates_no_ledger(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="there is no ledger here"):
         require_ledger(tmp_path)
     with pytest.raises(LedgerError), opened_to_read(tmp_path):

@@ -85,7 +85,7 @@ def read_keys(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("unlocked")
-def test_a_portion_that_was_written_under_is_read_again(
+def test_a_portion_changed_during_reading_is_read_again(
     writer: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt_reading(monkeypatch, writer, times=3)
@@ -93,7 +93,7 @@ def test_a_portion_that_was_written_under_is_read_again(
 
 
 @pytest.mark.usefixtures("unlocked")
-def test_where_writing_never_pauses_the_reader_says_so(
+def test_a_reader_reports_continuous_writes(
     writer: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt_reading(monkeypatch, writer, times=1000)

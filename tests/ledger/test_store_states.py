@@ -119,7 +119,7 @@ def test_states_follow_changes(store: Store, steps: list[str], states: set[str])
     assert {name: (name in states) + number for name, number in others.items()} == store.count()
 
 
-def test_what_is_kept_comes_back(store: Store) -> None:
+def test_entries_are_read_back(store: Store) -> None:
     store.write(
         Change(
             mark=[mark(A)],
@@ -158,7 +158,7 @@ def test_the_index_names_the_attempt_that_finished(store: Store) -> None:
     assert 3 == store.find_finished([A.source])[A.source].attempt
 
 
-def test_asking_for_nothing_finds_nothing(store: Store) -> None:
+def test_empty_queries_find_nothing(store: Store) -> None:
     assert not store.find_finished([])
     assert not store.find_marks([])
     assert not store.find_failures([])
@@ -289,7 +289,7 @@ def test_a_finished_source_without_a_record_is_an_error(store: Store) -> None:
         list(store.list_records())
 
 
-def test_a_beat_changes_the_time_of_the_lease_and_nothing_else(store: Store) -> None:
+def test_a_heartbeat_changes_only_the_time_of_the_lease(store: Store) -> None:
     store.take_lease(LEASE | {"time": 1.0, "ended": True})
     store.write(Change(mark=[mark(A)], meta={"listed": 5}))
     store.renew_lease(2.5)
@@ -297,7 +297,7 @@ def test_a_beat_changes_the_time_of_the_lease_and_nothing_else(store: Store) -> 
     assert (5, {"inflight"}) == (store.read_meta("listed"), states_of(store, A))
 
 
-def test_a_beat_does_not_undo_what_was_written_since_the_lease_was_read(
+def test_a_heartbeat_does_not_undo_newer_changes_of_the_lease(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process of this attempt releases the lease meanwhile."""
@@ -309,7 +309,7 @@ def test_a_beat_does_not_undo_what_was_written_since_the_lease_was_read(
     assert LEASE | {"time": 2.5, "ended": True} == store.read_meta("lease")
 
 
-def test_who_has_lost_the_lease_beats_no_more(store: Store) -> None:
+def test_a_driver_without_the_lease_sends_no_heartbeats(store: Store) -> None:
     store.take_lease(LEASE)
     theirs = {"attempt": 4, "uid": "another", "time": 1.0}
     store.write(Change(meta={"lease": theirs}))

@@ -71,7 +71,7 @@ def test_a_source_that_was_alone_is_blamed(desk: Desk) -> None:
         ([A], [A], 1),
     ],
 )
-def test_those_of_a_crowd_are_suspected_by_its_size(
+def test_sources_of_a_group_are_suspected_with_its_size(
     desk: Desk, processing: list[ListedSource], queued: list[ListedSource], exposed: int
 ) -> None:
     everyone = [A, B, C, D]
@@ -93,7 +93,7 @@ def test_suspicion_outlives_attempts_that_ended_otherwise(desk: Desk) -> None:
     assert [RELEASED + 2, RELEASED + 1] == desk.next_attempt(4).admit([A, B])
 
 
-def test_suspicion_is_that_of_the_last_crash(desk: Desk) -> None:
+def test_suspicion_follows_the_last_crash(desk: Desk) -> None:
     """So suspects that ran in a smaller group next run in a still smaller group."""
     desk.writer.admit([A, B, C, D])
     accuse(desk.store, crash(1, [A, B, C, D]), 3)
@@ -113,7 +113,7 @@ def test_a_crash_is_noted_once(desk: Desk) -> None:
     assert (2, 1) == blame_of(desk, A)
 
 
-def test_a_crash_over_nothing_is_noted_too(desk: Desk) -> None:
+def test_a_crash_without_sources_is_recorded_too(desk: Desk) -> None:
     desk.writer.admit([A])
     assert 0 == accuse(desk.store, crash(1, [], [A]), 3)
     assert 1 == desk.store.read_meta("accused")
@@ -121,7 +121,7 @@ def test_a_crash_over_nothing_is_noted_too(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("end", ["finished", "failed", "parked"])
-def test_a_source_that_came_to_an_end_is_not_touched(desk: Desk, end: str) -> None:
+def test_an_ended_source_is_not_blamed(desk: Desk, end: str) -> None:
     """The table of work in flight may be older than the ledger."""
     writer = desk.next_attempt(2, quarantine_after=1 if end == "parked" else 3)
     writer.admit([A, B])
@@ -135,7 +135,7 @@ def test_a_source_that_came_to_an_end_is_not_touched(desk: Desk, end: str) -> No
     assert [verdict, RELEASED] == desk.next_attempt(3).admit([A, B])
 
 
-def test_a_source_that_another_attempt_released_is_not_touched(desk: Desk) -> None:
+def test_a_source_released_by_another_attempt_is_not_blamed(desk: Desk) -> None:
     desk.writer.admit([A, B])
     desk.next_attempt(2).admit([B])
     assert 1 == accuse(desk.store, crash(2, [A, B]), 3)
@@ -144,7 +144,7 @@ def test_a_source_that_another_attempt_released_is_not_touched(desk: Desk) -> No
     assert 0 == accuse(desk.store, crash(3, [A, listed("unknown")]), 3)
 
 
-def test_the_third_time_alone_is_the_last(desk: Desk) -> None:
+def test_the_third_crash_alone_quarantines_a_source(desk: Desk) -> None:
     for attempt in (2, 3):
         desk.next_attempt(attempt).admit([A, B])
         accuse(desk.store, crash(attempt, [A]), 3)
@@ -156,7 +156,7 @@ def test_the_third_time_alone_is_the_last(desk: Desk) -> None:
     assert [QUARANTINED, RELEASED] == desk.next_attempt(5).admit([A, B])
 
 
-def test_a_crowd_is_never_the_last_straw(desk: Desk) -> None:
+def test_a_group_is_never_quarantined(desk: Desk) -> None:
     """Not even if the limit was lowered meanwhile."""
     desk.fail_in(A, 2, 3)
     desk.next_attempt(4).admit([A, B])
@@ -189,7 +189,7 @@ def test_a_failure_clears_suspicion_and_keeps_the_count(desk: Desk) -> None:
     assert [RELEASED + HAS_FAILED] == desk.next_attempt(3).admit([A])
 
 
-def test_to_finish_clears_suspicion(desk: Desk) -> None:
+def test_finishing_clears_suspicion(desk: Desk) -> None:
     desk.writer.admit([A])
     accuse(desk.store, crash(1, [A]), 3)
     writer = desk.next_attempt(2)
@@ -242,7 +242,7 @@ def test_an_accusation_is_one_transaction(desk: Desk) -> None:
     assert before + 1 == desk.store._env.info()["last_txnid"]
 
 
-def test_who_has_lost_the_lease_accuses_nobody(desk: Desk) -> None:
+def test_an_attempt_without_the_lease_blames_no_source(desk: Desk) -> None:
     desk.writer.admit([A])
     desk.store.write(Change(meta={"lease": {"attempt": 2, "uid": "another"}}))
     with pytest.raises(LeaseLostError):
@@ -336,7 +336,7 @@ TRIES = st.builds(
 
 @settings(max_examples=scale_examples(60))
 @given(st.lists(TRIES, min_size=1, max_size=8), st.integers(1, 3))
-def test_only_who_failed_or_was_alone_at_a_crash_is_ever_parked(
+def test_only_sources_that_failed_or_crashed_alone_are_parked(
     tmp_path_factory: pytest.TempPathFactory, tries: list[Try], after: int
 ) -> None:
     """Sources that did so too often are always parked, exactly as an omniscient judge decides."""
@@ -354,7 +354,7 @@ def test_only_who_failed_or_was_alone_at_a_crash_is_ever_parked(
             assert finished == {record.key for _, _, record in store.list_records()}
 
 
-def test_one_that_was_to_be_replaced_is_blamed_and_stays_finished(desk: Desk) -> None:
+def test_a_source_to_be_replaced_is_blamed_and_stays_finished(desk: Desk) -> None:
     """The source has no mark: only its record, by an earlier attempt, is known."""
     desk.writer.admit([A, B])
     desk.writer.apply(1, [written(A), written(B)])
