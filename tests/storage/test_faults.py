@@ -48,7 +48,7 @@ def test_a_kill_fires_once_over_several_processes(tmp_path: Path) -> None:
     assert int(pid) > 0
 
 
-def test_processes_that_reach_a_step_at_once_share_one_fault(tmp_path: Path) -> None:
+def test_processes_that_reach_a_step_together_share_one_fault(tmp_path: Path) -> None:
     log = tmp_path / "fault.log"
     environment = os.environ | {
         "STRANDLINE_FAULT": "commit.begun:kill",
@@ -92,7 +92,7 @@ def test_an_error_is_written_to_the_log(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("armed", [None, "output.opened:kill", "commit:kill", ""])
-def test_other_steps_pass(monkeypatch: pytest.MonkeyPatch, armed: str | None) -> None:
+def test_unarmed_steps_pass(monkeypatch: pytest.MonkeyPatch, armed: str | None) -> None:
     if armed is not None:
         monkeypatch.setenv("STRANDLINE_FAULT", armed)
     faults.reach("commit.written")

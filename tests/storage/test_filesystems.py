@@ -60,7 +60,7 @@ a line that is no mount
         ("/mnt", "overlay"),
     ],
 )
-def test_a_path_lies_on_the_innermost_mount(path: str, kind: str) -> None:
+def test_a_path_is_on_the_innermost_mount(path: str, kind: str) -> None:
     assert kind == find_filesystem(path, MOUNTS)
 
 
@@ -68,7 +68,7 @@ def test_a_path_outside_of_every_mount_is_unknown() -> None:
     assert "unknown" == find_filesystem("/data", "")
 
 
-def test_names_that_are_not_utf8_are_compared_as_they_are() -> None:
+def test_names_that_are_not_utf8_are_compared_unchanged() -> None:
     """As `read_mounts` decodes them and as paths of the process are decoded."""
     name = b"/mnt/\xff\xfe".decode("utf-8", "surrogateescape")
     assert "nfs" == find_filesystem(f"{name}/x", f"1 0 0:1 / {name} rw - nfs s:/ rw")
@@ -91,7 +91,9 @@ def test_every_name_of_a_mount_point_is_found_under_its_escapes(name: str) -> No
         *("ceph", "fuse.ceph-fuse", "beegfs", "gpfs", "lustre", "virtiofs", "ocfs2", "wekafs"),
     ],
 )
-def test_a_ledger_is_refused_where_its_map_is_not_reliable(tmp_path: Path, kind: str) -> None:
+def test_a_ledger_is_refused_on_file_systems_with_unreliable_maps(
+    tmp_path: Path, kind: str
+) -> None:
     reason = explain_unsafe(tmp_path / "ledger", f"1 0 0:1 / / rw - {kind} what rw")
     assert reason is not None
     assert reason.startswith(f"{tmp_path}/ledger: the ledger can't live on {kind}: ")
@@ -127,7 +129,7 @@ def test_the_page_shows_the_table() -> None:
     assert format_judgements() == page.partition(begin)[2].partition(end)[0]
 
 
-def test_links_are_followed_to_where_the_bytes_lie(tmp_path: Path) -> None:
+def test_links_are_followed_to_the_real_file_system(tmp_path: Path) -> None:
     real = tmp_path / "share"
     real.mkdir()
     link = tmp_path / "ledger"
@@ -155,7 +157,7 @@ def test_the_table_of_this_host_can_be_read() -> None:
         ("fuse.juicefs", "6.1.0", False),
     ],
 )
-def test_a_file_system_is_synced_whole_where_that_tells_of_errors(
+def test_a_file_system_is_synced_as_a_whole_if_errors_are_reported(
     tmp_path: Path, kind: str, kernel: str, *, is_synced: bool
 ) -> None:
     assert is_synced == is_synced_whole(tmp_path, f"1 0 0:1 / / rw - {kind} what rw", kernel)
@@ -165,7 +167,7 @@ def test_a_file_system_is_synced_whole_where_that_tells_of_errors(
     ("flags", "told"),
     [(os.ST_RDONLY, "the volume is mounted read-only"), (0, "no right to write there")],
 )
-def test_a_volume_that_is_read_only_is_told_from_missing_rights(
+def test_a_read_only_volume_is_distinguished_from_missing_rights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int, told: str
 ) -> None:
     """The superuser may write anywhere else, so only the mount shows the reason."""

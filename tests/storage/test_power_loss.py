@@ -61,7 +61,7 @@ def read(root: Path, source: bytes = SOURCE, name: str = "t.txt") -> bytes | Non
 class TestTheDiskItself:
     """Check that the simulated disk keeps exactly what a real disk must keep."""
 
-    def test_what_is_synced_lasts(self, volume: Path, disk: Disk, tmp_path: Path) -> None:
+    def test_synced_data_survives(self, volume: Path, disk: Disk, tmp_path: Path) -> None:
         with (volume / "a").open("wb") as file:
             file.write(CONTENT)
             file.flush()
@@ -74,18 +74,14 @@ class TestTheDiskItself:
         assert CONTENT == (left / "a").read_bytes()
         assert not (left / "b").exists()
 
-    def test_a_name_that_is_not_synced_is_lost(
-        self, volume: Path, disk: Disk, tmp_path: Path
-    ) -> None:
+    def test_an_unsynced_name_is_lost(self, volume: Path, disk: Disk, tmp_path: Path) -> None:
         with (volume / "a").open("wb") as file:
             file.write(CONTENT)
             file.flush()
             os.fsync(file.fileno())
         assert [] == list(disk.lose_power(tmp_path / "left").iterdir())
 
-    def test_bytes_that_are_not_synced_are_lost(
-        self, volume: Path, disk: Disk, tmp_path: Path
-    ) -> None:
+    def test_unsynced_bytes_are_lost(self, volume: Path, disk: Disk, tmp_path: Path) -> None:
         (volume / "a").write_bytes(CONTENT)
         sync_folder(volume)
         assert b"" == (disk.lose_power(tmp_path / "left") / "a").read_bytes()
@@ -100,7 +96,7 @@ class TestTheDiskItself:
 
 
 @pytest.mark.parametrize("below", ["out", "a/b/out"])
-def test_the_root_of_outputs_lasts(volume: Path, disk: Disk, tmp_path: Path, below: str) -> None:
+def test_the_root_of_outputs_survives(volume: Path, disk: Disk, tmp_path: Path, below: str) -> None:
     """Includes its own name, and the names of the folders created for it."""
     write(volume / below, SOURCE)
     assert CONTENT == read(disk.lose_power(tmp_path / "left") / below)
@@ -115,7 +111,7 @@ MADE = [
 
 
 @pytest.mark.parametrize("made", MADE, ids=["root", "temporary", "fan-out", "source"])
-def test_a_folder_that_another_made_and_did_not_sync_lasts(
+def test_an_unsynced_folder_of_another_process_survives(
     volume: Path, disk: Disk, tmp_path: Path, made: str
 ) -> None:
     """Another process may be about to sync the folder, or was killed before."""
@@ -125,7 +121,7 @@ def test_a_folder_that_another_made_and_did_not_sync_lasts(
 
 
 @pytest.mark.parametrize("source", [SOURCE, NEIGHBOUR, ELSEWHERE], ids=["same", "near", "far"])
-def test_a_later_output_of_one_process_lasts_too(
+def test_a_later_output_of_one_process_survives_too(
     volume: Path, disk: Disk, tmp_path: Path, source: bytes
 ) -> None:
     write(volume / "out", SOURCE, source)
@@ -144,7 +140,7 @@ SOURCES = st.sampled_from([SOURCE, NEIGHBOUR, ELSEWHERE])
     ),
     st.booleans(),
 )
-def test_whoever_writes_what_is_told_lasts(
+def test_acknowledged_writes_of_any_process_survive(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[int, list[bytes], bool]],
     is_synced_whole: bool,
@@ -178,7 +174,7 @@ class PowerLostError(Exception):
 
 @settings(max_examples=scale_examples(50), deadline=None)
 @given(st.lists(SOURCES, min_size=1, max_size=12), st.integers(1, 60), st.booleans())
-def test_law_what_has_its_name_is_whole_whenever_power_is_lost(
+def test_law_named_files_are_complete_after_any_power_loss(
     tmp_path_factory: pytest.TempPathFactory,
     sources: list[bytes],
     last_step: int,
@@ -214,14 +210,14 @@ def test_a_source_folder_that_was_removed_is_made_again(tmp_path: Path) -> None:
         assert read(tmp_path / "out") is None
 
 
-def test_an_owner_lasts(volume: Path, disk: Disk, tmp_path: Path) -> None:
+def test_an_owners_file_survives(volume: Path, disk: Disk, tmp_path: Path) -> None:
     owner = Owner("1" * 32, "default/clips")
     claim_location(str(volume / "a/out"), owner)
     assert owner == read_owner(str(disk.lose_power(tmp_path / "left") / "a/out"))
 
 
 @pytest.mark.parametrize("made", ["", "default", "default/clips", "default/clips/ledger"])
-def test_a_folder_with_its_parents_lasts(
+def test_a_folder_survives_with_its_parents(
     volume: Path, disk: Disk, tmp_path: Path, made: str
 ) -> None:
     (volume / made).mkdir(parents=True, exist_ok=True)

@@ -105,7 +105,7 @@ LOOKS: dict[str, Callable[[str], Any]] = {
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_law_a_listing_is_todays(base: str, look: Callable[[str], Any]) -> None:
+def test_law_a_listing_is_current(base: str, look: Callable[[str], Any]) -> None:
     OUTPUTS.clear()
     protocol = base.partition(":")[0]
     before = look(base)
@@ -120,7 +120,7 @@ def test_law_a_listing_is_todays(base: str, look: Callable[[str], Any]) -> None:
     assert gone == [(f"{base}/01/new.txt", 4)]
 
 
-def test_law_a_look_at_one_file_is_todays(base: str) -> None:
+def test_law_information_about_a_file_is_current(base: str) -> None:
     outputs, protocol = RemoteOutputs(base), base.partition(":")[0]
     list(outputs.list_names())
     list_pattern(f"{base}/00/*")
@@ -131,7 +131,7 @@ def test_law_a_look_at_one_file_is_todays(base: str) -> None:
         assert file.read() == b"has changed"
 
 
-def test_what_users_keep_for_themselves_stays_theirs(base: str) -> None:
+def test_caches_of_users_are_not_changed(base: str) -> None:
     protocol = base.partition(":")[0]
     theirs = fsspec.filesystem(protocol)
     theirs.ls("/bucket/00")
@@ -149,7 +149,7 @@ def test_a_connection_is_kept() -> None:
 
 
 @pytest.mark.parametrize("chain", ["simplecache", "filecache"])
-def test_what_is_kept_on_a_disk_is_not_taken_for_todays(chain: str) -> None:
+def test_a_cache_on_disk_is_not_treated_as_current(chain: str) -> None:
     memory = fsspec.filesystem("memory")
     for content in (b"old", b"has changed"):
         memory.pipe_file("/chained/a.txt", content)
