@@ -96,7 +96,7 @@ def test_verify_does_not_judge_another_place(elsewhere: Project, call: Call) -> 
     )
 
 
-def test_plan_says_that_the_place_has_changed(elsewhere: Project, call: Call) -> None:
+def test_plan_reports_a_changed_place(elsewhere: Project, call: Call) -> None:
     said = call("plan", "pipeline.yaml").stdout
     assert f"outputs: {elsewhere.path}/old -> {elsewhere.path}/new" in said
     assert f"output       {elsewhere.path}/new" in said

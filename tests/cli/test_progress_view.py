@@ -158,7 +158,7 @@ def test_the_pace_is_that_of_the_last_half_minute() -> None:
 
 
 @given(steps=st.lists(st.tuples(st.floats(0.01, 100), st.integers(0, 1000)), min_size=1))
-def test_law_a_pace_is_never_negative_nor_faster_than_the_fastest_step(
+def test_law_a_pace_is_between_zero_and_the_fastest_step(
     steps: list[tuple[float, int]],
 ) -> None:
     pace, seconds, done = Pace(), 0.0, 0

@@ -123,7 +123,7 @@ def test_each_failure_shows_the_command_that_lists_its_kind(
     assert len(commands) == 2
     found = [
         subprocess.run(
-            ["/bin/sh", "-c", command],  # as pasted by a user
+            ["/bin/sh", "-c", command],  # in a shell, as pasted by a user
             capture_output=True,
             text=True,
             check=True,
@@ -252,7 +252,7 @@ def test_a_stage_shows_its_own_panel_or_its_numbers(
     assert words in page.text + "".join(framed)
 
 
-def test_the_numbers_are_those_of_all_sources(project: Project, run: Call, call: Call) -> None:
+def test_the_numbers_cover_all_sources(project: Project, run: Call, call: Call) -> None:
     add_gathering(project, "return None")
     run()
     rows = report(call).text

@@ -117,7 +117,7 @@ def test_a_terminal_shows_a_table_and_leaves_nothing_behind() -> None:
     assert out.getvalue().rstrip("\n").endswith("\x1b[2K")  # the table's last line is erased
 
 
-def test_the_reporter_fits_where_it_writes_to() -> None:
+def test_the_reporter_depends_on_its_output() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

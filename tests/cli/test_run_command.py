@@ -219,7 +219,7 @@ def test_a_request_to_stop_works_despite_rays_signal_handler(
     assert run().exit_code == 75
 
 
-def test_failures_are_those_of_one_attempt(project: Project, run: Call) -> None:
+def test_failures_are_shown_for_one_attempt(project: Project, run: Call) -> None:
     assert run().exit_code == 0
     store = Store(project.folder / "ledger")
     failures = [(bytes([number] * 16), number) for number in (1, 2)]

@@ -239,7 +239,7 @@ def test_law_a_gathering_stage_omits_failed_rows(rows: list[int]) -> None:
 def test_law_tries_with_different_failures_have_different_children(
     rows: list[int], other: list[int]
 ) -> None:
-    """So the tally rejects the second try, and no row is lost between the tries."""
+    """The tally then rejects the second try, so no row is lost between the tries."""
     failed = [[at for at, each in enumerate(each) if each < 0] for each in (rows, other)]
     first, second = (call(Doubles(), each)[1].events for each in (rows, other))
     same = [event.children for event in first] == [event.children for event in second]

@@ -129,7 +129,7 @@ class Waits(Stage):
             return task
 
 
-def test_a_stage_shows_how_long_it_waits() -> None:
+def test_a_stage_reports_its_waiting_time() -> None:
     clock, noted = itertools.count(), list[float | None]()
     call = StageCall(StagePlan("s", "s", Waits()), None, lambda: float(next(clock)))
     call.share_waits(noted.append)

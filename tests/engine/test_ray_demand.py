@@ -1,4 +1,4 @@
-"""When the autoscaler is asked for more nodes, and when not."""
+"""When the driver requests more nodes from the autoscaler, and when not."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def run_first(flow: Flow, count: int) -> list[Slot]:
     return [slot for batch in batches for slot in batch]
 
 
-def test_a_slot_knows_the_root_it_came_from() -> None:
+def test_a_slot_refers_to_its_root() -> None:
     flow = make_flow(1, 1, 1)
     roots = run_first(flow, 2)
     batch = flow.next_batch(1)

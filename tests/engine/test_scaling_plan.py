@@ -41,7 +41,7 @@ def test_pools_of_unknown_speed_share_idle_resources() -> None:
     assert answer.bottleneck is None
 
 
-def test_known_speeds_fill_up_the_slowest_at_once() -> None:
+def test_known_speeds_assign_workers_to_the_slowest_at_once() -> None:
     answer = plan(
         PARAMS, ScalingState.begin(), make_inputs(RATIO, EIGHT, {"n": {"a": 1, "b": 1, "c": 1}})
     )
@@ -307,7 +307,7 @@ def test_a_stage_that_has_work_again_gets_its_floor_back() -> None:
     assert (answer["a"].workers, answer["b"].drains) == (1, 1)
 
 
-def test_at_the_end_nothing_is_drained_for_the_last_seconds() -> None:
+def test_at_the_end_no_worker_is_drained_for_a_few_seconds_of_work() -> None:
     inputs = make_end(0, 8)
 
     assert is_idle(plan(PARAMS, wish(inputs), inputs))

@@ -44,7 +44,7 @@ def test_a_stage_without_calls_keeps_its_rate() -> None:
     looks=st.lists(st.tuples(st.integers(1, 50), st.floats(0.1, 9)), min_size=1, max_size=20),
     cost=st.floats(0.01, 100),
 )
-def test_a_constant_rate_is_measured_as_it_is(looks: list[tuple[int, float]], cost: float) -> None:
+def test_a_constant_rate_is_measured_exactly(looks: list[tuple[int, float]], cost: float) -> None:
     rate = measure(*(look(count, count * cost) for count, _ in looks)).rate
 
     assert rate == pytest.approx(1 / cost)

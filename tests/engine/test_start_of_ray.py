@@ -368,7 +368,7 @@ def test_a_worker_that_hangs_at_its_end_does_not_outlive_its_ray(
     worker.wait(20)
     monkeypatch.setattr(local_start, "find_child", lambda _: None)
     monkeypatch.setattr("ray.shutdown", lambda: None)
-    local_start.stop_local()  # not started
+    local_start.stop_local()  # without a started Ray
 
 
 @pytest.mark.parametrize("deaths", [1, 2, 3])

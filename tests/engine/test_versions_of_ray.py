@@ -48,7 +48,7 @@ def test_the_oldest_and_the_newest_allowed_versions_are_tested() -> None:
     assert list_bounds("ray>=2.9,<3") == ["ray==2.9", "ray>=2.9,<3"]
 
 
-def test_the_installed_version_has_the_functions_as_they_are_replaced() -> None:
+def test_the_installed_version_has_the_expected_functions() -> None:
     assert replaces_functions(ray.__version__)
     assert list_differences() == []
 

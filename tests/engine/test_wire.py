@@ -83,7 +83,7 @@ def test_a_task_arrives_unchanged(lineage: Lineage, data: str) -> None:
     assert (task.data, task.meta, task.lineage) == (data, {"n": 1}, lineage)
 
 
-def test_small_tables_are_packed_and_bytes_are_left_alone() -> None:
+def test_small_tables_are_packed_and_bytes_are_unchanged() -> None:
     table, lineage = pa.table({"text": ["a", None]}), Lineage(b"s" * 16, b"t" * 16, "key")
 
     packed = wire.pack_tasks([Task(table, None, lineage), Task(b"bytes", None, lineage)])

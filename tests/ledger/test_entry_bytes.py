@@ -141,7 +141,7 @@ def test_entries_older_than_the_quarantine_can_be_read() -> None:
     assert FailureRecord("key", 3, "decode", "no such codec", 2, b"") == failure
 
 
-def test_a_change_is_true_where_it_changes_something() -> None:
+def test_a_change_is_true_if_it_changes_something() -> None:
     assert not Change()
     assert Change(forget=[b"s" * 16])
     assert Change(quarantine=[(b"s" * 16, Quarantined("key", b"", 1, "Killed", "", "", 3))])

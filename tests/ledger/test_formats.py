@@ -379,7 +379,7 @@ def test_a_ledger_of_another_format_is_refused(tmp_path: Path, readonly: bool) -
         Store(tmp_path, readonly=readonly)
 
 
-def test_numbers_are_never_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempt_numbers_are_never_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a source could be attributed to the attempt that had the number before."""
     set_large(monkeypatch, 1)
     source, other = listed("a"), listed("b")

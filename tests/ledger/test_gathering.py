@@ -293,7 +293,7 @@ def test_law_merged_files_hold_exactly_the_finished_sources(
 
 @settings(max_examples=scale_examples(25), deadline=None)
 @given(count=st.integers(0, 300))
-def test_law_a_tree_keeps_the_order_and_few_files(
+def test_law_a_tree_of_merges_keeps_the_order_with_few_files(
     count: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("tree")

@@ -68,7 +68,7 @@ def test_a_new_source_has_no_leftovers_to_remove(desk: Desk) -> None:
 
 @pytest.mark.parametrize("end", ["lost", "failed", "finished"])
 def test_leftovers_are_removed_when_a_source_is_finished_again(desk: Desk, end: str) -> None:
-    """Under the lease, whatever the earlier end; the files of the new try are kept."""
+    """Removal happens under the lease after any earlier end, and keeps the files of the new try."""
     desk.writer.admit([A])
     if end == "failed":
         desk.writer.apply(1, [], [failed(A)])

@@ -88,7 +88,7 @@ def test_a_new_version_leaves_the_quarantine_with_a_fresh_count(desk: Desk) -> N
     assert (A2.version, 3) == (parked.version, parked.times)
 
 
-def test_a_version_that_comes_back_is_tried_again(desk: Desk) -> None:
+def test_a_version_listed_again_is_retried(desk: Desk) -> None:
     desk.fail_in(A, 2, 3, 4)
     desk.next_attempt(5).admit([A2])
     assert [RELEASED] == desk.next_attempt(6).admit([A])
@@ -118,7 +118,7 @@ def test_leftovers_of_a_parked_source_are_removed_when_it_finishes(desk: Desk) -
 
 @pytest.mark.parametrize("again", [A, A2])
 @pytest.mark.parametrize("in_one_batch", [True, False])
-def test_one_key_twice_where_it_is_quarantined(
+def test_a_quarantined_key_listed_twice_is_refused(
     desk: Desk, again: ListedSource, in_one_batch: bool
 ) -> None:
     desk.fail_in(A, 2, 3, 4)
@@ -133,7 +133,7 @@ def test_one_key_twice_where_it_is_quarantined(
 
 
 @pytest.mark.parametrize("again", [A, A2])
-def test_one_key_again_after_it_was_quarantined_by_this_attempt(
+def test_a_key_quarantined_by_this_attempt_is_refused_when_listed_again(
     desk: Desk, again: ListedSource
 ) -> None:
     writer = desk.fail_in(A, 2, 3, 4)

@@ -219,7 +219,7 @@ def bytes_of(path: Path, changes: Iterable[Change]) -> list[list[tuple[bytes, by
 def test_law_a_change_of_many_leaves_the_bytes_of_many_changes(
     tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[str, ListedSource]]]
 ) -> None:
-    """In the order of sources, in whatever order they arrive."""
+    """A change is applied in the order of sources, whatever order they arrive in."""
     folder = tmp_path_factory.mktemp("ledgers")
     together = [join(CHANGES[kind](source) for kind, source in step) for step in steps]
     apart = [

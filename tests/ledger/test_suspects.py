@@ -51,7 +51,7 @@ def blame_of(desk: Desk, source: ListedSource) -> tuple[int, int]:
     return mark.failed_before, mark.exposed
 
 
-def test_a_source_that_was_alone_is_blamed(desk: Desk) -> None:
+def test_a_source_that_crashed_alone_is_blamed(desk: Desk) -> None:
     desk.writer.admit([A, B])
     assert 1 == accuse(desk.store, crash(1, [A]), 3)
     assert (1, 1) == blame_of(desk, A)
@@ -94,7 +94,7 @@ def test_suspicion_outlives_attempts_that_ended_otherwise(desk: Desk) -> None:
 
 
 def test_suspicion_follows_the_last_crash(desk: Desk) -> None:
-    """So suspects that ran in a smaller group next run in a still smaller group."""
+    """Suspects of a crash in a smaller group are next tried in a still smaller group."""
     desk.writer.admit([A, B, C, D])
     accuse(desk.store, crash(1, [A, B, C, D]), 3)
     desk.next_attempt(2).admit([A, B, C, D])
@@ -157,7 +157,7 @@ def test_the_third_crash_alone_quarantines_a_source(desk: Desk) -> None:
 
 
 def test_a_group_is_never_quarantined(desk: Desk) -> None:
-    """Not even if the limit was lowered meanwhile."""
+    """A group is not quarantined even if the limit was lowered meanwhile."""
     desk.fail_in(A, 2, 3)
     desk.next_attempt(4).admit([A, B])
     accuse(desk.store, crash(4, [A, B]), 1)

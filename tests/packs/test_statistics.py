@@ -140,7 +140,7 @@ def test_only_chosen_fields_are_measured_and_must_hold_numbers_or_text(tmp_path:
         (pa.array([b"a"]), None),
     ],
 )
-def test_arrow_types_are_numbers_or_text_or_left_alone(
+def test_arrow_types_are_treated_as_numbers_or_text_or_ignored(
     tmp_path: Path, values: pa.Array, kind: str | None
 ) -> None:
     gathering = Gathering(tmp_path, "measure-fields")
@@ -160,7 +160,7 @@ def test_a_field_of_two_kinds_has_two_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [["age"], None], ids=["named", "all"])
-def test_a_field_that_is_empty_throughout_a_task_counts_with_what_it_holds_elsewhere(
+def test_a_field_that_is_empty_in_one_task_keeps_its_type_from_others(
     tmp_path: Path, columns: list[str] | None
 ) -> None:
     tables = [pa.table({"age": column}) for column in ([1, 2], pa.nulls(8), pa.nulls(1))]

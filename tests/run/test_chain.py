@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> PipelineFolder:
     return PipelineFolder(tmp_path / "default/notes")
 
 
-def test_a_record_is_read_as_it_was_written(folder: PipelineFolder) -> None:
+def test_a_record_is_read_back_unchanged(folder: PipelineFolder) -> None:
     running = record_of(3, previous=1)
     write_record(folder, running)
     assert running == read_record(folder, 3)

@@ -104,7 +104,7 @@ def test_both_of_two_drivers_are_awaited() -> None:
 
 
 def test_a_driver_that_has_lost_its_parent_stops_by_itself() -> None:
-    """Another signal would be the second one and end the driver at once."""
+    """A signal from `drain` would be the driver's second one and end the driver at once."""
     view = FolderView(None, lease_of(parent=list(SUPERVISOR)), record_of(3))
     assert Drain(None, (DRIVER,)) == decide(view, DRIVER)
 

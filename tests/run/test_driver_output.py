@@ -106,7 +106,7 @@ def test_driver_output_is_shown_before_the_parents_own_message(tmp_path: Path) -
     assert out.splitlines()[-1].startswith(b"parent 0 logs/")
 
 
-def test_a_driver_that_is_killed_leaves_its_last_words(tmp_path: Path) -> None:
+def test_output_of_a_killed_driver_is_kept(tmp_path: Path) -> None:
     script = "import os; os.write(2, b'before the end'); os.kill(os.getpid(), 9)"
     _, out, err = run(tmp_path, script)
     assert out.startswith(b"parent 137 ")

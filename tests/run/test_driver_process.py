@@ -364,7 +364,7 @@ def test_a_request_to_a_driver_that_is_stopping_already_is_the_same_request(pare
 
 
 @pytest.mark.parametrize("setup", [SILENT, ""])
-def test_a_driver_that_has_shown_life_of_late_is_left_alone(parent: Parent, setup: str) -> None:
+def test_a_driver_with_recent_progress_is_not_stopped(parent: Parent, setup: str) -> None:
     """A driver that shows progress rarely and a driver without a table are both alive."""
     stall = {"stall": 1e12 if setup else 0.1}
     ended = parent.run(BEGIN, setup, "time.sleep(0.5)", limits=stall)
@@ -384,7 +384,7 @@ sys.exit(1)
 
 
 @pytest.mark.parametrize("shares_terminal", [False, True])
-def test_the_driver_knows_its_parent_and_has_a_group_of_its_own(
+def test_the_driver_has_its_parents_pid_and_its_own_process_group(
     parent: Parent, shares_terminal: bool
 ) -> None:
     tell = "note('seen', f'{os.environ[\"STRANDLINE_PARENT\"]} {os.getpgrp() == os.getpid()}')"
@@ -421,7 +421,7 @@ def test_a_time_in_the_past_is_shown_but_not_awaited() -> None:
     assert [0.0] == shown
 
 
-def test_a_wait_that_is_told_to_stop_ends_at_once() -> None:
+def test_a_wait_ends_at_once_on_a_request_to_stop() -> None:
     shown: list[float] = []
     stop = Stop()
     assert not wait_until(time.time() + 3600, stop, show_in(shown), lambda _: stop.ask())
@@ -429,7 +429,7 @@ def test_a_wait_that_is_told_to_stop_ends_at_once() -> None:
     assert not wait_until(time.time() + 3600, stop, show_in(shown), never)
 
 
-def test_a_wait_ends_when_its_time_has_come() -> None:
+def test_a_wait_ends_at_its_time() -> None:
     shown: list[float] = []
     due = time.time() + 0.05
     assert wait_until(due, Stop(), show_in(shown), time.sleep)

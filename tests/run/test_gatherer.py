@@ -442,7 +442,7 @@ def test_by_hand_gathering_is_refused_while_the_last_attempt_still_writes(ground
         session.renew(2.0)
 
 
-def test_by_hand_there_must_be_a_ledger(ground: Ground) -> None:
+def test_by_hand_a_ledger_is_required(ground: Ground) -> None:
     with pytest.raises(LedgerError, match="there is no ledger here"):
         ground.by_hand()
     assert not ground.folder.path.exists()

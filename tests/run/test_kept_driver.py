@@ -146,9 +146,7 @@ def test_a_driver_that_completed_gets_the_next_pipeline(
     assert {str(driver.pid) for driver in drivers} == {turns[0][0]}
 
 
-def test_law_each_log_has_what_was_printed_in_its_turn(
-    parent: Parent, kept: RetainedDriver
-) -> None:
+def test_law_each_log_has_the_output_of_its_turn(parent: Parent, kept: RetainedDriver) -> None:
     for name in ("a", "b", "c"):
         ended = parent.attempt(name, kept)
         assert (parent.here / name / ended.outcome.log_file).is_file()

@@ -281,7 +281,7 @@ def test_messages_of_many_kernels_are_understood(message: str, pid: int, name: s
         "3,1,2,-;Memory cgroup out of memory: Kill process 6 (python) score 1 or sacrifice child",
         "6,1,2,-;oom_reaper: reaped process 6077 (python), now anon-rss:0kB",
         "4,1,2,-;python invoked oom-killer: gfp_mask=0xcc0, order=0, oom_score_adj=0",
-        "11,1,2,-;Out of memory: Killed process 1 (python) total-vm:1kB",  # from a program
+        "11,1,2,-;Out of memory: Killed process 1 (python) total-vm:1kB",  # by a program
         " continued=Out of memory: Killed process 1 (python) total-vm:1kB",
         "Out of memory: Killed process 1 (python) total-vm:1kB",
         "",

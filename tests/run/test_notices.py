@@ -177,7 +177,7 @@ def test_law_any_progress_file_is_readable(shown: Any) -> None:
         assert pending is None or pending >= 0
 
 
-def test_words_stay_on_one_line() -> None:
+def test_messages_stay_on_one_line() -> None:
     body = json.dumps({"node": "n", "seconds": 1, "why": "a\nb" + "c" * 600}).encode()
     why = parse_notice(body, 0.0).why
     assert why.startswith("a bc")

@@ -69,7 +69,7 @@ def test_types_of_the_first_sources_apply_to_all(passes: Passes) -> None:
     assert sorted(scores) == [(1.0,), (1.5,), (2.0,)]
 
 
-def test_a_source_that_comes_later_has_the_same_schema(passes: Passes) -> None:
+def test_a_later_source_has_the_same_schema(passes: Passes) -> None:
     put(passes, "b.jsonl", {"note": "x", "score": 1.5})
     assert run(passes, {"infer": 1}).code is ExitCode.COMPLETE
     put(passes, "a.jsonl", {"score": 1})  # would be the first source now
@@ -141,7 +141,7 @@ def test_a_run_without_a_ledger_infers_too(tmp_path: Path) -> None:
     assert kinds == {pa.float64()}
 
 
-def test_an_inferring_reader_comes_first(passes: Passes) -> None:
+def test_an_inferring_reader_must_be_the_first_stage(passes: Passes) -> None:
     put(passes, "a.jsonl", {"note": "x"})
     reader = {"use": "read-jsonl", "with": {"schema": {"infer": 1}}}
     with pytest.raises(ValueError, match=r"infers its schema .* has to come first"):

@@ -91,7 +91,7 @@ def test_a_change_before_the_cut_starts_over_and_makes_new_cuts(tuning: Tuning) 
 
 
 def test_statistics_of_new_sources_survive_a_redo_of_others(tuning: Tuning) -> None:
-    """Both belong to one attempt, and so to one shard."""
+    """New and redone sources belong to one attempt, and so to one shard."""
     total: Item = {"use": "tuned_stages:Total", "name": "total"}
     tuning.run(add(1, keep=True), below(1000), total)
     tuning.write(FILES, range(100, 120))

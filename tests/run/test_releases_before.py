@@ -86,7 +86,7 @@ def write_note(folder: Path, name: str) -> None:
 
 
 @pytest.mark.more
-def test_a_run_goes_back_to_an_earlier_state_and_forward_again(
+def test_a_ledger_survives_a_downgrade_and_an_upgrade(
     before: Path, call: Callable[..., str], tmp_path: Path
 ) -> None:
     for number, sources in enumerate([before, ROOT, before, ROOT], start=1):
@@ -98,7 +98,7 @@ def test_a_run_goes_back_to_an_earlier_state_and_forward_again(
 
 # The last release did not require `within` for `drop-duplicates`.
 @pytest.mark.parametrize("before", [BEFORE_PACKS], indirect=True)
-def test_the_examples_of_before_are_those_of_today_or_still_valid(
+def test_earlier_examples_are_unchanged_or_still_valid(
     before: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Skip today's examples; other tests run them."""

@@ -116,7 +116,7 @@ def test_a_sink_that_cannot_rewrite_a_file_keeps_it(
     assert verify(store, outputs).problems == [f"2 rows are nobody's: {before[0]}"]
 
 
-def test_a_file_that_stayed_at_another_place_is_left_there(store: Store, tmp_path: Path) -> None:
+def test_a_file_at_a_former_place_is_not_rewritten(store: Store, tmp_path: Path) -> None:
     (note,) = tidy(store, LocalOutputs(tmp_path / "elsewhere"), JsonlSink())
     assert note.endswith("changed or went: it is not there")
 

@@ -110,7 +110,7 @@ def _list_ids(relation: duckdb.DuckDBPyRelation) -> list[int]:
 
 
 @pytest.mark.parametrize(("sink", "reader"), READERS)
-def test_every_reader_opens_what_a_sink_wrote(passes: Passes, sink: str, reader: str) -> None:
+def test_every_reader_opens_files_of_every_sink(passes: Passes, sink: str, reader: str) -> None:
     put_sources(passes)
     assert run(passes, sink).code is ExitCode.COMPLETE
     files = list_files(passes, f".{sink}")

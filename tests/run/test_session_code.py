@@ -177,7 +177,7 @@ def test_in_a_session_everything_a_stage_uses_counts(session: Session, old: str,
         ),
     ],
 )
-def test_in_a_session_nothing_else_counts(session: Session, old: str, new: str) -> None:
+def test_in_a_session_unused_definitions_do_not_count(session: Session, old: str, new: str) -> None:
     assert old in SESSION
     before, after = session.read(SESSION, "Own"), session.read(SESSION.replace(old, new), "Own")
     assert before.digest == after.digest

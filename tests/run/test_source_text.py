@@ -65,7 +65,7 @@ def test_each_other_edit_counts(old: str, new: str) -> None:
     assert read_source(BASE, "a").digest != read_source(BASE.replace(old, new), "a").digest
 
 
-def test_text_that_cannot_be_parsed_counts_as_it_is() -> None:
+def test_unparsable_text_counts_verbatim() -> None:
     one, other = (read_source(f"def {name}(:", "").digest for name in "ab")
     assert one != other
 

@@ -75,7 +75,7 @@ def test_an_edited_module_is_named(
     assert code.describe(before, code.fingerprint(module)) == [f"own: {edited} has changed"]
 
 
-def test_modules_that_come_and_go_are_named(code: Code) -> None:
+def test_added_and_removed_modules_are_named(code: Code) -> None:
     code.write("top.py", STAGE)
     code.write("top_b.py", "")
     before = code.fingerprint()

@@ -374,7 +374,7 @@ def test_an_error_during_release_does_not_hide_the_first_error(
         raise RuntimeError
 
 
-def test_a_ledger_that_does_not_fit_is_left_as_it_is(place: Place, tmp_path: Path) -> None:
+def test_an_unsuitable_ledger_is_left_unchanged(place: Place, tmp_path: Path) -> None:
     place.leave_untidy("a")
     place.go_through()
     (tmp_path / "letters.yaml").write_text(MANIFEST.replace("*.txt", "*.md"))

@@ -18,7 +18,7 @@ LARGE = 70_000
 
 
 class LineMoments(StatefulFilter):
-    """Count, mean and squared deviations of the lengths of lines, by Welford's method."""
+    """Gathers count, mean, and squared deviations of line lengths by Welford's method."""
 
     class Params(Stage.Params):
         """The size of pieces."""

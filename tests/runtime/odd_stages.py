@@ -76,7 +76,7 @@ class Odd(Stage):
 
 
 class Printing(Stage):
-    """Prints to whatever stdout is."""
+    """Prints to the current stdout."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task]:  # type: ignore[override]
         """Return the same tasks."""

@@ -27,7 +27,7 @@ with connected(None, 1, ["colorsys"]):
 
 # Starts its own Ray. In the first tier, tests/engine/test_start_of_ray.py checks its options.
 @pytest.mark.more
-def test_workers_have_imported_what_they_will_need_and_no_agent_idles() -> None:
+def test_workers_preload_their_modules_and_no_agent_idles() -> None:
     command = [sys.executable, "-c", LOOK]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -69,7 +69,7 @@ def test_a_path_outside_of_every_mount_is_unknown() -> None:
 
 
 def test_names_that_are_not_utf8_are_compared_unchanged() -> None:
-    """As `read_mounts` decodes them and as paths of the process are decoded."""
+    """`read_mounts` and the paths of a process decode such names in the same way."""
     name = b"/mnt/\xff\xfe".decode("utf-8", "surrogateescape")
     assert "nfs" == find_filesystem(f"{name}/x", f"1 0 0:1 / {name} rw - nfs s:/ rw")
 

@@ -59,7 +59,7 @@ def read(root: Path, source: bytes = SOURCE, name: str = "t.txt") -> bytes | Non
 
 
 class TestTheDiskItself:
-    """Check that the simulated disk keeps exactly what a real disk must keep."""
+    """The simulated disk keeps exactly what a real disk must keep."""
 
     def test_synced_data_survives(self, volume: Path, disk: Disk, tmp_path: Path) -> None:
         with (volume / "a").open("wb") as file:

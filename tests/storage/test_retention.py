@@ -47,7 +47,7 @@ def test_the_newest_publications_stay(
 
 
 @pytest.mark.parametrize("keep_last", [0, -1])
-def test_at_least_one_must_stay(keep_last: int, folder: PipelineFolder) -> None:
+def test_at_least_one_publication_must_stay(keep_last: int, folder: PipelineFolder) -> None:
     make(folder, (1, 1))
     with pytest.raises(ValueError, match="at least 1 publication must be kept"):
         retain(folder, keep_last)
@@ -161,7 +161,7 @@ states = st.lists(
 
 @settings(max_examples=scale_examples(60))
 @given(states=states, keep_last=st.integers(1, 4), chosen=st.none() | st.integers(0, 6))
-def test_retention_keeps_the_newest_and_what_is_resolved(
+def test_retention_keeps_the_newest_and_the_resolved_publication(
     states: list[tuple[int, bool]], keep_last: int, chosen: int | None
 ) -> None:
     with tempfile.TemporaryDirectory() as place:

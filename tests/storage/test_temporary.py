@@ -85,7 +85,7 @@ def test_the_next_process_removes_folders_of_a_killed_one(start: Start) -> None:
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_law_the_folder_of_a_living_process_is_not_removed(start: Start, apart: bool) -> None:
-    """Not even if the owner's pid belongs to another process here, or to none."""
+    """The folder stays even if the owner's pid belongs to another process here, or to none."""
     if apart and not can_be_apart():
         pytest.skip("this machine gives no process a namespace of its own")
     _, living = start(*(APART if apart else ()))

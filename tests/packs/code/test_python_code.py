@@ -248,7 +248,7 @@ def test_code_quality_counts_a_row_once_and_takes_nulls(run: type[StageRun]) -> 
 
 @pytest.mark.parametrize("text", ["def f(): pass", "def f(:"], ids=["parsed", "not parsable"])
 @pytest.mark.parametrize("is_on", [True, False])
-def test_parsing_leaves_the_search_for_garbage_as_it_was(text: str, *, is_on: bool) -> None:
+def test_parsing_restores_the_garbage_collector(text: str, *, is_on: bool) -> None:
     before = gc.isenabled()
     try:
         (gc.enable if is_on else gc.disable)()

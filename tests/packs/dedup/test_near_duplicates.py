@@ -220,7 +220,7 @@ def test_signatures_keep_their_values() -> None:
     assert "7277640806c5e819" == quick[:8].hex()
 
 
-def test_gathered_signatures_are_those_of_all_texts(tmp_path: Path) -> None:
+def test_gathered_signatures_cover_all_texts(tmp_path: Path) -> None:
     gathering = Gathering(tmp_path, "sketch-texts", words=2)
     rows = [{"key": key, "text": " ".join(text)} for key, text in TEXTS.items()]
     rows.append({"key": "empty", "text": ""})

@@ -76,9 +76,7 @@ def test_each_image_is_a_task_and_other_content_is_dropped(run: type[StageRun]) 
 
 
 @pytest.mark.parametrize("column", ["image", "image.bytes", "sample.image", "sample.image.bytes"])
-def test_images_lie_in_fields_of_columns_as_the_hub_has_them(
-    run: type[StageRun], column: str
-) -> None:
+def test_images_in_struct_columns_of_the_hub_are_read(run: type[StageRun], column: str) -> None:
     images = [{"bytes": encode(draw(8, 8)), "path": "a.png"}, {"bytes": None, "path": "b"}, None]
     rows = [
         {"key": str(number), "image": image, "sample": {"image": image}}

@@ -126,7 +126,7 @@ def test_an_unreachable_server_ends_the_attempt_after_the_patience() -> None:
     asked.stage._loop.close()
 
 
-def test_a_key_goes_to_the_server_and_into_no_message(
+def test_the_key_is_sent_to_the_server_but_never_printed(
     served: Callable[[FakeModel], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = FakeModel(key=KEY)
@@ -216,7 +216,7 @@ def test_a_schema_is_sent_checked_and_becomes_columns() -> None:
     assert not unsent.find_response_format()
 
 
-def test_pictures_go_before_the_prompt() -> None:
+def test_images_precede_the_prompt() -> None:
     model = FakeModel()
     asked = Asked(model, images=["picture"], system="Look.")
     rows, marks = asked.run(

@@ -319,7 +319,7 @@ def test_an_account_is_at_rest_only_without_requests_in_flight(tmp_path: Path) -
     assert one.is_at_rest()
 
 
-def test_nothing_is_begun_once_the_budget_is_spent(tmp_path: Path) -> None:
+def test_no_request_starts_after_the_budget_is_spent(tmp_path: Path) -> None:
     """Requests in flight finish, and their answers are kept."""
     begun, kept, last = list[int](), list[int](), 5
 

@@ -56,7 +56,7 @@ def test_the_wave_is_the_published_one(waves: Any) -> None:
 
 def test_the_wave_travels_east_and_keeps_its_shape(waves: Any) -> None:
     stage = waves.RossbyHaurwitzWave(latitudes=36)
-    drift = (4 * 7 * waves.RATE - 2 * waves.SPIN) / 30  # in 1/s
+    drift = (4 * 7 * waves.RATE - 2 * waves.SPIN) / 30  # wave speed in 1/s
     hours = np.deg2rad(5) / drift / 3600  # time to advance by one cell
     before, after = (stage.process(Task([time])).data.isel(time=0) for time in (0.0, hours))
     for name in ("east", "north", "height"):

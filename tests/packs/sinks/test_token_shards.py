@@ -54,7 +54,7 @@ def test_tokens_decode_to_the_text_and_are_counted(tokenizer: str) -> None:
     assert {"key", "tokens", "token_count"} == set(rows[0])
 
 
-def test_texts_end_with_the_token_that_is_asked_for(tokenizer: str) -> None:
+def test_texts_end_with_the_requested_token(tokenizer: str) -> None:
     stage = StageRun("tokenise-text", tokenizer=tokenizer, append=END, keepText=True)
     number = Tokenizer.from_file(tokenizer).token_to_id(END)
     rows = stage.rows([{"text": "a"}, {"text": ""}])

@@ -80,14 +80,14 @@ def test_limit_takes_the_same_files_in_any_order(run: type[StageRun], tree: Tree
     assert chosen == one_by_one.keys()
 
 
-def test_large_files_are_left_out_and_counted(run: type[StageRun], tree: Tree) -> None:
+def test_large_files_are_skipped_and_counted(run: type[StageRun], tree: Tree) -> None:
     root = tree("a", "long-name")
     files = run("files", paths=[f"{root}/*"], maxFileBytes=3)
     assert {f"{root}/a"} == files.keys()
     assert {"left out: larger than maxFileBytes": 1} == files.counters
 
 
-def test_a_name_that_is_not_utf8_is_left_out_and_counted(run: type[StageRun], tree: Tree) -> None:
+def test_a_name_that_is_not_utf8_is_skipped_and_counted(run: type[StageRun], tree: Tree) -> None:
     root = tree("a.txt")
     with open(os.fsencode(root) + b"/\xff.txt", "wb"):
         pass

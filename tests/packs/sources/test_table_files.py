@@ -61,7 +61,7 @@ def open_delta(table: str, version: int | None = None) -> DeltaTable:
     return DeltaTable(table.removeprefix("delta:"), version=version)
 
 
-def test_delta_rows_are_those_of_its_own_reader(delta: str) -> None:
+def test_delta_rows_equal_those_of_its_own_reader(delta: str) -> None:
     own = open_delta(delta).to_pyarrow_table().sort_by("id").to_pylist()
     assert read_rows(delta) == own
     assert own[0] == {"id": 1, "place": "sea", "note": None}
@@ -126,7 +126,7 @@ def make_iceberg(catalog: Catalog) -> None:
     table.append(MORE)
 
 
-def test_iceberg_rows_are_those_of_its_own_reader(catalog: Catalog) -> None:
+def test_iceberg_rows_equal_those_of_its_own_reader(catalog: Catalog) -> None:
     make_iceberg(catalog)
     table = catalog.load_table("sea.rows")
     own = table.scan().to_arrow().sort_by("id").to_pylist()
@@ -177,7 +177,7 @@ def test_an_iceberg_table_without_a_snapshot_has_no_file(catalog: Catalog) -> No
     assert list_versions(ICEBERG) == {}
 
 
-def test_lance_rows_are_those_of_its_own_reader(tmp_path: Path) -> None:
+def test_lance_rows_equal_those_of_its_own_reader(tmp_path: Path) -> None:
     path = tmp_path / "table"
     lance.write_dataset(ROWS, path)
     dataset = lance.write_dataset(MORE.drop_columns(["note"]), path, mode="append")

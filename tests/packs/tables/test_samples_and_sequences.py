@@ -138,7 +138,7 @@ def test_tokens_keep_their_type(kind: pa.DataType) -> None:
     assert [[1, 2], [65535, 0]] == table["tokens"].to_pylist()
 
 
-def test_a_table_that_begins_in_the_middle_of_another_is_packed_as_it_is() -> None:
+def test_a_slice_of_a_table_is_packed_correctly() -> None:
     table = build([[1], [2, 3], [4], [5]]).slice(1, 2)
     rows = StageRun("pack-sequences", length=9).rows(table)
     assert [[2, 3, 4]] == [row["tokens"] for row in rows]

@@ -108,7 +108,7 @@ def test_a_value_that_does_not_fit_drops_its_line_and_is_named(
     assert sum(run.counters.values()) == 1
 
 
-def test_the_schema_decides_and_not_what_most_lines_have(tmp_path: Path) -> None:
+def test_the_schema_decides_and_not_the_majority_of_lines(tmp_path: Path) -> None:
     rows = [{"a": "text"}, {"a": "text"}, {"a": 1}]
     tables, run = read_lines(tmp_path / "x.jsonl", *rows, schema={"a": "int"}, badLines="drop")
     assert [row["a"] for row in list_rows(tables)] == [1]

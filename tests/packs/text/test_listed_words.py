@@ -66,7 +66,7 @@ TEXTS = ITEMS.flatmap(
 
 
 @given(TEXTS, st.booleans())
-def test_law_words_are_those_that_one_pattern_of_all_finds(
+def test_law_found_words_equal_those_of_one_combined_pattern(
     drawn: tuple[set[str], str], anywhere: bool
 ) -> None:
     items, text = drawn
@@ -152,7 +152,7 @@ def test_mistakes_are_found_when_a_run_is_planned() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(list_missing(["datatrove"])), reason="make rivals")
-def test_words_are_those_that_datatrove_finds(
+def test_found_words_equal_those_of_datatrove(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from datatrove.data import Document  # noqa: PLC0415 - may not be there

@@ -150,7 +150,7 @@ def test_entropy() -> None:
         "0a:" * 20_000,
     ],
 )
-def test_long_runs_of_half_a_match_are_left_alone(text: str) -> None:
+def test_long_runs_of_partial_matches_are_not_redacted(text: str) -> None:
     assert text == redact(text, (*SECRETS, *PERSONAL), ignore)
 
 

@@ -126,7 +126,7 @@ def test_an_onnx_model_that_takes_text_classifies_it(
     assert ("onnxruntime", "numpy") == stage.stage.packages
 
 
-def test_an_onnx_model_that_takes_or_gives_other_things_is_refused(tmp_path: Path) -> None:
+def test_an_onnx_model_with_other_inputs_or_outputs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="it must take texts, a tensor of strings; it takes x"):
         StageRun("classify-text", model=make_mean(tmp_path / "mean.onnx"))
     bare = make_classifier(tmp_path / "bare.onnx", [], {"good": 0.75})
@@ -256,7 +256,7 @@ def train_pieces(path: Path) -> str:
 
 
 @needs_kenlm
-def test_kenlm_scores_a_text_as_ccnet_counts_it(tmp_path: Path) -> None:
+def test_kenlm_scores_equal_those_of_ccnet(tmp_path: Path) -> None:
     stage = StageRun("score-perplexity", model=make_pairs(tmp_path / "tiny.arpa"))
     # By hand: <s> the sea rises </s>, and <s> <unk> </s>; seen pairs, else back-off plus unigram.
     first = -0.2 - 0.3 - 0.4 - (0.2 + 0.9)

@@ -74,7 +74,7 @@ def test_uneven_videos_are_sampled_by_time_and_not_by_number(videos: Path) -> No
         assert all(0 <= each + 0.0011 and each < 0.08 for each in off)
 
 
-def test_frames_are_shrunk_in_proportion_and_never_grown(clips: pa.Table) -> None:
+def test_frames_are_shrunk_in_proportion_and_never_enlarged(clips: pa.Table) -> None:
     for longest, size in ((80, (80, 60)), (500, (160, 120))):
         (first, *_) = run("decode-frames", clips, longest=longest)["frames"].to_pylist()
         assert {size} == {(each["width"], each["height"]) for each in first}

@@ -63,7 +63,7 @@ def test_a_clip_is_exactly_its_frames_and_the_same_bytes_again(videos: Path, cod
             )
 
 
-def test_frames_stay_when_they_are_or_come_at_a_steady_rate(videos: Path) -> None:
+def test_frames_keep_their_times_or_get_a_steady_rate(videos: Path) -> None:
     clips = list_clips(videos / "uneven.mkv")
     before = [[each.time for each in decode_clip(row)] for row in clips.to_pylist()]
     kept = [[each.time for each in decode_clip(row)] for row in transcode(clips).to_pylist()]

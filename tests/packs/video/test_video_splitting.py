@@ -72,9 +72,7 @@ def test_scenes_are_cut_at_the_exact_frame(videos: Path, video: Video) -> None:
 
 
 @pytest.mark.parametrize("video", WHOLE, ids=lambda video: video.name)
-def test_frames_of_clips_are_those_that_were_drawn_at_their_time(
-    videos: Path, video: Video
-) -> None:
+def test_frames_of_clips_match_the_frames_drawn_at_their_time(videos: Path, video: Video) -> None:
     drawn, times = list(draw_video(video)), list_times(video)
     for row in split(videos / video.name, by="length", maxSeconds=0.72):
         for time, frame in decode_clip(row):
@@ -188,7 +186,7 @@ class WatchedFile(io.RawIOBase):
         super().close()
 
 
-def test_clips_come_while_the_rest_of_the_video_is_unread(
+def test_clips_are_returned_before_the_rest_of_the_video_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_video(Video("noise.mp4", (Scene("noise", 300),)), tmp_path)
