@@ -40,7 +40,7 @@ PACED = BUSY._replace(
 EARLY = Snapshot(2.0, 256, False, 0, 0, 0, 0.0, (StageView("parquet", 0, 0, 0, 0),), 0)
 
 
-def test_a_busy_attempt_as_a_table() -> None:
+def test_a_busy_attempt_is_shown_as_a_table() -> None:
     out, head = io.StringIO(), "stage                              in    out"
     Console(file=out, width=100).print(draw("notes", PACED))
     assert [line.rstrip() for line in out.getvalue().splitlines()] == [
@@ -58,7 +58,7 @@ def test_a_busy_attempt_as_a_table() -> None:
     ]
 
 
-def test_an_attempt_as_a_line() -> None:
+def test_an_attempt_is_shown_as_a_line() -> None:
     assert describe_line(BUSY) == (
         "2 min 5 s: 1,189 of 5,000 sources finished, 1 failed, 1,000 skipped, 2 incidents; "
         "9.5/s, about 4 min 56 s left | waiting+running: read-files 8+2, parquet 0+1"
@@ -107,7 +107,7 @@ def test_no_remaining_time_is_shown_at_an_imperceptible_pace() -> None:
     assert BUSY._replace(rate=-1.0).seconds_left is None
 
 
-def test_a_snapshot_for_scripts() -> None:
+def test_scripts_get_a_snapshot() -> None:
     assert render_snapshot(BUSY._replace(stages=STAGES[:1])) == {
         "event": "progress",
         "seconds": 125.2,

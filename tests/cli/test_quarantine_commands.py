@@ -60,7 +60,7 @@ def failing(project: Project) -> Project:
 
 @pytest.fixture
 def quarantined(failing: Project) -> Project:
-    """Run until they have failed three times."""
+    """Run until two sources have failed three times."""
     codes = [attempt().code for _ in range(3)]
     assert [ExitCode.SOURCES_FAILED, ExitCode.SOURCES_FAILED, ExitCode.QUARANTINE_EXCEEDED] == codes
     return failing

@@ -71,7 +71,7 @@ def test_a_report_before_a_run_creates_nothing(project: Project, call: Call) -> 
     assert not project.folder.exists()
 
 
-def test_a_run_that_is_complete(project: Project, run: Call, call: Call) -> None:
+def test_a_complete_run_is_reported(project: Project, run: Call, call: Call) -> None:
     run()
     text = report(call).text
     for words in ("default/notes", "completed", "finished3 of 3", "0001/p0001", "read-files"):
@@ -79,7 +79,7 @@ def test_a_run_that_is_complete(project: Project, run: Call, call: Call) -> None
     assert "sources finished" in text
 
 
-def test_a_run_of_no_source(project: Project, run: Call, call: Call) -> None:
+def test_a_run_without_sources_is_reported(project: Project, run: Call, call: Call) -> None:
     for path in project.path.glob("in/*"):
         path.unlink()
     (project.path / "empty.py").write_text(
@@ -190,7 +190,7 @@ def _has_run_out(turns: list[None]) -> bool:
     return not turns
 
 
-def test_to_standard_output(project: Project, run: Call, call: Call) -> None:
+def test_a_report_can_be_printed(project: Project, run: Call, call: Call) -> None:
     run()
     result = call("report", "pipeline.yaml", "--out", "-")
     assert result.stdout.startswith("<!doctype html>")
@@ -203,7 +203,7 @@ def test_an_unwritable_place_is_named(project: Project, call: Call) -> None:
     assert "nowhere/page.html: can't be written" in result.stderr
 
 
-def test_while_a_run_is_live(project: Project, run: Call, call: Call) -> None:
+def test_a_live_run_is_reported(project: Project, run: Call, call: Call) -> None:
     run()
     folder = PipelineFolder(project.folder)
     record, own = read_record(folder, 1), find_process(os.getpid())
@@ -272,9 +272,7 @@ def test_stages_without_statistics_have_no_section(project: Project) -> None:
     assert read_artifacts(plan, None) == ()
 
 
-def test_memory_and_page_are_bounded_whatever_is_in_the_ledger(
-    project: Project, call: Call
-) -> None:
+def test_memory_and_page_size_are_bounded_for_any_ledger(project: Project, call: Call) -> None:
     folder = PipelineFolder(project.folder)
     folder.ledger.mkdir(parents=True)
     assert fill(folder.ledger, 50_000, 120).sources == 50_000

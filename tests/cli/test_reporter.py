@@ -171,7 +171,7 @@ def test_a_run_without_output_names_the_dropping_stages(
     assert hints == ([told] if is_told else [])
 
 
-def test_the_summary_as_a_whole() -> None:
+def test_the_whole_summary_has_the_expected_text() -> None:
     counts = {
         "files": StageCounts(tasks_out=1500),
         "read": StageCounts(1400, 1300, 99, 1, 1400, 90_000, 12.34, {"dropped: not utf-8": 1234}),

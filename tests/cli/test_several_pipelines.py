@@ -128,7 +128,7 @@ def test_a_file_may_hold_several_pipelines_addressed_by_name(project: Project, c
     assert "it holds 'clean', 'notes'" in read_errors(call("verify", "all.yaml#other"))
 
 
-def test_a_change_in_the_first_reaches_the_second(project: Project, call: Call) -> None:
+def test_a_change_in_the_first_pipeline_reaches_the_second(project: Project, call: Call) -> None:
     write(project, "notes.yaml", spell("notes"))
     write(project, "clean.yaml", read("clean"))
     words = ("run", "clean.yaml", "notes.yaml", "--engine", "inline", "--json")

@@ -387,7 +387,7 @@ def test_a_key_stops_the_wait_for_the_next_attempt(project: Project) -> None:
     assert 1 == len(list_triggers(project))
 
 
-def test_the_parent_stays_small(tmp_path: Path) -> None:
+def test_the_parent_process_stays_small(tmp_path: Path) -> None:
     """Otherwise the kernel might choose the parent when memory runs out."""
     look = (
         "import sys; from importlib import import_module as load\n"

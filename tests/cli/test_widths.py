@@ -66,7 +66,7 @@ def find_too_long(text: str, width: int) -> list[str]:
 @pytest.mark.usefixtures("failing")
 @pytest.mark.parametrize("command", TABLES)
 @pytest.mark.parametrize("width", [80, 200])
-def test_a_table_fits(
+def test_a_table_fits_the_terminal(
     command: str, width: int, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
@@ -151,7 +151,7 @@ def test_a_live_table_drops_columns_and_never_digits(width: int) -> None:
         assert "oldest" in head or width == 60  # shows hanging stages
 
 
-def test_a_pipe_has_any_width_and_a_terminal_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_has_no_width_limit_and_a_terminal_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
     assert find_width() is None

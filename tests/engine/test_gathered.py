@@ -140,7 +140,7 @@ def test_a_flush_that_raises_fails_the_source_without_other_events() -> None:
     assert ["b"] == [task.data for task in tasks]
 
 
-def test_a_stage_that_can_not_forget_ends_the_attempt() -> None:
+def test_a_stage_that_cannot_drop_a_failed_task_ends_the_attempt() -> None:
     stage = Seen()
     stage.broken = 2
     with pytest.raises(FlushError, match="stage 'seen' can't flush: RuntimeError: broken"):

@@ -35,7 +35,7 @@ def release_all(suspects: Suspects) -> list[list[SuspectBatch]]:
         ([1, 8, 8, 8, 8, 8], [4, 1, 1]),
     ],
 )
-def test_a_round_is_half_the_crowd(exposed_groups: list[int], sizes: list[int]) -> None:
+def test_a_round_retries_half_of_a_group(exposed_groups: list[int], sizes: list[int]) -> None:
     suspects = Suspects()
     for number, exposed in enumerate(exposed_groups):
         suspects.hold(hold(number, exposed))

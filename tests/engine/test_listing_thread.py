@@ -55,7 +55,7 @@ def wait_until_full(days: Days) -> None:
 
 
 @given(count=st.integers(0, 3 * ADMIT_BATCH))
-def test_law_all_is_handed_over_once_and_in_order(count: int) -> None:
+def test_law_all_sources_are_returned_once_and_in_order(count: int) -> None:
     days = Days(count)
     days.may_go_on.set()
     listing = Listing(iter(days))

@@ -57,7 +57,7 @@ def test_the_longest_name_that_fits_is_taken(make: Callable[[int], Path]) -> Non
         pass
 
 
-def test_a_longer_one_is_refused_before_ray_starts(make: Callable[[int], Path]) -> None:
+def test_a_longer_name_is_refused_before_ray_starts(make: Callable[[int], Path]) -> None:
     folder = make(1)
     with pytest.raises(VolumeError) as told, connected(None, 1):
         pass

@@ -87,7 +87,9 @@ def test_every_replaced_function_is_checked(
     assert sorted(FUNCTIONS) == sorted(seen)
 
 
-def test_an_unknown_version_starts_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_unknown_version_starts_without_replaced_functions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Uses only public options, and Ray's own wait."""
     monkeypatch.setattr("ray.__version__", "2.9999.0")
     put: list[object] = []

@@ -105,7 +105,7 @@ def test_a_source_with_inconsistent_counts_is_omitted(
         assert found.stages[0] == StageTotals("read", 1, 5)
 
 
-def test_a_source_goes_through_the_stages_of_its_attempt(tmp_path: Path) -> None:
+def test_a_source_passes_the_stages_of_its_attempt(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         use_stages(store, "read", "former", "write")
         store.write(Change(finish=[finish("a", 5, RowChange("read", 9), RowChange("former", -5))]))

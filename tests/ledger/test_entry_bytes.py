@@ -59,7 +59,7 @@ CHANGES = st.builds(RowChange, TEXT, st.integers(-(2**62), 2**62), REASONS)
     st.lists(EFFORTS),
     st.lists(CHANGES),
 )
-def test_records(
+def test_records_are_unpacked_unchanged(
     source: bytes,
     version: bytes,
     key: str,
@@ -102,7 +102,7 @@ def test_the_token_of_a_root_costs_nothing() -> None:
 
 
 @given(st.lists(st.builds(ListedSource, TOKENS, VERSIONS, TEXT, NUMBER)))
-def test_listed_sources(batch: list[ListedSource]) -> None:
+def test_listed_sources_are_unpacked_unchanged(batch: list[ListedSource]) -> None:
     arrived = unpack_listed(pack_listed(batch))
     assert batch == arrived
     assert all(type(listed) is ListedSource for listed in arrived)
@@ -125,12 +125,12 @@ def test_marks(mark: Mark) -> None:
 
 
 @given(st.builds(FailureRecord, TEXT, NUMBER, TEXT, TEXT, NUMBER, VERSIONS))
-def test_failures(failure: FailureRecord) -> None:
+def test_failures_are_unpacked_unchanged(failure: FailureRecord) -> None:
     assert failure == unpack_failure(pack(failure))
 
 
 @given(st.builds(Quarantined, TEXT, VERSIONS, NUMBER, TEXT, TEXT, TEXT, NUMBER))
-def test_quarantined_sources(parked: Quarantined) -> None:
+def test_quarantined_sources_are_unpacked_unchanged(parked: Quarantined) -> None:
     assert parked == unpack_quarantined(pack(parked))
 
 

@@ -57,7 +57,7 @@ def test_a_changed_version_is_released_and_no_longer_finished(desk: Desk) -> Non
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_one_key_twice_in_a_batch(desk: Desk, version: str) -> None:
+def test_one_key_twice_in_a_batch_is_refused(desk: Desk, version: str) -> None:
     with pytest.raises(DuplicateKeyError, match="'b' is listed twice: as item 7 and as item 1"):
         desk.writer.admit([A, B, listed("b", version, ordinal=7)])
     assert {} == desk.store.find_marks([A.source, B.source])
@@ -73,7 +73,7 @@ def test_one_key_twice_in_a_batch(desk: Desk, version: str) -> None:
     ],
 )
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_one_key_in_two_batches(desk: Desk, end: str, told: str, version: str) -> None:
+def test_one_key_in_two_batches_is_refused(desk: Desk, end: str, told: str, version: str) -> None:
     desk.writer.admit([A])
     if end == "failed":
         desk.writer.apply(1, [], [failed(A)])

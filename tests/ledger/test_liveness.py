@@ -77,7 +77,7 @@ def test_a_driver_on_this_host_is_identified_by_pid_and_start(store: Store) -> N
         refuse_live_driver(store, claimant("b", pid=200, time=1e9), find_anybody, never)
 
 
-def test_a_process_does_not_refuse_itself(store: Store) -> None:
+def test_a_process_does_not_block_itself(store: Store) -> None:
     open_attempt(store, claim(), claimant("a", pid=100))
     refuse_live_driver(store, claimant("b", pid=100), find_anybody, never)
 

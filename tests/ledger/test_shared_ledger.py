@@ -154,7 +154,7 @@ class TestSweeping:
 class TestVerification:
     """Every disagreement of records and shared files is found and named."""
 
-    def test_other_bytes_and_other_sizes(self, store: Store, outputs: LocalOutputs) -> None:
+    def test_changed_bytes_and_sizes_are_found(self, store: Store, outputs: LocalOutputs) -> None:
         store.write(Change(finish=share(outputs, FILE, A, B)))
         name = name_shared(FILE, ".txt")
         (outputs.root / name).write_bytes(b"x" * 16)

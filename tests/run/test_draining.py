@@ -117,14 +117,14 @@ def test_a_program_that_outlives_its_pipeline_is_not_stopped() -> None:
     assert decide(FolderView(None, lease_of(ended=True), ENDED), DRIVER) is None
 
 
-def test_a_supervisor_elsewhere_is_out_of_reach() -> None:
+def test_a_supervisor_on_another_host_cannot_be_stopped() -> None:
     told = "a process on another host or in another container runs this; drain it there"
     with pytest.raises(DrainError, match=told):
         decide(FolderView(Holder(None), lease_of(), record_of(3)), DRIVER)
 
 
 @pytest.mark.parametrize(("time", "ago"), [(NOW - 40.0, 40), (NOW - 600.0, 600), (NOW + 9.0, 0)])
-def test_a_driver_elsewhere_is_out_of_reach(time: float, ago: int) -> None:
+def test_a_driver_on_another_host_cannot_be_stopped(time: float, ago: int) -> None:
     view = FolderView(None, lease_of(boot="boot-2", time=time), record_of(3, boot="boot-2"))
     told = f"attempt 3 was alive {ago} s ago on another host or in another container; drain it"
     with pytest.raises(DrainError, match=told):

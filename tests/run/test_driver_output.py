@@ -141,7 +141,7 @@ def await_kept(folder: Path, words: bytes) -> None:
 
 
 @pytest.mark.parametrize("is_early", [False, True], ids=["after it reads on", "before"])
-def test_law_a_driver_whose_parent_is_killed_prints_on(tmp_path: Path, is_early: bool) -> None:
+def test_law_a_driver_continues_to_print_without_its_parent(tmp_path: Path, is_early: bool) -> None:
     """A pipe holds only a few pages: without a reader, a driver would block or fail."""
     script = ORPHAN.replace("{is_early}", "False")
     if is_early:

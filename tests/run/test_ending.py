@@ -199,7 +199,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_an_end_is_concluded(case: Case) -> None:
+def test_the_end_of_a_driver_gets_the_expected_verdict(case: Case) -> None:
     record = record_of(1) if case.words is None else said(case.words)
     outcome = conclude(record, case.end, AttemptProgress(0, None))
     cause = name_cause(outcome.evidence).cause if outcome.exit_code else None

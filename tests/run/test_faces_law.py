@@ -103,7 +103,7 @@ def clean() -> Iterator[None]:
     keeps=st.booleans(),
     is_shared=st.booleans(),
 )
-def test_law_all_faces_agree_after_any_round_and_end_as_a_fresh_run(
+def test_law_all_views_agree_after_any_round_and_end_as_a_fresh_run(
     events: list[tuple[str, int]],
     keeps: bool,
     is_shared: bool,

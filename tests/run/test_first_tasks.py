@@ -47,7 +47,7 @@ class Rows:
 
 @ENGINES
 @pytest.mark.parametrize("on_error", ["deadLetter", "drop"])
-def test_a_misspelt_column_ends_the_run_at_its_first_task(
+def test_a_misspelled_column_ends_the_run_at_its_first_task(
     tmp_path: Path, engine: str, on_error: str
 ) -> None:
     rows = Rows(tmp_path)

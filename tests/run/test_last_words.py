@@ -36,7 +36,7 @@ def say_and_read(error: Exception | None) -> LastMessage:
     return words.read()
 
 
-def test_a_sentence_arrives() -> None:
+def test_a_message_arrives() -> None:
     assert say_and_read(ValueError("spec.sink: missing")) == ("spec.sink: missing", False)
 
 

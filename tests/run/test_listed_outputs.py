@@ -180,7 +180,7 @@ def test_outputs_without_a_list_are_reported(tmp_path: Path) -> None:
         list_outputs(output)
 
 
-def test_a_store_has_the_list_too(tmp_path: Path) -> None:
+def test_a_remote_store_has_the_list_too(tmp_path: Path) -> None:
     passes = Passes(tmp_path)
     for number in range(3):
         write(passes, number, bad_at=ROWS - 1 if number == 1 else None)

@@ -123,7 +123,7 @@ def test_invalid_notices_are_refused(stand: Stand, content: Any) -> None:
     assert stand.file.read() == ()
 
 
-def test_a_body_without_an_end_is_not_read(stand: Stand) -> None:
+def test_an_endless_body_is_not_read(stand: Stand) -> None:
     assert stand.post(b"x" * 5000)[0] == 400
     assert stand.post(NOTICE, path="/progress")[0] == 404
 

@@ -128,7 +128,9 @@ def test_outputs_older_than_owners_files_belong_to_their_ledger(
         second.run(url=place)
 
 
-def test_a_copy_of_a_ledger_is_that_ledger(first: Letters, place: str, tmp_path: Path) -> None:
+def test_a_copy_of_a_ledger_owns_the_same_outputs(
+    first: Letters, place: str, tmp_path: Path
+) -> None:
     first.run(url=place)
     shutil.copytree(tmp_path / "volume", tmp_path / "copy", symlinks=True)
     first.volume = tmp_path / "copy"

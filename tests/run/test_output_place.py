@@ -109,7 +109,7 @@ def test_a_trailing_slash_of_a_url_is_ignored(letters: Letters) -> None:
     assert 3 == letters.run(url="memory://letters/slashed/").standing.skipped
 
 
-def test_a_link_that_leads_elsewhere_now_is_another_place(letters: Letters, tmp_path: Path) -> None:
+def test_a_link_with_another_target_is_another_place(letters: Letters, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     (tmp_path / "start/out").symlink_to(tmp_path / "one")
@@ -120,7 +120,7 @@ def test_a_link_that_leads_elsewhere_now_is_another_place(letters: Letters, tmp_
         letters.run(path="out")
 
 
-def test_a_volume_may_move_with_the_outputs_in_it(letters: Letters, tmp_path: Path) -> None:
+def test_a_volume_may_move_together_with_its_outputs(letters: Letters, tmp_path: Path) -> None:
     letters.run()
     letters.volume = letters.volume.rename(tmp_path / "elsewhere")
     outcome = letters.run()

@@ -59,7 +59,7 @@ def test_a_source_that_shares_nothing_is_a_group_with_its_own_key() -> None:
     ]
 
 
-def test_both_sides_are_joined() -> None:
+def test_sources_and_sinks_both_define_groups() -> None:
     groups = list_groups(plan_steps(range(30), per_file=15))
     assert [len(group.data) for group in groups] == [30]  # step 14 links tens 0 and 1, and so on
     groups = list_groups(plan_steps(range(30), per_file=5))

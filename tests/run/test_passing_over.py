@@ -136,7 +136,7 @@ def test_a_slow_listing_is_not_looked_up(
             times[entry.ordinal - 1] = clock.time
     assert listing.passed == 20
     assert list(times) == list(range(20, 30))
-    # Late sources appear as soon as listed, but the chunk in progress is still read at once.
+    # Slow sources appear one by one as listed, except the first, which was still in a quick chunk.
     late = list(times.values())[1:]
     assert late == sorted(set(late))
 

@@ -60,7 +60,7 @@ def find_latest(root: Path) -> str | None:
     return None if found is None else found.identity.name
 
 
-def test_a_run_that_meets_everything_is_published(root: Path) -> None:
+def test_a_run_that_meets_all_requirements_is_published(root: Path) -> None:
     result = run(
         root,
         {
@@ -125,7 +125,7 @@ def test_a_damaged_file_is_found_before_publishing(root: Path) -> None:
     assert find_latest(root) == "0001/p0001"
 
 
-def test_the_next_attempt_judges_once_more(root: Path) -> None:
+def test_the_next_attempt_evaluates_the_requirements_again(root: Path) -> None:
     refused = run(root, {"rows": {"min": 7}})
     accepted = run(root, {"rows": {"min": 6}})
     assert (refused.code, accepted.code) == (ExitCode.REQUIREMENTS_NOT_MET, ExitCode.COMPLETE)

@@ -124,7 +124,7 @@ def list_imports(sources: Path) -> set[tuple[str, str]]:
     }
 
 
-def test_the_imports_of_examples_of_before_still_work(before: Path) -> None:
+def test_imports_of_earlier_examples_still_work(before: Path) -> None:
     found = list_imports(before)
     assert found
     for module, name in found:

@@ -324,7 +324,7 @@ def test_only_the_drivers_own_message_is_used(tmp_path: Path) -> None:
     assert read_shown(path, None) is None
 
 
-def test_the_last_message_is_left_in_a_container_only(tmp_path: Path) -> None:
+def test_the_last_message_is_written_only_in_a_container(tmp_path: Path) -> None:
     path = tmp_path / "termination-log"
     leave_message(OUTCOME, path)
     assert not path.exists()

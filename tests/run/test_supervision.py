@@ -227,7 +227,7 @@ def test_no_attempt_begins_after_the_runs_deadline(ends_after: float, attempts: 
         assert told.why.endswith("later, which is after the run's deadline")
 
 
-def test_random_jitter_is_drawn_once_a_retry() -> None:
+def test_random_jitter_is_drawn_once_per_retry() -> None:
     stage = Stage(killed(1), killed(2), COMPLETE)
     stage.run(jitter="random", jitterRatio=0.5, backoff="fixed")
     assert [60 * 1.125, 60 * 1.25] == stage.delays

@@ -295,7 +295,7 @@ def leave_open(_: Place) -> None:
         (write_end(Cause.APPLICATION_ERROR, Witness.DRIVER), None, Cause.KILLED, False),
     ],
 )
-def test_only_crashes_accuse(
+def test_only_crashes_blame_sources(
     place: Place,
     end: Callable[[Place], None],
     boot: str | None,

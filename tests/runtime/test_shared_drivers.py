@@ -253,7 +253,7 @@ def test_a_killed_parent_ends_all_processes(passes: Passes) -> None:
 
 
 @pytest.mark.more
-def test_a_request_to_stop_in_the_second_pass_ends_all(passes: Passes) -> None:
+def test_a_request_to_stop_in_the_second_pass_ends_all_passes(passes: Passes) -> None:
     with passes.started() as process:
         passes.await_begin("copies")
         below = list_below(process.pid)

@@ -63,7 +63,7 @@ def test_publications_named_by_latest_a_choice_or_the_caller_stay(folder: Pipeli
     assert [(1, 2), (1, 3), (1, 4), (1, 6)] == complete_places(folder)
 
 
-def test_a_spoilt_target_of_latest_stays_too(folder: PipelineFolder) -> None:
+def test_a_damaged_target_of_latest_stays_too(folder: PipelineFolder) -> None:
     first, _ = make(folder, (1, 1), (1, 2))
     (first.path / "metrics.json").unlink()
     folder.latest.unlink()

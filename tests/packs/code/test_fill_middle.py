@@ -108,7 +108,7 @@ def test_both_forms_have_their_parts_in_order() -> None:
     assert reorder(tokens, (2, 5), "psm", marks) == [0, 10, 11, 1, 2, 12, 13, END]
 
 
-def test_the_number_of_tokens_follows(tmp_path: Path) -> None:
+def test_the_column_of_token_counts_is_updated(tmp_path: Path) -> None:
     rows: Rows = [{"key": "a", "tokens": [10, 11], "token_count": 2}]
     assert run(tmp_path, rows, rate=1)[0][0]["token_count"] == 5
 

@@ -233,7 +233,7 @@ def test_images_precede_the_prompt() -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["completions", "embeddings"])
-def test_other_requests_of_the_protocol(endpoint: str) -> None:
+def test_other_endpoints_of_the_protocol_are_supported(endpoint: str) -> None:
     rows, _ = Asked(FakeModel(), endpoint=endpoint).run(texts("abc"))
     assert rows[0]["answer"] == ([3.0, 0.5] if endpoint == "embeddings" else "echo: abc")
 

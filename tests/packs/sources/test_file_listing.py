@@ -71,7 +71,7 @@ def test_the_version_by_content_ignores_time(run: type[StageRun], tree: Tree) ->
     assert files.sources()[0].version != before.version
 
 
-def test_limit_takes_the_same_files_in_any_order(run: type[StageRun], tree: Tree) -> None:
+def test_a_limit_selects_the_same_files_in_any_order(run: type[StageRun], tree: Tree) -> None:
     names = [f"{index}.txt" for index in range(20)]
     root = tree(*names)
     chosen = run("files", paths=[f"{root}/*.txt"], limit=5).keys()

@@ -134,7 +134,7 @@ def test_a_page_of_an_unknown_kind_does_not_end_the_rows(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("has_index", [False, True])
-def test_two_files_in_one_are_not_read_with_the_pages_of_another(
+def test_two_concatenated_files_are_not_read_with_each_others_pages(
     tmp_path: Path, *, has_index: bool
 ) -> None:
     joined = write(0, write_page_index=has_index) + write(1000, write_page_index=has_index)

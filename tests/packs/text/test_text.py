@@ -95,7 +95,7 @@ def test_an_unknown_encoding_is_refused(run: type[StageRun]) -> None:
         ("<main><nav>only</nav></main>", ""),
     ],
 )
-def test_main_text_of_html(html: str, text: str) -> None:
+def test_the_main_text_of_html_is_extracted(html: str, text: str) -> None:
     assert text == extract_html_text(html)
 
 

@@ -64,7 +64,7 @@ def test_signs_and_accents_are_part_of_a_word(script: str, form: Form) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("script", LETTERS)
-def test_a_letter_of_a_script_without_blanks_is_a_word_with_its_signs(
+def test_in_scripts_without_blanks_each_letter_with_its_signs_is_a_word(
     script: str, form: Form
 ) -> None:
     text, words = LETTERS[script]

@@ -93,7 +93,7 @@ def test_law_the_shown_clip_depends_only_on_names(names: list[str]) -> None:
     assert all(rank_clip(found) <= rank_clip(name) for name in names)
 
 
-def test_kept_and_dropped_are_counted_and_shown(tmp_path: Path) -> None:
+def test_kept_and_dropped_clips_are_counted_and_shown(tmp_path: Path) -> None:
     clips = make_clips(
         ("a", 0.1, paint(10, 200, 250)),
         ("b", 0.9, paint(90)),

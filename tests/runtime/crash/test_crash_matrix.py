@@ -69,7 +69,7 @@ def test_each_engine_has_all_actions_at_every_step() -> None:
     assert len(list_cases()) == len(set(list_cases()))
 
 
-def test_the_expectations_name_existing_steps() -> None:
+def test_expected_results_refer_to_existing_steps() -> None:
     assert TIMES.keys() | TOLERATED.keys() <= set(STEPS)
 
 
