@@ -1,4 +1,4 @@
-"""A folder with a small pipeline in it, to be spoilt by tests of the command line."""
+"""A folder with a small pipeline, which tests of the command line can break."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _numbers = itertools.count()
 
 
 def write_signatures(path: Path, texts: dict[str, str]) -> None:
-    """What `sketch-texts` gathers of some texts by key."""
+    """Write the signatures that `sketch-texts` gathers from texts by key."""
     path.parent.mkdir(parents=True, exist_ok=True)
     stage = SketchTexts()
     stage.setup()
@@ -50,7 +50,7 @@ def write_signatures(path: Path, texts: dict[str, str]) -> None:
 
 
 class Project:
-    """A folder with `pipeline.yaml` and the files `in/0.txt`, `in/1.txt` and so on."""
+    """A folder with `pipeline.yaml` and the files `in/0.txt`, `in/1.txt`, and so on."""
 
     def __init__(self, path: Path, files: int = 3) -> None:
         self.path = path
@@ -77,7 +77,7 @@ class Project:
         (self.path / name).write_bytes(raw)
 
     def add_stage(self, body: str, base: str = "Stage") -> str:
-        """Put a stage of one's own, class `Own`, before the sink; returns its `use`."""
+        """Add a custom stage, class `Own`, before the sink; return its `use`."""
         module = f"own_stage_{next(_numbers)}"
         lines = (
             f"from strandline import FailedTask, NoneTask, {base}, Task\n\n\nclass Own({base}):\n"
@@ -89,19 +89,19 @@ class Project:
         return f"{module}:Own"
 
     def start(self, command: str, *words: str, **settings: Any) -> subprocess.Popen[str]:
-        """Start a command, of one word or two, on this pipeline as a process of its own."""
+        """Start a command of one or two words on this pipeline in a separate process."""
         arguments, settings = self._make_call(command, words, settings)
         return start_command(arguments, **settings)
 
     def start_interpreter(
         self, command: str, *words: str, **settings: Any
     ) -> subprocess.Popen[str]:
-        """Start a command in a new interpreter, for a test whose subject is its start."""
+        """Start a command in a new interpreter, for tests of the start itself."""
         arguments, settings = self._make_call(command, words, settings)
         return start_interpreter(arguments, **settings)
 
     def execute(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command on this pipeline to its end as a process of its own."""
+        """Run a command on this pipeline to its end in a separate process."""
         done = execute_strandline(*command.split(), "pipeline.yaml", *words, cwd=self.path)
         done.stderr = drop_progress(done.stderr)
         return done
@@ -115,7 +115,7 @@ class Project:
         return arguments, {**own, **settings}
 
     def wait_for(self, name: str) -> None:
-        """Wait until there is a file of that name in the folder."""
+        """Wait until the folder has a file of that name."""
         for _ in range(3000):
             if (self.path / name).exists():
                 return
@@ -133,12 +133,12 @@ class Project:
 
 
 def drop_progress(text: str) -> str:
-    """Leave out the lines in which a slow machine is told meanwhile how far it is."""
+    """Remove the progress lines, which only slow machines print."""
     return "".join(line for line in text.splitlines(keepends=True) if not PROGRESS.match(line))
 
 
 def read_errors(result: Result) -> str:
-    """What was said on stderr, which must be sentences and nothing else."""
+    """Return the errors on stderr, which must be sentences and nothing else."""
     assert "Traceback" not in result.output
     lines = drop_progress(result.stderr).splitlines()
     assert "".join(lines[:1]).startswith("strandline: error: "), result.stderr

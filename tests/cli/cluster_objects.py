@@ -1,4 +1,4 @@
-"""Objects of a cluster as an operator leaves them, for tests of what reads them."""
+"""Cluster objects as an operator leaves them, for tests of their readers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 def make_config(**spec: Any) -> Json:
-    """The ConfigMap of the first attempt of a pipeline with these fields, by the operator."""
+    """Return the operator's ConfigMap of the first attempt of a pipeline with these fields."""
     cluster = SimulatedCluster()
     cluster.share_claim("shared")
     cluster.edit(**spec)
@@ -30,7 +30,7 @@ def make_config(**spec: Any) -> Json:
 
 
 def make_pipeline_object(*, suspend: bool = False, **status: Any) -> Json:
-    """A pipeline whose first attempt is the latest."""
+    """Return a pipeline whose first attempt is the latest."""
     known = {
         "observedGeneration": 2,
         "attempt": 1,
@@ -51,7 +51,7 @@ def make_pipeline_object(*, suspend: bool = False, **status: Any) -> Json:
 
 
 def make_attempt_object(number: int = 1, *, config: Json | None = None, **status: Any) -> Json:
-    """An attempt of that pipeline, whose ConfigMap is that of `make_config` or another one."""
+    """Return an attempt of the pipeline, with the ConfigMap of `make_config` or another."""
     digest = digest_config((make_config() if config is None else config)["data"])
     return {
         "metadata": {"name": f"corpus-{number}", "namespace": "team"},
@@ -72,7 +72,7 @@ def read_attempt_object(number: int = 1, **status: Any) -> ListedAttempt:
 
 
 def make_pod(name: str, phase: str = "Running", *, claim: str = "", **labels: str) -> Json:
-    """A pod of that pipeline's first attempt."""
+    """Return a pod of the pipeline's first attempt."""
     own = {"pipeline-uid": "uid-p", "attempt": "1"} | {
         key.replace("_", "-"): value for key, value in labels.items()
     }
@@ -88,7 +88,7 @@ def make_pod(name: str, phase: str = "Running", *, claim: str = "", **labels: st
 
 
 def end_pod(name: str, code: int = 0, message: str = "") -> Json:
-    """A pod of a Job whose command has ended."""
+    """Return a pod of a Job whose command has ended."""
     ended = {"exitCode": code, "message": message}
     return {
         "metadata": {"name": name},

@@ -18,7 +18,7 @@ from strandline.cli.commands.cluster.plugin import plugin
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """The project; it is the working directory."""
+    """Return the project, whose folder is the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     return Project(tmp_path)
@@ -26,7 +26,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture
 def call() -> Call:
-    """Run the command line in this process. Commands that start drivers run as forks."""
+    """Return a function that runs the command line here, or as a fork if drivers start."""
 
     def call(*arguments: str) -> Result:
         if arguments[:1] in {("run",), ("retry",)}:
@@ -37,7 +37,7 @@ def call() -> Call:
 
 
 def run_fork(*arguments: str) -> Result:
-    """Run a `strandline` command as a fork. Its drivers are forks, too."""
+    """Run a `strandline` command as a fork; its drivers are forks as well."""
     done = execute_strandline(*arguments)
     out, err = done.stdout.encode(), done.stderr.encode()
     return Result(CliRunner(), out, err, out + err, None, done.returncode, None)
@@ -45,8 +45,9 @@ def run_fork(*arguments: str) -> Result:
 
 @pytest.fixture
 def run(call: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """`run()` makes one attempt at `pipeline.yaml` with driver and engine in this process."""
-    # Asked to stop, a driver leaves its process when the grace period is over: this is ours.
+    """Return a function that makes one attempt with driver and engine in this process."""
+    # After a stop, a driver leaves its process at the end of the grace period, which would end the
+    # tests.
     for name in ("_leave_after", "_leave_at_once"):
         monkeypatch.setattr(f"strandline.cli.commands.runs.drive.{name}", lambda *_: None)
 
@@ -58,7 +59,7 @@ def run(call: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
 
 @pytest.fixture
 def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKubectl:
-    """A cluster with a pipeline whose first attempt is over; a command there answers `verified`."""
+    """Return a cluster with an ended first attempt; a command on the cluster prints `verified`."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
@@ -80,7 +81,7 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKubectl:
 
 @pytest.fixture
 def ask() -> Call:
-    """`ask("verify", "corpus")` runs the plugin in this process."""
+    """Return a function that runs the plugin in this process: `ask("verify", "corpus")`."""
 
     def ask(*words: str) -> Result:
         return CliRunner().invoke(plugin, list(words), prog_name="kubectl strandline")

@@ -1,4 +1,4 @@
-"""A kubectl that answers from a file and writes down what it was asked; no cluster is there."""
+"""A fake kubectl that answers from a file and records its calls, without a cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ sys.exit(f'Error from server (NotFound): there is nothing for "{{text}}"')
 
 
 class FakeKubectl:
-    """Answers a call by the first pattern whose parts, between bars, are all in its words."""
+    """Answers a call with the first pattern whose parts, separated by bars, are in the words."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -56,12 +56,12 @@ class FakeKubectl:
         after: str = "",
         seconds: float = 0,
     ) -> None:
-        """Answer calls of a pattern with text, bytes or JSON; a later answer comes first.
+        """Answer calls of a pattern with text, bytes, or JSON; later answers take precedence.
 
         Args:
-            pattern, out, code: what is answered, and how it ends.
-            after: only once such a verb was called.
-            seconds: so long after its words it ends.
+            pattern, out, code: pattern of calls, their output, and their exit code.
+            after: only answer after a call of this verb.
+            seconds: delay between the output and the end.
         """
         known: dict[str, Any] = {"code": code, "out": "", "after": after, "seconds": seconds}
         known["error"] = ""
@@ -73,23 +73,23 @@ class FakeKubectl:
         self._save()
 
     def refuse(self, pattern: str, error: str) -> None:
-        """Refuse calls of a pattern with a sentence."""
+        """Refuse calls of a pattern with a message."""
         self.answer(pattern)
         self.answers[0][1]["error"] = error
         self._save()
 
     @property
     def calls(self) -> list[list[str]]:
-        """The words of each call."""
+        """Return the words of all calls."""
         return [words for words, _ in self._read()]
 
     @property
     def created(self) -> list[dict[str, Any]]:
-        """What it was asked to create."""
+        """Return the objects that kubectl was requested to create."""
         return [json.loads(given) for words, given in self._read() if words[0] == "create"]
 
     def list_verbs(self) -> list[str]:
-        """What was done to the cluster, beside looking."""
+        """Return the verbs of calls that change the cluster."""
         return [words[0] for words in self.calls if words[0] not in {"get", "auth"}]
 
     def _read(self) -> list[Any]:
@@ -101,7 +101,7 @@ class FakeKubectl:
 
 
 def read_command(kubectl: FakeKubectl) -> list[str]:
-    """What the Job runs, without the shell around it."""
+    """Return the command of the Job, without the surrounding shell."""
     (job,) = kubectl.created
     (container,) = job["spec"]["template"]["spec"]["containers"]
     command: list[str] = container["command"]

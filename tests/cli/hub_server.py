@@ -1,7 +1,7 @@
-"""A server that speaks the few calls of Hugging Face's hub that its client makes for a push.
+"""A server with those API calls of the Hugging Face Hub that its client uses for a push.
 
-Data sets, branches, commits and tags in memory; large files by LFS's basic transfer. It can be told
-to be busy, or to do what it is asked and lose the answer. The Xet protocol it does not speak.
+Data sets, branches, commits, and tags are in memory; large files use the basic LFS transfer. The
+server can pretend to be busy, or execute a request and lose the answer. Xet is not supported.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import SO_LINGER, SOL_SOCKET, socket
 from typing import Any
 
-LARGE = (".parquet", ".jsonl")  # that the hub's own rules send to LFS
+LARGE = (".parquet", ".jsonl")  # sent to LFS by the hub's own rules
 
 
 @dataclass
 class Repo:
-    """A data set: commits by id with all their files, heads of branches, tags."""
+    """A data set: commits by id with all their files, heads of branches, and tags."""
 
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
@@ -44,29 +44,29 @@ class Repo:
         return self.commits[self.branches[branch]]
 
     def find(self, revision: str) -> str:
-        """The commit that a branch, a tag or a commit's own name means."""
+        """Return the commit of a branch, a tag, or a commit id."""
         return self.branches.get(revision) or self.tags.get(revision) or revision
 
 
 @dataclass
 class Fault:
-    """What befalls the next calls whose method and path hold a text."""
+    """A fault for the next calls whose method and path contain a text."""
 
     path: str
-    kind: str  # `busy`; a status; or, once it is done, `lost`, `reset` or `failed`
+    kind: str  # `busy`, a status, or after execution `lost`, `reset`, or `failed`
     times: int = 1
 
 
 @dataclass
 class Hub:
-    """What the hub has, and what was asked of it."""
+    """The content of the hub, and its received calls."""
 
     repos: dict[str, Repo] = field(default_factory=dict)
     large: dict[str, bytes] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     url: str = ""
-    is_recursive: bool = False  # what the call that is answered asks of a tree
+    is_recursive: bool = False  # whether the current call lists a tree recursively
 
     def count(self, text: str) -> int:
         return sum(text in call for call in self.calls)
@@ -79,7 +79,7 @@ class Hub:
         return None
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
-        """Status, and JSON or bytes."""
+        """Return the status, and JSON or bytes."""
         for pattern, handle in _ROUTES:
             found = re.fullmatch(pattern, f"{method} {path}")
             if found is not None:
@@ -189,7 +189,7 @@ def _describe(path: str, content: bytes) -> dict[str, Any]:
 def _list_tree(
     hub: Hub, _body: bytes, name: str, revision: str, folder: str | None
 ) -> tuple[int, Any]:
-    """All files below a folder, however deep, as the client is told for folders of no depth too."""
+    """List a folder: files at any depth if recursive, else the files and folders of one level."""
     repo = hub.repos[name]
     files = repo.commits[repo.find(revision)]
     below = f"{folder[1:]}/" if folder else ""
@@ -238,7 +238,7 @@ _ROUTES: list[tuple[str, Any]] = [
 
 
 def _answer(hub: Hub, fault: Fault | None, method: str, path: str, body: bytes) -> tuple[int, Any]:
-    """Status and content, as a fault has them."""
+    """Return status and content, modified by a fault."""
     kind = "" if fault is None else fault.kind
     if kind.isdecimal():
         return int(kind), {"error": "no"}
@@ -247,21 +247,21 @@ def _answer(hub: Hub, fault: Fault | None, method: str, path: str, body: bytes) 
 
 
 def _hang_up(connection: socket, kind: str) -> None:
-    if kind == "reset":  # what is closed so is reset, at the other end
+    if kind == "reset":  # closing like this resets the other end
         connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
 
 @contextmanager
 def serving() -> Iterator[Hub]:
-    """Provide a hub on a free port of this machine."""
+    """Serve a hub on a free local port."""
     hub = Hub()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def log_message(self, *_: object) -> None:
-            """Keep quiet."""
+            """Log nothing."""
 
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -1,4 +1,4 @@
-"""A data set on a hub of ours that is published to, as processes with its variables see it."""
+"""A data set on the local hub, as seen by processes with its environment variables."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ class OwnHub:
         return sorted(text for table in tables for text in table["text"].to_pylist())
 
     def count_commits(self) -> int:
-        """Commits but the first, which the hub makes with the repository."""
+        """Count the commits except the hub's first commit."""
         return len(self.repo.commits) - 1 if NAME in self.hub.repos else 0

@@ -1,4 +1,4 @@
-"""Tables in a folder that are pushed to, each by its own library."""
+"""Tables in a folder as push targets, accessed with their own libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MINE = pa.table({"text": ["mine"]})
 
 
 class OwnTable(Protocol):
-    """A table called `table`, to which `target` leads."""
+    """A table called `table`, reachable as `target`."""
 
     target: str
     first: int
@@ -27,11 +27,11 @@ class OwnTable(Protocol):
     def read_texts(self, version: int | None = None) -> list[str]: ...
     def count_commits(self) -> int: ...
     def read_properties(self) -> Mapping[str, Any]:
-        """What its only commit carries."""
+        """Return the properties of its only commit."""
 
     def compact(self) -> None: ...
     def write_mine(self) -> None:
-        """Make it a table that no push has made."""
+        """Create the table without a push."""
 
 
 class OwnDelta:
@@ -92,7 +92,7 @@ class OwnLance:
 
 
 class OwnIceberg:
-    """A table of the catalogue `trial`, which variables name to processes that push."""
+    """A table of the catalog `trial`, which environment variables name for pushing processes."""
 
     target = "iceberg:trial/notes.texts"
 

@@ -1,4 +1,4 @@
-"""A pipeline whose output goes into tables, and what becomes of its sources."""
+"""A pipeline whose output is pushed to tables, and changes of its sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from command_server import execute_strandline
 
 
 def use_parquet(project: Project) -> None:
-    """Have the pipeline write Parquet, and take along what its sources lose."""
+    """Make the pipeline write Parquet and delete the outputs of removed sources."""
     project.spec["sink"] = {"use": "parquet"}
     project.spec["source"]["with"]["onRemoved"] = "Delete"
     project.save()
@@ -22,14 +22,14 @@ CHANGED = ["A new note.\n", "Another note.\n", "Note number 2.\n"]
 
 
 def change_notes(project: Project) -> None:
-    """A source changes, one goes, one comes, one stays: `CHANGED` is left."""
+    """Change, remove, and add one source each, and keep one; `CHANGED` remains."""
     (project.path / "in/0.txt").write_text("Another note.\n")
     (project.path / "in/1.txt").unlink()
     (project.path / "in/9.txt").write_text("A new note.\n")
 
 
 def change_sources(project: Project, run: Call) -> list[str]:
-    """See `change_notes`, and a run after it; the texts that are left."""
+    """Apply `change_notes` and run; return the remaining texts."""
     change_notes(project)
     assert run().exit_code == 0
     return CHANGED
@@ -50,12 +50,12 @@ def kill_push(target: str, step: str, **environment: str) -> None:
 
 
 def try_push_apart(target: str) -> subprocess.CompletedProcess[str]:
-    """Push in a process of its own, whose library reads variables as it is loaded."""
+    """Push in a separate process, because the library reads variables while loading."""
     return execute_strandline("push", "pipeline.yaml", "--to", target, "--json")
 
 
 def push_apart(target: str) -> dict[str, Any]:
-    """Push in a process of its own, and return what it says."""
+    """Push in a separate process, and return the result."""
     done = try_push_apart(target)
     assert done.returncode == 0, done.stderr
     content: dict[str, Any] = json.loads(done.stdout)
@@ -63,14 +63,14 @@ def push_apart(target: str) -> dict[str, Any]:
 
 
 def change_fingerprint(project: Project, run: Call) -> None:
-    """Have the pipeline be another one, and its files stay as they are."""
+    """Change the pipeline's fingerprint without changing its files."""
     project.spec["onChange"] = "Continue"
     project.add_stage("def process(self, task):\n    return task")
     assert run().exit_code == 0
 
 
 def add_length(project: Project, run: Call) -> None:
-    """Have rows of one source have a column more, and those of the others stay as they are."""
+    """Add a column to the rows of one source only."""
     project.spec["onChange"] = "Continue"
     project.add_stage(
         "def process(self, task):\n"

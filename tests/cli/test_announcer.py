@@ -1,4 +1,4 @@
-"""What is said between attempts: to a log, in a terminal, to a script."""
+"""Messages between attempts: in a log, in a terminal, and for scripts."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def read_json(capsys: Capture) -> list[dict[str, Any]]:
     return [json.loads(line) for line in said.out.splitlines()]
 
 
-def test_an_end_that_the_driver_told_is_not_told_again(capsys: Capture) -> None:
+def test_an_end_printed_by_the_driver_is_not_repeated(capsys: Capture) -> None:
     for announcer in (Announcer(), JsonAnnouncer()):
         announcer.attempt_ended(ended_with(3, is_reported=True))
     assert read(capsys) == ""
 
 
-def test_an_end_that_the_driver_could_not_tell(capsys: Capture) -> None:
+def test_an_end_without_a_drivers_message_is_printed(capsys: Capture) -> None:
     Announcer().attempt_ended(ended_with(137))
     told = "ended with Killed: killed by signal 9 (SIGKILL); 1 source finished by it\n"
     assert read(capsys) == f"attempt 2 {told}"
@@ -71,12 +71,12 @@ def test_an_end_that_the_driver_could_not_tell(capsys: Capture) -> None:
     assert read(capsys) == f"the attempt {told}"
 
 
-def test_what_comes_from_outside_does_not_break_the_line(capsys: Capture) -> None:
+def test_outside_text_does_not_break_the_line(capsys: Capture) -> None:
     Announcer().attempt_ended(ended_with(1, message="two\nlines \x1b[31m"))
     assert "two\\nlines \\x1b[31m; 1 source" in read(capsys)
 
 
-def test_a_log_gets_one_line_a_wait(capsys: Capture) -> None:
+def test_a_log_gets_one_line_per_wait(capsys: Capture) -> None:
     with Announcer().waiting(retry_after(Cause.OOM_KILLED)) as show:
         for left in (58.0, 57.0, 3.0, 0.0):
             show(left)
@@ -91,7 +91,7 @@ def test_a_terminal_counts_down_in_place(capsys: Capture) -> None:
     assert read(capsys) == f"{line.format(2)}{line.format(1)}\n"
 
 
-def test_why_none_follows_is_said_but_where_none_ever_could(capsys: Capture) -> None:
+def test_the_reason_for_no_retry_is_printed_unless_retries_are_impossible(capsys: Capture) -> None:
     why = GiveUp("attempt 2 ended with Killed, and retries are off: maxRetries is 0")
     Announcer().give_up(ended_with(137), why)
     assert read(capsys) == f"no further attempt: {why.why}\n"
@@ -101,7 +101,7 @@ def test_why_none_follows_is_said_but_where_none_ever_could(capsys: Capture) -> 
     assert read(capsys) == ""
 
 
-def test_a_wait_that_was_cut_short(capsys: Capture) -> None:
+def test_an_interrupted_wait_is_reported(capsys: Capture) -> None:
     told = "stopped while waiting for the next attempt; run it again to go on"
     Announcer().stopped()
     assert read(capsys) == f"{told}\n"
@@ -115,7 +115,7 @@ def test_a_wait_that_was_cut_short(capsys: Capture) -> None:
     }
 
 
-def test_a_single_attempts_last_word_can_be_found_again(capsys: Capture) -> None:
+def test_the_last_line_of_a_single_attempt_is_recognizable(capsys: Capture) -> None:
     ended = ended_with(137)
     Announcer().end(ended)
     said = read(capsys)
@@ -162,21 +162,21 @@ def test_an_error_is_an_outcome_for_scripts(error: Exception, code: int, capsys:
     assert (code, True) == (line["exitCode"], "taken" in line["message"])
     with pytest.raises(type(error)), Announcer().failing():
         raise error
-    assert read(capsys) == ""  # the command line says it
+    assert read(capsys) == ""  # printed by the command line
 
 
 @pytest.mark.parametrize(
     ("is_json", "is_terminal", "kind"),
     [(True, True, JsonAnnouncer), (False, True, TerminalAnnouncer), (False, False, Announcer)],
 )
-def test_who_speaks_depends_on_who_listens(
+def test_the_announcer_depends_on_the_output(
     is_json: bool, is_terminal: bool, kind: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     assert type(create_announcer(is_json=is_json)) is kind
 
 
-def test_the_cause_is_chosen_among_all_that_was_seen(capsys: Capture) -> None:
+def test_the_cause_is_chosen_from_all_evidence(capsys: Capture) -> None:
     seen = (Evidence(Cause.KILLED, "killed", "signal"), Evidence(Cause.EVICTED, "moved", "pod"))
     Announcer().attempt_ended(ended_with(137, evidence=seen))
     assert read(capsys).startswith("attempt 2 ended with Evicted")

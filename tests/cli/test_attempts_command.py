@@ -66,7 +66,7 @@ def make_record(number: int, process: Process = GONE, **changes: Any) -> Attempt
 
 @pytest.fixture
 def chain(folder: PipelineFolder) -> list[AttemptRecord]:
-    """A killed attempt, a complete one with two publications, and one by hand that is gone."""
+    """Record a killed attempt, a complete one with two publications, and a vanished manual one."""
     records = [
         make_record(1).end(KILLED, NOON + 1090, Witness.SUPERVISOR),
         make_record(2).end(COMPLETE, NOON + 9200.5, Witness.DRIVER),
@@ -99,7 +99,7 @@ def test_one_attempt_is_shown_in_full(
 
 
 @pytest.mark.usefixtures("chain")
-def test_scripts_get_an_object_an_attempt(call: Call) -> None:
+def test_scripts_get_an_object_per_attempt(call: Call) -> None:
     result = call("attempts", "pipeline.yaml", "--json")
     first, second, third = (json.loads(line) for line in result.stdout.splitlines())
     assert first == {
@@ -164,7 +164,7 @@ def see(call: Call) -> tuple[str, float | None, int, str]:
     return result["state"], result["seconds"], result["finished"], result["message"]
 
 
-def test_an_attempt_without_an_end_is_running_or_gone_or_out_of_sight(
+def test_an_attempt_without_an_end_is_running_gone_or_unknown(
     folder: PipelineFolder, call: Call
 ) -> None:
     own = find_process(os.getpid())
@@ -185,7 +185,7 @@ def test_an_attempt_without_an_end_is_running_or_gone_or_out_of_sight(
     assert ("unknown", None, 7, told) == see(call)
 
 
-def test_where_no_attempt_has_been_made_it_says_so(project: Project, call: Call) -> None:
+def test_missing_attempts_are_reported(project: Project, call: Call) -> None:
     assert "no attempt has been made yet\n" == call("attempts", "pipeline.yaml").stdout
     assert "" == call("attempts", "pipeline.yaml", "--json").stdout
     result = call("attempts", "show", "pipeline.yaml", "1")
@@ -218,7 +218,7 @@ def test_another_pipelines_attempts_are_not_shown(chain: list[AttemptRecord], ca
     assert 3 == len(chain)
 
 
-def test_a_stage_that_is_not_there_hides_no_attempt(
+def test_a_missing_stage_hides_no_attempt(
     project: Project, folder: PipelineFolder, call: Call
 ) -> None:
     write_record(folder, make_record(1))

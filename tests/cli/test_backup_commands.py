@@ -1,4 +1,4 @@
-"""`strandline ledger backup` and `restore`: a ledger comes back as it was, or nothing changes."""
+"""`strandline ledger backup` and `restore`: a ledger is restored exactly, or nothing changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strandline.storage.volume.locks import find_process, hold_alone, read_boot_
 
 @pytest.fixture
 def copied(project: Project, run: Call, call: Call) -> Project:
-    """A project with three finished sources, and a copy of its ledger in `notes.mdb`."""
+    """Return a project with three finished sources, and a copy of its ledger in `notes.mdb`."""
     assert run().exit_code == 0
     result = back_up(call)
     assert (result.exit_code, result.stdout) == (0, "")
@@ -43,15 +43,13 @@ def count_finished(call: Call) -> int:
 
 
 def change_sources() -> None:
-    """One source is new, one edited, one gone."""
+    """Add one source, edit one, and remove one."""
     Path("in/3.txt").write_text("Note number 3.\n")
     Path("in/0.txt").write_text("Other words than before.\n")
     Path("in/1.txt").unlink()
 
 
-def test_what_was_done_after_the_copy_is_done_again_and_nothing_else_is_lost(
-    copied: Project, run: Call, call: Call
-) -> None:
+def test_only_work_after_the_copy_is_repeated(copied: Project, run: Call, call: Call) -> None:
     change_sources()
     assert run().exit_code == 0
     outputs, finished = copied.list_outputs(), count_finished(call)
@@ -91,7 +89,7 @@ def test_a_restore_is_undone_with_the_ledger_that_was_replaced(
         assert count_finished(call) == finished
 
 
-def test_folders_are_replaced_where_the_file_system_can_not_exchange_them(
+def test_folders_are_replaced_if_the_file_system_cannot_exchange_them(
     copied: Project, run: Call, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("in/3.txt").write_text("Note number 3.\n")
@@ -124,7 +122,7 @@ def test_a_lost_or_damaged_ledger_is_replaced(
     assert call("verify", "pipeline.yaml").exit_code == 0
 
 
-def test_a_ledger_that_was_copied_in_mid_attempt_is_taken_over(
+def test_a_ledger_copied_during_an_attempt_can_be_taken_over(
     copied: Project, run: Call, call: Call
 ) -> None:
     write_lease(copied, pid=2**22 + 1, started=1)
@@ -135,7 +133,7 @@ def test_a_ledger_that_was_copied_in_mid_attempt_is_taken_over(
     assert count_finished(call) == 3
 
 
-def test_outputs_elsewhere_are_the_restored_ledgers_again(
+def test_outputs_elsewhere_belong_to_the_restored_ledger_again(
     project: Project, run: Call, call: Call
 ) -> None:
     project.spec["sink"]["with"] = {"path": "out"}
@@ -144,7 +142,7 @@ def test_outputs_elsewhere_are_the_restored_ledgers_again(
     assert back_up(call).exit_code == 0
     before = {path: path.read_bytes() for path in Path("out").rglob("*.jsonl")}
     shutil.rmtree(project.path / "strandline-data")
-    assert run().exit_code == 64  # they belong to the lost ledger
+    assert run().exit_code == 64  # the outputs belong to the lost ledger
     assert restore(call).exit_code == 0
     assert run().exit_code == 0
     assert call("verify", "pipeline.yaml").exit_code == 0
@@ -152,7 +150,7 @@ def test_outputs_elsewhere_are_the_restored_ledgers_again(
 
 
 def spoil(kind: str, content: bytes) -> bytes:
-    # A page in the middle is lost, where the first bytes and the size tell nothing.
+    # A page in the middle is lost, which the first bytes and the size do not reveal.
     middle = len(content) // 2 // 4096 * 4096
     return {
         "cut": content[: len(content) // 2],
@@ -174,7 +172,7 @@ def test_a_damaged_copy_replaces_nothing(copied: Project, call: Call, kind: str)
 
 
 def test_a_copy_with_a_damaged_page_replaces_nothing(copied: Project, call: Call) -> None:
-    """LMDB may end the process over such a page, so the command is one of its own."""
+    """LMDB may crash on such a page, so the command runs in a separate process."""
     Path("bad.mdb").write_bytes(spoil("page", Path("notes.mdb").read_bytes()))
     done = copied.execute("ledger restore", "--from", "bad.mdb")
     assert (done.returncode, done.stdout) == (65, "")
@@ -183,7 +181,7 @@ def test_a_copy_with_a_damaged_page_replaces_nothing(copied: Project, call: Call
     assert not PipelineFolder(copied.folder).replaced.exists()
 
 
-def test_the_copy_of_another_pipeline_replaces_nothing(copied: Project, call: Call) -> None:
+def test_a_copy_of_another_pipeline_replaces_nothing(copied: Project, call: Call) -> None:
     copied.document["metadata"]["name"] = "others"
     copied.save()
     result = restore(call)
@@ -195,7 +193,7 @@ def test_the_copy_of_another_pipeline_replaces_nothing(copied: Project, call: Ca
 
 
 def write_lease(project: Project, **holder: int) -> None:
-    """Have the lease name a driver that has not ended."""
+    """Make the lease name a driver that has not ended."""
     store = Store(project.folder / "ledger")
     lease: dict[str, Any] = store.read_meta("lease")
     lease |= {"ended": False, "boot": read_boot_id()} | holder
@@ -237,7 +235,7 @@ def test_a_copy_travels_through_pipes(copied: Project, call: Call) -> None:
 
 
 @pytest.mark.parametrize("to", ["data.mdb", "copy.mdb", "../ledger/data.mdb"])
-def test_a_copy_never_takes_the_place_of_the_ledger(copied: Project, call: Call, to: str) -> None:
+def test_a_copy_never_overwrites_the_ledger(copied: Project, call: Call, to: str) -> None:
     data = copied.folder / "ledger" / "data.mdb"
     inode = data.stat().st_ino
     result = back_up(call, str(data.parent / to))
@@ -252,7 +250,7 @@ def test_only_a_ledger_is_copied(project: Project, call: Call) -> None:
     assert not Path("notes.mdb").exists()
 
 
-def test_a_copy_that_can_not_be_written_leaves_the_former_one(copied: Project, call: Call) -> None:
+def test_a_failed_copy_leaves_the_former_copy(copied: Project, call: Call) -> None:
     before = Path("notes.mdb").read_bytes()
     (copied.folder / "ledger" / "data.mdb").write_bytes(b"\1" * 16384)
     assert back_up(call).exit_code == 65

@@ -1,4 +1,4 @@
-"""Each thing that can be wrong: its exit code, its one sentence, and never a traceback."""
+"""Kinds of bad input: exit code, one sentence each, and never a traceback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.ledger.store.store import Store
 
 
 class Case(NamedTuple):
-    """What is done to a project, and what must be said of it."""
+    """A change that breaks a project, and the expected message."""
 
     name: str
     spoil: Callable[[Project], object]
@@ -203,13 +203,13 @@ def test_bad_input_is_one_sentence_and_an_exit_code(
 ) -> None:
     case.spoil(project)
     result = run()
-    # How many sources come together depends on how fast they are listed.
+    # The number of sources in a batch depends on the speed of the listing.
     told = re.sub(r"a batch of \d+ tasks", "a batch of {many} tasks", read_errors(result))
     assert told == case.sentence.replace("{path}", str(project.path))
     assert result.exit_code == case.code
 
 
-def test_every_problem_of_a_file_is_told_at_once_a_line_each(project: Project, run: Call) -> None:
+def test_all_problems_of_a_file_are_reported_one_per_line(project: Project, run: Call) -> None:
     append_stage("parse-documnts")(project)
     set_field("spec.source.with.path", "x")(project)
     result = run()
@@ -285,7 +285,7 @@ LEDGERS = [
 
 
 @pytest.mark.parametrize("case", LEDGERS, ids=lambda case: case.name)
-def test_a_ledger_that_does_not_fit_is_refused_and_its_files_stay(
+def test_an_unsuitable_ledger_is_refused_and_its_files_stay(
     case: Case, project: Project, run: Call
 ) -> None:
     assert run().exit_code == 0
@@ -300,7 +300,7 @@ def test_a_ledger_that_does_not_fit_is_refused_and_its_files_stay(
     assert (project.folder / "ledger/data.mdb").read_bytes() == spoilt
 
 
-def test_commands_that_only_look_refuse_a_damaged_ledger_alike(
+def test_read_only_commands_also_refuse_a_damaged_ledger(
     project: Project, run: Call, call: Call
 ) -> None:
     assert run().exit_code == 0
@@ -326,7 +326,7 @@ def test_a_volume_on_nfs_is_refused_with_the_reason(
     assert not project.folder.exists()
 
 
-def test_an_unreadable_file_fails_its_source_and_no_other(project: Project, run: Call) -> None:
+def test_an_unreadable_file_fails_only_its_source(project: Project, run: Call) -> None:
     (project.path / "in/unreadable.txt").symlink_to("/proc/self/mem")
     result = run()
     assert result.exit_code == 3
@@ -335,7 +335,7 @@ def test_an_unreadable_file_fails_its_source_and_no_other(project: Project, run:
     assert len(project.list_outputs()) == 3
 
 
-def test_on_change_continue_keeps_what_is_finished(project: Project, run: Call) -> None:
+def test_on_change_continue_keeps_finished_sources(project: Project, run: Call) -> None:
     assert run().exit_code == 0
     set_field("spec.stages.0.with", {"onError": "drop"})(project)
     result = run("--set", "onChange=Continue")
@@ -343,7 +343,7 @@ def test_on_change_continue_keeps_what_is_finished(project: Project, run: Call) 
     assert "nothing left to do: all 3 sources are finished" in result.stdout
 
 
-# What nobody has foreseen, and the command line itself
+# Unexpected errors, and the command line itself
 
 
 @pytest.fixture
@@ -373,7 +373,7 @@ def test_debug_shows_the_traceback(run: Call) -> None:
 
 
 @pytest.mark.usefixtures("project", "broken_inside")
-def test_an_error_of_a_run_for_scripts_ends_in_an_outcome_too(run: Call) -> None:
+def test_an_error_of_a_run_gives_scripts_an_outcome(run: Call) -> None:
     outcome = json.loads(run("--json").stdout)
     assert outcome == {
         "event": "outcome",

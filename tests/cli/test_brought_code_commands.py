@@ -1,4 +1,4 @@
-"""A pipeline that brings code, from the command line: a run of it, and what mistakes are told."""
+"""A pipeline that brings code, on the command line: a run, and messages about mistakes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Mark(Stage):
 
 @pytest.fixture
 def archive(project: Project, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """An archive whose module takes another one from beside itself; the project uses it."""
+    """Return an archive with a module that imports a neighbor; the project uses the archive."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(project.path / "cache"))
-    monkeypatch.setenv("PYTHONPATH", "")  # what a command does to it is undone
+    monkeypatch.setenv("PYTHONPATH", "")  # undoes changes that a command makes
     files = {"lib/brought.py": STAGE, "lib/helper.py": b"WORD = 'marked'\n"}
     digest = write_tar(project.path / "code.tgz", files)
     found = {"url": str(project.path / "code.tgz"), "sha256": digest, "path": "lib"}
@@ -44,7 +44,7 @@ def archive(project: Project, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
     return found
 
 
-def test_workers_of_rays_run_what_was_fetched(project: Project, archive: dict[str, Any]) -> None:
+def test_workers_of_ray_run_fetched_code(project: Project, archive: dict[str, Any]) -> None:
     done = project.execute("run", "--no-supervise", "--workers", "2")
     assert done.returncode == 0, done.stderr
     rows = [
@@ -60,7 +60,7 @@ def test_workers_of_rays_run_what_was_fetched(project: Project, archive: dict[st
     assert json.loads(plan.stdout)["changes"] == []
 
 
-def test_other_code_is_another_pipeline(project: Project, archive: dict[str, Any]) -> None:
+def test_changed_code_changes_the_pipeline(project: Project, archive: dict[str, Any]) -> None:
     assert project.execute("run", "--no-supervise", "--engine", "inline").returncode == 0
     files = {"lib/brought.py": STAGE, "lib/helper.py": b"WORD = 'other'\n"}
     archive["sha256"] = write_tar(project.path / "code.tgz", files)
@@ -80,7 +80,7 @@ def test_a_wrong_digest_is_one_sentence(
     assert read_errors(result).startswith("spec.code.archive: the archive at ")
 
 
-def test_a_module_that_is_not_in_the_files_is_told_with_those_that_are(
+def test_a_missing_module_is_reported_with_the_existing_modules(
     project: Project, archive: dict[str, Any], call: Call
 ) -> None:
     project.spec["stages"][-1]["use"] = "brougth:Mark"
@@ -93,7 +93,7 @@ def test_a_module_that_is_not_in_the_files_is_told_with_those_that_are(
     )
 
 
-def test_a_module_that_misses_another_is_not_taken_for_missing(
+def test_a_module_with_a_failed_import_is_not_reported_as_missing(
     project: Project, call: Call
 ) -> None:
     (project.path / "lacking.py").write_text("import nowhere_to_be_found\n")
@@ -112,7 +112,7 @@ def test_a_module_that_misses_another_is_not_taken_for_missing(
 
 @pytest.fixture
 def message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a container's last message is taken from."""
+    """Return the file of a container's last message."""
     path = tmp_path / "termination-log"
     path.touch()
     monkeypatch.setattr("strandline.run.supervise.status_server.LAST_MESSAGE", path)
@@ -126,7 +126,7 @@ def fetch(call: Call, code: dict[str, Any], folder: Path) -> Result:
     return call("fetch-code", json.dumps(code), "--into", str(folder))
 
 
-def test_a_pod_leaves_word_of_what_it_could_not_fetch(
+def test_a_pod_reports_a_failed_download(
     archive: dict[str, Any], call: Call, tmp_path: Path, message: Path
 ) -> None:
     assert fetch(call, {"archive": archive}, tmp_path / "fetched").exit_code == 0
@@ -142,7 +142,7 @@ def test_a_pod_leaves_word_of_what_it_could_not_fetch(
     assert outcome.message.startswith("spec.code.archive: ")
 
 
-def test_what_is_to_be_fetched_is_checked(call: Call, tmp_path: Path, message: Path) -> None:
+def test_the_description_of_code_is_validated(call: Call, tmp_path: Path, message: Path) -> None:
     result = fetch(call, {"packages": ["--pre"]}, tmp_path)
     assert result.exit_code == ExitCode.BAD_SPEC
     assert read_errors(result).startswith("spec.code.packages[0]: must be a name and its one")

@@ -1,4 +1,4 @@
-"""`strandline card`: its folder loads, and what it says is what the run was."""
+"""`strandline card`: its folder loads, and the card describes the run."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_folder_loads_by_its_card(
     assert sorted(rows["text"]) == texts
 
 
-def test_the_card_leaves_the_proof_whole(project: Project, run: Call, call: Call) -> None:
+def test_the_card_does_not_break_verification(project: Project, run: Call, call: Call) -> None:
     run()
     call("card", "pipeline.yaml")
     assert (place(project) / "README.md").exists()
@@ -90,7 +90,7 @@ def test_the_card_leaves_the_proof_whole(project: Project, run: Call, call: Call
     assert (place(project) / "README.md").exists()
 
 
-def test_it_says_what_the_run_was(project: Project, run: Call, call: Call) -> None:
+def test_the_card_describes_the_run(project: Project, run: Call, call: Call) -> None:
     project.document["metadata"]["annotations"] = {
         "strandline.dev/license": "apache-2.0",
         "strandline.dev/pretty-name": "Notes | of <mine>",
@@ -130,7 +130,7 @@ def test_it_says_what_the_run_was(project: Project, run: Call, call: Call) -> No
     assert "not complete" not in text
 
 
-def test_other_parameters_than_the_rows_went_through_are_refused(
+def test_parameters_that_differ_from_the_run_are_refused(
     project: Project, run: Call, call: Call
 ) -> None:
     run()
@@ -141,7 +141,7 @@ def test_other_parameters_than_the_rows_went_through_are_refused(
     assert "the pipeline is not the one that wrote this data set" in read_errors(result)
 
 
-def test_what_is_not_complete_says_so(project: Project, run: Call, call: Call) -> None:
+def test_an_incomplete_data_set_is_marked(project: Project, run: Call, call: Call) -> None:
     project.add_stage(
         "def process(self, task: Task) -> Task:\n"
         "    if 'number 1' in str(task.table['text'][0]):\n"
@@ -155,14 +155,14 @@ def test_what_is_not_complete_says_so(project: Project, run: Call, call: Call) -
     assert named == sorted(project.list_outputs())
 
 
-def test_nothing_has_run(project: Project, call: Call) -> None:
+def test_a_card_without_a_run_is_refused(project: Project, call: Call) -> None:
     result = call("card", "pipeline.yaml")
     assert result.exit_code == 65
     assert "there is no ledger" in read_errors(result)
     assert not project.folder.exists()
 
 
-def test_a_license_that_is_none(project: Project, run: Call, call: Call) -> None:
+def test_an_unknown_license_is_refused(project: Project, run: Call, call: Call) -> None:
     run()
     result = call("card", "pipeline.yaml", "--license", "ask me")
     assert result.exit_code == 64
@@ -172,7 +172,7 @@ def test_a_license_that_is_none(project: Project, run: Call, call: Call) -> None
     assert "license" not in read_front((place(project) / "README.md").read_text())
 
 
-def test_a_place_that_can_not_be_written_is_named(project: Project, run: Call, call: Call) -> None:
+def test_an_unwritable_place_is_named(project: Project, run: Call, call: Call) -> None:
     run()
     result = call("card", "pipeline.yaml", "--out", "nowhere/card.md")
     assert result.exit_code == 64

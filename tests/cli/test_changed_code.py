@@ -27,7 +27,7 @@ def prepare(project: Project) -> None:
     project.save()
 
 
-def test_an_edited_module_is_another_pipeline_and_is_named(project: Project) -> None:
+def test_an_edited_module_changes_the_pipeline_and_is_named(project: Project) -> None:
     prepare(project)
     assert project.execute(*RUN).returncode == ExitCode.COMPLETE
     project.write("# louder?\nMARK = ('loud')  # no\n", "words.py")
@@ -43,7 +43,7 @@ def test_an_edited_module_is_another_pipeline_and_is_named(project: Project) -> 
     assert ["quiet"] * 3 == [json.loads(row)["mark"] for row in rows]
 
 
-def test_plan_names_the_file_and_the_code_that_it_cannot_read(project: Project) -> None:
+def test_plan_names_unreadable_files_and_code(project: Project) -> None:
     prepare(project)
     project.write("MARK = eval(\"'loud'\")\n", "words.py")
     assert project.execute(*RUN).returncode == ExitCode.COMPLETE

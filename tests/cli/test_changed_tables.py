@@ -1,4 +1,4 @@
-"""A table that somebody has changed since a run published to it: refused before the next works."""
+"""A table that was changed since a run published to it: refused before the next run works."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LENGTH = (
 
 @pytest.fixture(autouse=True)
 def pipeline(project: Project) -> None:
-    """It makes three columns, of which one is a number, and says so."""
+    """Declare three output columns, one of them a number."""
     use_parquet(project)
     project.add_stage(LENGTH)
     project.spec["stages"].append({"use": "select-columns", "with": {"columns": COLUMNS}})
@@ -46,7 +46,7 @@ def publish(project: Project, run: Call, target: str) -> None:
 
 
 def check_refused(project: Project, run: Call, sentence: str) -> None:
-    """The next run says it and ends, though it would have had work."""
+    """Check that the next run ends with the message, although it would have work."""
     (project.path / "in/9.txt").write_text("A new note.\n")
     outputs = project.list_outputs()
     result = run()
@@ -131,7 +131,7 @@ DELTA_CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("change", DELTA_CHANGES)
-def test_a_delta_table_that_cannot_take_it_is_refused_before_work(
+def test_an_incompatible_delta_table_is_refused_before_work(
     change: str, project: Project, run: Call, tmp_path: Path
 ) -> None:
     publish(project, run, OwnDelta.target)
@@ -141,7 +141,7 @@ def test_a_delta_table_that_cannot_take_it_is_refused_before_work(
 
 
 def alter_lance(**how: Any) -> Callable[[lance.LanceDataset], object]:
-    asked: Any = how  # its library has the type of one alteration for that of all
+    asked: Any = how  # the type of lance covers only one kind of alteration
     return lambda table: table.alter_columns(asked)
 
 
@@ -167,7 +167,7 @@ LANCE_CHANGES: dict[str, tuple[Callable[[lance.LanceDataset], object], str]] = {
 
 
 @pytest.mark.parametrize("change", LANCE_CHANGES)
-def test_a_lance_data_set_that_cannot_take_it_is_refused_before_work(
+def test_an_incompatible_lance_data_set_is_refused_before_work(
     change: str, project: Project, run: Call, tmp_path: Path
 ) -> None:
     publish(project, run, OwnLance.target)
@@ -179,7 +179,7 @@ def test_a_lance_data_set_that_cannot_take_it_is_refused_before_work(
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnIceberg:
     own = OwnIceberg(tmp_path)
-    # Its library has read the variables that name catalogues before this test.
+    # pyiceberg reads the environment variables of catalogs before this test.
     monkeypatch.setattr(iceberg, "load_catalog", lambda _: own.open_catalog())
     return own
 
@@ -226,7 +226,7 @@ ICEBERG_CHANGES: dict[str, tuple[Callable[[Table], None], str]] = {
 
 
 @pytest.mark.parametrize("change", ICEBERG_CHANGES)
-def test_an_iceberg_table_that_cannot_take_it_is_refused_before_work(
+def test_an_incompatible_iceberg_table_is_refused_before_work(
     change: str, project: Project, run: Call, own: OwnIceberg
 ) -> None:
     publish(project, run, own.target)
@@ -235,7 +235,7 @@ def test_an_iceberg_table_that_cannot_take_it_is_refused_before_work(
     check_refused(project, run, sentence)
 
 
-def test_a_wider_number_of_iceberg_takes_what_there_is(
+def test_a_wider_number_type_of_iceberg_is_accepted(
     project: Project, run: Call, own: OwnIceberg
 ) -> None:
     publish(project, run, own.target)
@@ -248,10 +248,10 @@ def test_a_wider_number_of_iceberg_takes_what_there_is(
     assert sorted(rows["length"].to_pylist()) == [12, 15, 15, 15]
 
 
-def test_a_column_that_both_sides_gave_up_is_nobodys_business(
+def test_a_column_dropped_on_both_sides_is_ignored(
     project: Project, run: Call, own: OwnIceberg
 ) -> None:
-    """Dropped from the table and from the pipeline alike."""
+    """The column is dropped from the table and from the pipeline."""
     publish(project, run, own.target)
     drop_length(own.open_catalog().load_table("notes.texts"))
     project.spec["stages"][-1]["with"]["columns"] = ["key", "text"]
@@ -261,7 +261,7 @@ def test_a_column_that_both_sides_gave_up_is_nobodys_business(
 
 
 @pytest.mark.parametrize("target", [OwnDelta.target, OwnLance.target])
-def test_a_table_that_cannot_be_asked_yet_is_told_at_the_end(
+def test_an_unreachable_table_is_reported_at_the_end(
     target: str, project: Project, run: Call, tmp_path: Path
 ) -> None:
     broken = {"delta": "_delta_log/00000000000000000000.json", "lance": "_versions/1.manifest"}

@@ -1,4 +1,4 @@
-"""`kubectl strandline claims`: which claims deleted pipelines have left, and no other is named."""
+"""`kubectl strandline claims`: lists exactly the claims left by deleted pipelines."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make_pipeline(
 
 @pytest.fixture
 def cluster(kubectl: FakeKubectl) -> FakeKubectl:
-    """Claims of one pipeline that exists and of two that were deleted, one with a pod left."""
+    """Return a cluster with claims of one existing and two deleted pipelines, one with a pod."""
     names = ("gone", "corpus", "held")
     kubectl.answer(CLAIMS, {"items": [make_claim(f"{name}-ledger", name) for name in names]})
     kubectl.answer(PIPELINES, {"items": [make_pipeline("corpus", claim="corpus-ledger")]})
@@ -59,7 +59,7 @@ def list_names(ask: Call, *words: str) -> list[str]:
     return [line.removeprefix("persistentvolumeclaim/") for line in result.stdout.splitlines()]
 
 
-def test_claims_are_listed_with_what_holds_them(cluster: FakeKubectl, ask: Call) -> None:
+def test_claims_are_listed_with_their_users(cluster: FakeKubectl, ask: Call) -> None:
     head, *rows = (line.split() for line in ask("claims").stdout.splitlines())
     assert head == ["namespace", "claim", "pipeline", "size", "created", "state"]
     common = ["10Gi", "2026-11-24T10:00:00Z"]
@@ -74,7 +74,7 @@ def test_claims_are_listed_with_what_holds_them(cluster: FakeKubectl, ask: Call)
     assert cluster.list_verbs() == []
 
 
-def test_names_are_those_that_can_be_deleted(cluster: FakeKubectl, ask: Call) -> None:
+def test_only_names_of_deletable_claims_are_listed(cluster: FakeKubectl, ask: Call) -> None:
     assert list_names(ask) == ["gone-ledger", "held-ledger"]
 
 
@@ -93,12 +93,12 @@ def test_lines_for_scripts(cluster: FakeKubectl, ask: Call) -> None:
 @pytest.mark.parametrize(
     "pipeline",
     [
-        make_pipeline("gone"),  # made again, and the operator has not looked at it yet
+        make_pipeline("gone"),  # created again, but not yet seen by the operator
         make_pipeline("other", claim="gone-ledger"),
         make_pipeline("other", claimName="gone-ledger"),
     ],
 )
-def test_law_a_claim_that_a_pipeline_uses_is_never_named(
+def test_law_a_used_claim_is_never_named(
     cluster: FakeKubectl, ask: Call, pipeline: dict[str, Any]
 ) -> None:
     cluster.answer(PIPELINES, {"items": [pipeline]})
@@ -116,7 +116,7 @@ def test_a_pipeline_of_another_namespace_uses_no_claim_here(
 
 
 def test_claims_are_read_before_pipelines(cluster: FakeKubectl, ask: Call) -> None:
-    """A claim of a pipeline that is made in between would pass for one that can be deleted."""
+    """Otherwise, the claim of a pipeline created in between would look deletable."""
     assert list_names(ask)
     kinds = [call[1] for call in cluster.calls if call[0] == "get"]
     assert kinds[:2] == ["persistentvolumeclaims", "curationpipelines.strandline.dev"]

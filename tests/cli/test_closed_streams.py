@@ -1,4 +1,4 @@
-"""A command whose standard streams were closed by who started it, as some daemons and shells do."""
+"""Commands whose standard streams were closed by the caller, as by some daemons and shells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from cli_project import Project
 from command_server import execute_interpreter
 
-# What is opened next has the number of a closed one, and what others print then goes into it.
+# The next opened file gets the number of a closed stream, so other output would go into that file.
 STAGE = """def process(self, task):
     import os
     os.system("echo a shell; echo its errors >&2; cat")
@@ -22,15 +22,13 @@ SINGLE = "--no-supervise --json"
 CASES = [
     *[("", closed) for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-")],
     (SINGLE, "<&- >&- 2>&-"),
-    # The cases before prove each stream, and the single attempt, in the first tier.
+    # The cases above prove each stream, and the single attempt, in the first tier.
     *[pytest.param(SINGLE, closed, marks=pytest.mark.more) for closed in ("<&-", ">&-", "2>&-")],
 ]
 
 
 @pytest.mark.parametrize(("words", "closed"), CASES)
-def test_law_a_run_does_its_work_whatever_is_closed(
-    project: Project, closed: str, words: str
-) -> None:
+def test_law_a_run_works_with_any_closed_streams(project: Project, closed: str, words: str) -> None:
     project.add_stage(STAGE)
     command = f"run pipeline.yaml --engine inline --set retry.maxRetries=0 {words}"
     line = f"exec {shlex.quote(sys.executable)} -m strandline {command} {closed}"

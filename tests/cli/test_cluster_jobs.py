@@ -1,4 +1,4 @@
-"""The Job of a command on a claim: its pod, what it may write, and where it runs."""
+"""The Job of a command on a claim: its pod, its writable volumes, and its placement."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def mounts_of(job: dict[str, Any]) -> dict[str, bool]:
     return {mount["mountPath"]: bool(mount.get("readOnly")) for mount in container["volumeMounts"]}
 
 
-def test_it_ends_by_itself_and_goes_with_its_pipeline() -> None:
+def test_a_job_ends_by_itself_and_is_deleted_with_its_pipeline() -> None:
     job = render()
     spec = job["spec"]
     assert (spec["backoffLimit"], spec["template"]["spec"]["restartPolicy"]) == (0, "Never")
@@ -57,15 +57,15 @@ def test_it_ends_by_itself_and_goes_with_its_pipeline() -> None:
 
 
 @pytest.mark.parametrize(("cpu", "request_of_cpu"), [(2, "250m"), (0.1, "0.1")])
-def test_it_names_a_limit_of_cpu_which_a_quota_may_demand(cpu: float, request_of_cpu: str) -> None:
-    """It is the head's, which the namespace has let in."""
+def test_a_job_has_a_cpu_limit_that_a_quota_may_require(cpu: float, request_of_cpu: str) -> None:
+    """The limit is the head's, which the namespace has already admitted."""
     (container,) = pod_of(render(ray={"head": {"resources": {"cpu": cpu}}}))["containers"]
     assert container["resources"]["limits"] == {"memory": "2Gi", "cpu": f"{cpu:g}"}
     assert container["resources"]["requests"]["cpu"] == request_of_cpu
 
 
-def test_no_operator_takes_its_pod_for_one_of_an_attempt() -> None:
-    """By their labels an operator counts pods; one of them would hold the next attempt back."""
+def test_operators_do_not_mistake_its_pod_for_an_attempts() -> None:
+    """An operator counts pods by their labels, so such a pod would delay the next attempt."""
     job = render()
     for labels in (job["metadata"]["labels"], job["spec"]["template"]["metadata"]["labels"]):
         assert not {PIPELINE_UID_LABEL, PIPELINE_LABEL}.intersection(labels)
@@ -105,7 +105,7 @@ def test_its_pod_is_restricted_and_has_no_rights() -> None:
     assert not {"ports", "lifecycle", "livenessProbe", "readinessProbe"}.intersection(container)
 
 
-def test_it_has_what_the_head_had() -> None:
+def test_a_job_has_the_heads_environment() -> None:
     job = render(
         ray={
             "image": "registry.example/runtime:1",
@@ -144,7 +144,7 @@ def test_it_has_what_the_head_had() -> None:
     assert not [each for each in container["env"] if each["name"] == "STRANDLINE_ATTEMPT"]
 
 
-def test_code_is_brought_as_for_the_run() -> None:
+def test_code_is_fetched_as_for_the_run() -> None:
     digest = "0" * 64
     archive = {"url": "https://example.com/a.zip", "sha256": digest}
     pod = pod_of(render(code={"archive": archive}))
@@ -163,14 +163,14 @@ def test_code_is_brought_as_for_the_run() -> None:
         (JobPlacement("", writes_ledger=False, writes_output=True), True, False),
     ],
 )
-def test_only_what_is_written_to_is_mounted_for_writing(
+def test_only_written_volumes_are_mounted_writable(
     placement: JobPlacement, ledger: bool, output: bool
 ) -> None:
     mounts = mounts_of(render(placement, storage={"output": {"claimName": "shared"}}))
     assert (mounts["/var/lib/strandline"], mounts["/var/lib/strandline-output"]) == (ledger, output)
 
 
-def test_it_is_scheduled_to_the_node_that_has_the_claim() -> None:
+def test_a_job_is_scheduled_to_the_node_with_the_claim() -> None:
     job = render(JobPlacement("node-1", writes_ledger=True, writes_output=False))
     affinity = pod_of(job)["affinity"]["nodeAffinity"]
     (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
@@ -181,7 +181,7 @@ def test_it_is_scheduled_to_the_node_that_has_the_claim() -> None:
     assert "affinity" not in pod_of(render())
 
 
-def test_no_word_is_taken_for_a_variable_or_by_the_shell() -> None:
+def test_words_are_not_expanded_as_variables_or_by_the_shell() -> None:
     words = separate_errors(["strandline", "release", "$(PATH) `id`; rm"])
     (container,) = pod_of(render(words=words))["containers"]
     assert container["command"] == [
@@ -228,7 +228,7 @@ def place(
         (ClaimUse.WRITE, (OTHER,), ("node-of-another-job", True, False)),
     ],
 )
-def test_it_runs_where_the_claim_is(
+def test_a_job_runs_where_the_claim_is(
     use: ClaimUse, pods: tuple[dict[str, Any], ...], expected: tuple[str, bool, bool]
 ) -> None:
     assert place(use, *pods) == expected
@@ -241,7 +241,7 @@ def test_outputs_on_the_ledgers_claim_are_written_there() -> None:
 @pytest.mark.parametrize(
     ("pods", "status"), [((HEAD,), {}), ((), RUNNING), ((), {"phase": "TearingDown"})]
 )
-def test_what_writes_is_refused_while_an_attempt_is_under_way(
+def test_writing_commands_are_refused_during_an_attempt(
     pods: tuple[dict[str, Any], ...], status: dict[str, Any]
 ) -> None:
     with pytest.raises(
@@ -250,7 +250,7 @@ def test_what_writes_is_refused_while_an_attempt_is_under_way(
         place(ClaimUse.WRITE, *pods, **status)
 
 
-def test_a_claim_for_one_pod_is_waited_for_by_its_name() -> None:
+def test_a_wait_for_a_single_pod_claim_names_the_claim() -> None:
     with pytest.raises(HeldClaimError, match=r"single pod .*`kubectl wait --for=delete pod/corpus"):
         place(ClaimUse.READ, HEAD, mode="ReadWriteOncePod")
     assert place(ClaimUse.READ, ENDED, mode="ReadWriteOncePod").node == ""
@@ -265,7 +265,7 @@ def test_a_claim_for_one_pod_is_waited_for_by_its_name() -> None:
         ({"url": "s3://a/b"}, "latest", "/var/lib/strandline/team/corpus/latest"),
     ],
 )
-def test_copies_come_from_where_outputs_are(
+def test_copies_come_from_the_place_of_outputs(
     storage: dict[str, str], path: str, expected: str
 ) -> None:
     document = json.loads(make_config(storage={"output": storage})["data"]["pipeline.yaml"])
@@ -274,7 +274,7 @@ def test_copies_come_from_where_outputs_are(
 
 
 @pytest.mark.parametrize("path", ["../other", "latest/../../x", "/etc/passwd", "."])
-def test_nothing_outside_of_the_folder_is_copied(path: str) -> None:
+def test_paths_outside_the_folder_are_not_copied(path: str) -> None:
     document = json.loads(make_config()["data"]["pipeline.yaml"])
     with pytest.raises(NotCopiedError, match="not a path in the folder of corpus"):
         locate_copy(read_pipeline_object(), document, path)
@@ -290,7 +290,7 @@ def test_outputs_at_a_url_are_named() -> None:
 
 
 def test_whoever_asks_lends_the_pod_no_right_over_a_node() -> None:
-    """They may have rights that the pipeline's author has not."""
+    """The user may have rights that the pipeline's author lacks."""
     template = {
         "spec": {
             "hostPID": True,

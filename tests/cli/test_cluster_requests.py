@@ -1,4 +1,4 @@
-"""What is asked of a run on a cluster, when it has ended, and where its log is."""
+"""Requests to a run on a cluster, its end, and the place of its log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read_value(patch: dict[str, Any] | None, name: str) -> str:
     return value
 
 
-def test_each_request_has_a_value_that_none_had_before() -> None:
+def test_each_request_has_a_new_value() -> None:
     first = read_value(ask_retry(read_pipeline_object(), None, NOW).patch, "retry")
     again = read_value(ask_retry(annotate("retry", first), None, NOW).patch, "retry")
     later = read_value(ask_retry(annotate("retry", first), None, NOW + 1e-3).patch, "retry")
@@ -55,7 +55,7 @@ def test_each_request_has_a_value_that_none_had_before() -> None:
     assert first.startswith("2026-11-18T")
 
 
-def test_a_name_neither_breaks_the_line_nor_makes_the_value_too_long_to_keep() -> None:
+def test_a_user_name_is_escaped_and_truncated_in_the_value() -> None:
     """The operator keeps a digest of a value with more than 256 characters."""
     user = f"eve\nby root {'x' * 300}"
     patch = ask_retry(read_pipeline_object(), None, NOW, user).patch
@@ -67,7 +67,7 @@ def test_a_name_neither_breaks_the_line_nor_makes_the_value_too_long_to_keep() -
     assert HandledTokens.of({"strandline.dev/retry": again}).retry == again
 
 
-def test_nothing_is_retried_beside_an_attempt() -> None:
+def test_a_retry_is_refused_during_an_attempt() -> None:
     with pytest.raises(RequestRefusedError, match=r"^attempt 1 of corpus is under way"):
         ask_retry(read_pipeline_object(), read_attempt_object(1, **RUNNING), NOW)
     ended = read_attempt_object(1, phase="TearingDown", endTime="2026-11-24T10:00:00Z")
@@ -79,7 +79,7 @@ def test_a_suspended_pipeline_is_resumed_not_retried() -> None:
         ask_retry(read_pipeline_object(suspend=True), None, NOW)
 
 
-def test_what_is_over_has_nothing_to_cancel() -> None:
+def test_an_ended_run_cannot_be_cancelled() -> None:
     over = ask_cancel(read_pipeline_object(), read_attempt_object(), NOW)
     assert over == (None, "corpus has nothing to cancel: it is Succeeded")
     running = ask_cancel(
@@ -91,7 +91,7 @@ def test_what_is_over_has_nothing_to_cancel() -> None:
 
 
 @pytest.mark.parametrize("is_wanted", [True, False])
-def test_suspension_is_asked_for_once(is_wanted: bool) -> None:
+def test_suspension_is_requested_once(is_wanted: bool) -> None:
     changed = ask_suspension(read_pipeline_object(suspend=not is_wanted), None, is_wanted=is_wanted)
     assert changed.patch == {"spec": {"suspend": is_wanted}}
     assert (
@@ -122,14 +122,14 @@ def condition(type_: str) -> list[dict[str, str]]:
         ({"phase": "Running"}, {}, None),
     ],
 )
-def test_a_run_has_ended_when_its_conditions_say_so(
+def test_conditions_show_the_end_of_a_run(
     status: dict[str, Any], attempt: dict[str, Any], expected: int | None
 ) -> None:
     end = judge_run(read_pipeline_object(**status), read_attempt_object(1, **attempt))
     assert (None if end is None else end.code) == expected
 
 
-def test_an_end_from_before_a_request_is_waited_out() -> None:
+def test_an_end_before_the_request_is_ignored() -> None:
     asked = annotate("retry", "2", conditions=condition("Stalled"), state="failed")
     assert judge_run(asked, None) is None
     handled = annotate(
@@ -142,7 +142,7 @@ def with_state(pod: dict[str, Any], container: str, **state: Any) -> dict[str, A
     return {**pod, "status": {"containerStatuses": [{"name": container, "state": state}]}}
 
 
-def test_a_log_is_where_the_driver_is_submitted() -> None:
+def test_the_log_is_in_the_pod_that_submits_the_driver() -> None:
     name = "ray-job-submitter"
     submitter = with_state(make_pod("submits", role="submitter"), name, running={})
     head = make_pod("head", role="head")
@@ -207,9 +207,9 @@ def test_a_log_is_where_the_driver_is_submitted() -> None:
         ),
     ],
 )
-def test_a_pod_is_read_for_how_far_it_is(status: dict[str, Any], expected: tuple[Any, ...]) -> None:
+def test_the_progress_of_a_pod_is_read(status: dict[str, Any], expected: tuple[Any, ...]) -> None:
     assert read_pod({"metadata": {"name": "a"}, "status": status}, "strandline") == expected
 
 
-def test_what_a_command_complained_of_is_kept() -> None:
+def test_the_error_of_a_command_is_kept() -> None:
     assert read_pod(end_pod("a", 65, " bad\n"), "strandline") == (True, 65, "bad")

@@ -1,4 +1,4 @@
-"""`strandline run --address` at a Ray that lets in only who has its token."""
+"""`strandline run --address` at a Ray cluster that requires a token."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ authentication_setup = (
 
 @pytest.fixture(scope="module")
 def running_head() -> Iterator[str]:
-    """Start the head of a Ray, and yield its address."""
+    """Start the head of a Ray cluster, and yield its address."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -61,10 +61,10 @@ def head(running_head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def start_head(port: int, folder: Path, tries: int = 3) -> subprocess.Popen[bytes]:
-    """Start one, and return when its node is there, not its port alone.
+    """Start a head, and return once its node is registered, not only its port open.
 
-    Ray gives its node 30 s, which a busy machine may need. Then it ends all, also the server at the
-    port, which has answered meanwhile.
+    Ray gives its node 30 s, which may be too short on a busy machine. Then Ray ends all processes,
+    including the server at the port, which may have answered before.
     """
     script = Path(sys.executable).with_name("ray")
     words = ["start", "--head", "--block", f"--port={port}", "--node-ip-address=127.0.0.1"]
@@ -92,7 +92,7 @@ def read_log(folder: Path) -> str:
 
 
 @NEEDS_TOKENS
-def test_a_cluster_that_wants_a_token_is_not_waited_for(
+def test_a_cluster_that_requires_a_token_fails_at_once(
     project: Project, head: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def enter() -> str:
@@ -115,7 +115,7 @@ def test_a_cluster_that_wants_a_token_is_not_waited_for(
 
 @NEEDS_TOKENS
 @pytest.mark.parametrize("setting", [{}, {"RAY_AUTH_TOKEN_PATH": "/nowhere/token"}])
-def test_a_ray_that_shows_a_token_and_has_none_is_told_so(
+def test_a_ray_configured_for_tokens_without_one_is_reported(
     project: Project, head: str, monkeypatch: pytest.MonkeyPatch, setting: dict[str, str]
 ) -> None:
     for name, value in {"RAY_AUTH_MODE": "token", **setting}.items():
@@ -134,7 +134,7 @@ def test_a_ray_that_shows_a_token_and_has_none_is_told_so(
     not hasattr(authentication_setup, "maybe_enable_token_auth_if_token_available"),
     reason="this Ray looks at no token unless it is told to",
 )
-def test_a_ray_that_is_found_is_shown_the_token_at_home(
+def test_the_token_in_the_home_folder_is_used(
     project: Project, head: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
@@ -151,7 +151,7 @@ def test_a_ray_that_is_found_is_shown_the_token_at_home(
 
 
 def keep_token(token: str) -> None:
-    """Keep a token where Ray looks for one."""
+    """Store a token where Ray looks for one."""
     path = Path(os.environ["HOME"], ".ray", "auth_token")
     path.parent.mkdir(exist_ok=True)
     path.write_text(token, encoding="ascii")

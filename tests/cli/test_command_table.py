@@ -1,4 +1,4 @@
-"""Commands are named by strings in tables, so each entry is loaded here, subcommands too."""
+"""Tables name commands by strings, so load each entry here, including subcommands."""
 
 from __future__ import annotations
 

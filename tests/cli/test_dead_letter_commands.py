@@ -1,4 +1,4 @@
-"""Dead letters on the command line: shown, counted, and tried again."""
+"""Dead letters on the command line: shown, counted, and retried."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(project: Project, *words: str) -> str:
     return result.stdout
 
 
-def test_they_are_told_wherever_failures_and_proof_are(project: Project) -> None:
+def test_dead_letters_are_reported_with_failures_and_verification(project: Project) -> None:
     make(project)
     assert OF_ONE in run(project, "run", "--engine", "inline").splitlines()
     assert run(project, "verify").strip().endswith("; 1 dead letter")
@@ -46,13 +46,13 @@ def test_they_are_told_wherever_failures_and_proof_are(project: Project) -> None
     assert "in/1.txt row 0" in text
 
 
-def test_what_is_left_out_is_told_too(project: Project) -> None:
+def test_dropped_rows_are_reported_too(project: Project) -> None:
     make(project, "drop")
     lines = run(project, "run", "--engine", "inline").splitlines()
     assert "left out, since they raised errors: 1 row of own" in lines
 
 
-def test_a_mended_stage_gets_them_again_and_nothing_else(project: Project) -> None:
+def test_a_mended_stage_processes_only_dead_letters_again(project: Project) -> None:
     make(project)
     run(project, "run", "--engine", "inline")
     (project.path / "mended").touch()

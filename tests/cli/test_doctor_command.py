@@ -1,4 +1,4 @@
-"""`strandline doctor` on real folders: what it says, its exit code, and that it leaves no trace."""
+"""`strandline doctor` on real folders: output, exit code, and absence of traces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OF_PIPELINE = ["cpus", "reservations", "output"]
 
 @pytest.fixture(autouse=True)
 def no_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Ray of another test in this process has left that there is one."""
+    """Remove the variable that a Ray of another test left in this process."""
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
 
 
@@ -76,7 +76,7 @@ def test_a_volume_is_examined_without_a_file(tmp_path: Path, call: Call) -> None
     ],
     ids=["as it is", "a variable that crashes it", "a variable that it refuses"],
 )
-def test_a_start_of_ray_is_tried(
+def test_doctor_tries_to_start_ray(
     tmp_path: Path, variable: dict[str, str], code: int, found: str
 ) -> None:
     words = ["doctor", "--volume", str(tmp_path), "--json"]
@@ -86,7 +86,7 @@ def test_a_start_of_ray_is_tried(
     assert list_all(tmp_path) == []
 
 
-def test_json_has_an_object_a_finding(tmp_path: Path, call: Call) -> None:
+def test_json_has_an_object_per_finding(tmp_path: Path, call: Call) -> None:
     result = call("doctor", "--quick", "--volume", str(tmp_path), "--json")
     findings = list(parse(result.stdout))
     assert [finding["name"] for finding in findings] == GENERAL + ON_DISK
@@ -124,7 +124,7 @@ def test_a_volume_that_is_missing_is_not_made(
     assert before == list_all(project.path)
 
 
-def test_a_volume_that_is_mounted_read_only_is_the_problem(
+def test_a_volume_mounted_read_only_is_reported(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -140,7 +140,7 @@ def test_a_volume_that_is_mounted_read_only_is_the_problem(
     assert lines[-1][:2] == ["1", "problem,"]
 
 
-def test_a_file_in_place_of_the_volume_is_the_problem(project: Project, call: Call) -> None:
+def test_a_file_in_place_of_the_volume_is_reported(project: Project, call: Call) -> None:
     result = call("doctor", "--quick", "--volume", "pipeline.yaml", "--json")
     assert result.exit_code == 73
     assert find(result.stdout, "volume") == {
@@ -151,7 +151,7 @@ def test_a_file_in_place_of_the_volume_is_the_problem(project: Project, call: Ca
     }
 
 
-def test_a_damaged_ledger_is_no_problem_of_the_volume(
+def test_a_damaged_ledger_is_not_a_problem_of_the_volume(
     project: Project, run: Call, call: Call
 ) -> None:
     run()
@@ -164,7 +164,7 @@ def test_a_damaged_ledger_is_no_problem_of_the_volume(
     assert finding["advice"] == "restore the file from a copy, or move it away to start over"
 
 
-def test_reservations_of_the_stages_are_compared(project: Project, call: Call) -> None:
+def test_reservations_of_stages_are_compared_with_the_machine(project: Project, call: Call) -> None:
     project.spec["stages"][1] |= {"workers": {"min": 1000}, "resources": {"memory": "500Gi"}}
     project.save()
     result = call("doctor", "--quick", "pipeline.yaml", "--json")
@@ -176,7 +176,7 @@ def test_reservations_of_the_stages_are_compared(project: Project, call: Call) -
     assert call("doctor", "--quick", "pipeline.yaml", *settings).exit_code == 0
 
 
-def test_an_output_of_its_own_is_tried_unless_it_is_a_url(project: Project, call: Call) -> None:
+def test_a_separate_output_place_is_tried_unless_it_is_a_url(project: Project, call: Call) -> None:
     def look(path: str) -> tuple[int, str, str]:
         result = call(
             "doctor", "--quick", "pipeline.yaml", "--json", "--set", f"sink.with.path={path}"

@@ -1,4 +1,4 @@
-"""`strandline drain`: what SIGTERM asks, asked from outside; nobody else is hurt."""
+"""`strandline drain`: requests what SIGTERM requests, without affecting other processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import Process
 from strandline_api.outcome.driver_outcome import find_outcome_line
 
-# Says that it works, and goes on when it is let go or when the run is asked to stop.
+# Reports its start, and continues after the file `go` appears or a stop is requested.
 WORK = """
 def process(self, task):
     import pathlib, time
@@ -35,7 +35,7 @@ STRANGER = Process(4711, 1)
 
 @pytest.fixture
 def started() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes that are ended with the test."""
+    """Yield a list of processes that end with the test."""
     processes: list[subprocess.Popen[str]] = []
     yield processes
     for process in processes:
@@ -44,7 +44,7 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def start(project: Project, *words: str) -> subprocess.Popen[str]:
-    """Start what works on the first source until there is the file `go`."""
+    """Start a run that works on the first source until the file `go` exists."""
     project.add_stage(WORK)
     process = project.start(*words, "--engine", "inline")
     project.wait_for("working")
@@ -63,7 +63,7 @@ def drain(call: Call, *words: str) -> str:
     return result.stdout
 
 
-def test_where_nothing_runs_there_is_nothing_to_do(project: Project, call: Call) -> None:
+def test_drain_does_nothing_if_nothing_runs(project: Project, call: Call) -> None:
     assert NOTHING == drain(call)
     assert NOTHING == drain(call, "--wait", "--timeout", "0")
     assert not project.folder.exists()
@@ -71,7 +71,7 @@ def test_where_nothing_runs_there_is_nothing_to_do(project: Project, call: Call)
     assert NOTHING == drain(call, "--wait")
 
 
-def test_a_run_ends_in_order_and_the_wait_lasts_until_then(
+def test_drain_waits_for_the_orderly_end_of_a_run(
     project: Project, started: list[subprocess.Popen[str]]
 ) -> None:
     run = start(project, "run")
@@ -87,7 +87,7 @@ def test_a_run_ends_in_order_and_the_wait_lasts_until_then(
     assert 75 == run.wait(timeout=300)
 
 
-def test_a_wait_that_is_too_short_says_who_is_left(
+def test_a_wait_that_is_too_short_names_remaining_processes(
     project: Project, call: Call, started: list[subprocess.Popen[str]]
 ) -> None:
     run = start(project, "run", "--no-supervise")
@@ -103,7 +103,7 @@ def test_a_wait_that_is_too_short_says_who_is_left(
     assert (75, 75) == (run.returncode, outcome.exit_code)
 
 
-def test_a_driver_without_a_parent_is_asked_itself(
+def test_a_driver_without_a_parent_is_stopped_directly(
     project: Project, call: Call, started: list[subprocess.Popen[str]]
 ) -> None:
     driver = start(project, "drive")
@@ -115,7 +115,7 @@ def test_a_driver_without_a_parent_is_asked_itself(
 
 
 @pytest.mark.usefixtures("project")
-def test_a_process_that_is_gone_meanwhile_was_nothing_to_drain(
+def test_a_process_that_ends_meanwhile_needs_no_drain(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def is_gone(*_: object) -> None:
@@ -127,7 +127,7 @@ def test_a_process_that_is_gone_meanwhile_was_nothing_to_drain(
 
 
 @pytest.mark.usefixtures("project")
-def test_a_process_of_another_user_cant_be_asked(
+def test_a_process_of_another_user_cannot_be_drained(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -159,10 +159,10 @@ def test_the_wait_has_time_for_the_grace_period_and_the_end(
     assert [(STRANGER.pid, signal.SIGTERM)] * 3 == asked
 
 
-def test_a_hook_that_runs_twice_asks_once(
+def test_a_hook_that_runs_twice_requests_one_stop(
     project: Project, call: Call, started: list[subprocess.Popen[str]]
 ) -> None:
-    """Kubernetes promises to run a hook at least once."""
+    """Kubernetes guarantees that a hook runs at least once."""
     run = start(project, "run")
     started.append(run)
     assert drain(call) == drain(call)
@@ -182,7 +182,7 @@ def test_a_run_can_be_stopped_at_once(
     assert run.wait(timeout=300) in {130, 143}
 
 
-def test_a_run_that_stops_can_still_be_stopped_at_once(
+def test_a_stopping_run_can_be_stopped_at_once(
     project: Project, call: Call, started: list[subprocess.Popen[str]]
 ) -> None:
     run = start(project, "run")
@@ -194,7 +194,9 @@ def test_a_run_that_stops_can_still_be_stopped_at_once(
 
 
 @pytest.mark.usefixtures("project")
-def test_who_stops_already_is_not_asked_again(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopping_process_gets_no_second_request(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(drain_command, "choose", lambda *_: Drain(None, (STRANGER,)))
     monkeypatch.setattr(os, "kill", pytest.fail)
     assert "process 4711 is stopping already\n" == drain(call)

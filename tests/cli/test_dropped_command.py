@@ -1,4 +1,4 @@
-"""`strandline dropped`: rows that stages have marked, counted by reason, with some of each."""
+"""`strandline dropped`: marked rows counted by reason, with examples of each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write(project: Project, sink: str, marks: bool = True) -> None:
 
 
 @pytest.mark.parametrize("sink", ["jsonl", "parquet"])
-def test_rows_are_counted_by_reason_and_some_are_shown(
+def test_dropped_rows_are_counted_by_reason_with_examples(
     project: Project, call: Call, sink: str
 ) -> None:
     write(project, sink)
@@ -50,24 +50,24 @@ def test_rows_are_counted_by_reason_and_some_are_shown(
     assert text == call("dropped", "pipeline.yaml").stdout
 
 
-def test_a_pipeline_that_keeps_nothing_aside_says_how_it_would(
+def test_a_pipeline_without_marks_is_reported_with_the_setting(
     project: Project, call: Call
 ) -> None:
     write(project, "jsonl", marks=False)
     result = call("dropped", "pipeline.yaml")
     assert (0, "") == (result.exit_code, result.stderr)
     assert "reasonColumn: why" in result.stdout
-    assert "leaves such rows in the output" in result.stdout  # so it is no setting for good
+    assert "leaves such rows in the output" in result.stdout  # so it is no permanent setting
 
 
-def test_before_a_run_there_is_no_ledger_to_look_into(project: Project, call: Call) -> None:
+def test_a_missing_ledger_is_reported(project: Project, call: Call) -> None:
     write(project, "jsonl")
     result = call("dropped", "pipeline.yaml")
     assert 0 != result.exit_code
     assert read_errors(result)
 
 
-def test_where_nothing_was_marked_that_is_said(project: Project, call: Call) -> None:
+def test_the_absence_of_marked_rows_is_reported(project: Project, call: Call) -> None:
     write(project, "jsonl")
     (project.path / "in/rows.jsonl").write_text('{"key": "a", "text": "a", "n": 12}\n')
     assert 0 == project.execute("run", "--engine", "inline").returncode

@@ -1,4 +1,4 @@
-"""Ctrl-C in the first second: a sentence and exit code 75, whatever is being loaded just then."""
+"""Ctrl-C in the first second: a sentence and exit code 75, whichever module is loading."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 pytestmark = pytest.mark.first(reason="interrupts the start of an interpreter")
 
-# Python tells on stderr what it has loaded: so the moment is known, without a clock.
+# Python reports loaded modules on stderr, which shows the moment without a clock.
 TELLING = os.environ | {"PYTHONPROFILEIMPORTTIME": "1"}
-# Modules of the command itself, and then of the driver that it starts. Moments of the second tier
-# lie between two moments of the first one, which prove the same.
+# Modules of the command itself, then of the driver that it starts. Moments of the second tier lie
+# between two moments of the first tier, which prove the same.
 MOMENTS = [
     "click.core",
     pytest.param("strandline.cli.app.commands", marks=pytest.mark.more),
@@ -34,7 +34,7 @@ MOMENTS = [
     "strandline.run.attempt.attempt",
     "strandline.plan.stages.packs",
 ]
-# Lasts for a second when Python ends, and tells as it does of modules that it loads.
+# Delays the end of Python by a second, and reports like a loaded module.
 LINGERING = """\
 import atexit
 import os
@@ -53,7 +53,7 @@ import os, time
 os.write(2, b"import time: 1 | 1 | begun\n")
 time.sleep(60)
 """
-# A driver whose Ray is ended as it starts, and crashes at the end.
+# A driver whose Ray is killed during its start and crashes at the end.
 CRASHING = """
 import atexit, os, signal, sys
 import ray
@@ -68,7 +68,7 @@ sys.argv = ["strandline", "drive", "pipeline.yaml", "--engine", "ray", "--worker
 main()
 """
 
-# SIGTERM reaches Ray's handler while Python calls a hook of a fork, and drops what is raised there.
+# SIGTERM reaches Ray's handler in a fork hook of Python, which drops the raised exception.
 FORKING = """
 import os, sys, time
 import ray
@@ -94,7 +94,7 @@ main()
 
 
 def _add_stage_module(project: Project, head: str) -> None:
-    """Have what the pipeline names be loaded from a module that begins with these lines."""
+    """Load the pipeline's stage from a module that begins with these lines."""
     module = project.add_stage("def process(self, task):\n    return task").partition(":")[0]
     file = project.path / f"{module}.py"
     file.write_text(head + file.read_text())
@@ -103,10 +103,10 @@ def _add_stage_module(project: Project, head: str) -> None:
 def interrupt(
     process: subprocess.Popen[str], moment: str, look: Callable[[], None] = lambda: None
 ) -> str:
-    """Send Ctrl-C's signal once a module is loaded; what is said besides, to the end.
+    """Send SIGINT once a module is loaded; return all other output.
 
     Args:
-        look: is called just before that.
+        look: called just before the signal.
     """
     said, is_sent = [], False
     with process:
@@ -161,8 +161,8 @@ def test_law_ctrl_c_while_ray_starts_leaves_nothing_of_it(project: Project, mome
     assert psutil.wait_procs(seen, timeout=60)[1] == []
 
 
-def test_half_of_a_ray_has_no_say_in_how_a_driver_ends(project: Project) -> None:
-    """What Ray does at the end of Python crashes now and then where it was ended as it started."""
+def test_a_partial_ray_does_not_change_the_exit_code_of_a_driver(project: Project) -> None:
+    """Ray's hook at the end of Python sometimes crashes if Ray was ended during its start."""
     command = [sys.executable, "-c", CRASHING]
     done = execute_interpreter(command, cwd=project.path, capture_output=True, text=True)
 
@@ -179,7 +179,7 @@ def test_a_request_to_end_is_not_lost_in_a_hook_of_a_fork(project: Project) -> N
 
 
 @pytest.mark.parametrize("moment", ["click.core", "strandline.run.manifest.yaml_file"])
-def test_another_command_ends_as_programs_of_a_shell_do(project: Project, moment: str) -> None:
+def test_other_commands_end_with_the_exit_code_of_a_signal(project: Project, moment: str) -> None:
     _add_stage_module(project, "import time\n\ntime.sleep(2)\n")
     process = project.start_interpreter("validate", env=TELLING)
 
@@ -189,8 +189,8 @@ def test_another_command_ends_as_programs_of_a_shell_do(project: Project, moment
     assert process.returncode == 130, said
 
 
-def test_another_command_ends_so_in_code_that_is_made_of_text(project: Project) -> None:
-    """As dataclasses are: Python notes that, and would die of the signal when all is over."""
+def test_other_commands_also_end_so_during_exec(project: Project) -> None:
+    """Dataclasses use `exec` too: Python remembers the interrupt, and would end by the signal."""
     _add_stage_module(project, f"exec({LASTING!r})\n")
     process = project.start_interpreter("validate", env=TELLING)
 
@@ -200,10 +200,8 @@ def test_another_command_ends_so_in_code_that_is_made_of_text(project: Project) 
 
 
 @pytest.mark.parametrize("command", ["validate", "run"])
-def test_law_ctrl_c_changes_nothing_of_a_command_that_is_done(
-    project: Project, command: str
-) -> None:
-    """All is done by then, and what was registered for the end has its turn."""
+def test_law_ctrl_c_after_the_work_changes_nothing(project: Project, command: str) -> None:
+    """The work is done by then, and registered hooks still run."""
     _add_stage_module(project, LINGERING)
     process = project.start_interpreter(
         command, *["--engine", "inline"][: 2 * (command == "run")], env=TELLING
@@ -215,8 +213,8 @@ def test_law_ctrl_c_changes_nothing_of_a_command_that_is_done(
     assert process.returncode == 0, said
 
 
-def test_who_was_started_to_ignore_it_goes_on(project: Project) -> None:
-    """As a shell starts what is to run in the background."""
+def test_a_command_started_with_sigint_ignored_continues(project: Project) -> None:
+    """Shells start background processes like this."""
     process = project.start_interpreter(
         "validate",
         env=TELLING,

@@ -1,4 +1,4 @@
-"""Sources that are edited without another size or time, from the command line."""
+"""Sources edited without a change of size or time, on the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 RUN = ("run", "--no-supervise", "--engine", "inline")
 
 
-def test_an_edit_under_the_same_time_is_worked_on(project: Project) -> None:
+def test_an_edit_with_an_unchanged_time_is_processed(project: Project) -> None:
     path = project.path / "in/1.txt"
     before = path.stat()
     assert project.execute(*RUN).returncode == ExitCode.COMPLETE

@@ -1,4 +1,4 @@
-"""Why sources failed, by reason: in a run's summary, by `failures` and by `attempts show`."""
+"""Reasons of failed sources: in a run's summary, by `failures`, and by `attempts show`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def process(self, task):
 
 @pytest.fixture
 def moody(project: Project, run: Call) -> Project:
-    """Five of six sources failed in one attempt, for two reasons."""
+    """Fail five of six sources in one attempt, for two reasons."""
     for number in range(3, 6):
         (project.path / f"in/{number}.txt").write_text("x")
     project.add_stage(MOODY)
@@ -50,7 +50,7 @@ def fail(key: str, message: str, stage: str = "moody") -> FailureRecord:
         ("", ""),
     ],
 )
-def test_a_reason_is_what_sources_have_in_common(message: str, reason: str) -> None:
+def test_a_reason_omits_parts_specific_to_a_source(message: str, reason: str) -> None:
     assert str(find_reason(message)) == reason
 
 
@@ -72,7 +72,7 @@ def test_failures_are_grouped_by_stage_error_and_location() -> None:
     ]
 
 
-def test_of_many_reasons_the_largest_are_shown() -> None:
+def test_the_most_frequent_reasons_are_shown() -> None:
     letters = [letter * (2 if letter == "z" else 1) for letter in "abcdefghijklmnopqrstuvwxyz"]
     failures = [fail(letter, f"{letter[0]} is bad") for word in letters for letter in word]
     lines = list(describe_failures(group_failures(failures), len(failures)))
@@ -81,7 +81,7 @@ def test_of_many_reasons_the_largest_are_shown() -> None:
     assert len(lines) == 1 + 2 + 9 + 1
 
 
-def test_a_message_is_told_as_it_is_and_moves_no_cursor() -> None:
+def test_a_message_is_shown_unchanged_without_control_characters() -> None:
     long = f"ValueError: {'x' * 1000} (moody.py:10)"
     group = group_failures([fail("a\x1b", long), fail("b", long)])
     *_, line = describe_failures(group, 2)
@@ -111,7 +111,7 @@ def test_failures_shows_each_reason_with_its_count(moody: Project, call: Call) -
     assert objects[1].keys() == {"state", "stage", "reason", "count", "example"}
 
 
-def test_what_was_mended_is_no_failure(moody: Project, run: Call, call: Call) -> None:
+def test_mended_sources_are_not_failures(moody: Project, run: Call, call: Call) -> None:
     (use,) = [stage["use"] for stage in moody.spec["stages"] if "own" in stage["use"]]
     file = moody.path / f"{use.partition(':')[0]}.py"
     moody.spec["stages"][-1]["use"] = "keep-documented"
@@ -146,7 +146,7 @@ def test_reasons_stay_when_sources_are_quarantined(moody: Project, run: Call, ca
     ]
 
 
-def test_failed_and_quarantined_sources_are_told_apart(
+def test_failed_and_quarantined_sources_are_distinguished(
     project: Project, run: Call, call: Call
 ) -> None:
     project.spec["quarantine"] = {"after": 1, "tolerate": "100%"}
@@ -164,7 +164,7 @@ def test_failed_and_quarantined_sources_are_told_apart(
     assert lines[3] == "3 sources quarantined:"
 
 
-def test_a_summary_groups_what_was_quarantined(project: Project, run: Call) -> None:
+def test_a_summary_groups_quarantined_sources(project: Project, run: Call) -> None:
     project.spec["quarantine"] = {"after": 1, "tolerate": "100%"}
     project.add_stage("def process(self, task):\n    raise ValueError(task.lineage.key)")
     lines = run().stdout.splitlines()
@@ -174,7 +174,7 @@ def test_a_summary_groups_what_was_quarantined(project: Project, run: Call) -> N
     assert lines[at + 3] == "  all of them: `strandline ledger quarantine list FILE`"
 
 
-def test_without_a_ledger_there_is_nothing_to_tell(project: Project, call: Call) -> None:
+def test_without_a_ledger_no_failures_are_reported(project: Project, call: Call) -> None:
     assert project.folder.parent.parent.name == "strandline-data"
     result = call("failures", "pipeline.yaml")
     assert result.exit_code == 65

@@ -1,4 +1,4 @@
-"""A volume that is full, whoever has filled it: the run's cause is known all the same."""
+"""A full volume: the run's cause is known whichever program filled the volume."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cli_project import Call, Project
 from command_server import execute_strandline
 from mounts import mounted_small
 
-# Whatever else lies on the volume, a log say, grows until nothing is left.
+# Another file on the volume, such as a log, grows until no space is left.
 FILL = """
 def process(self, task):
     try:
@@ -20,7 +20,7 @@ def process(self, task):
 """
 
 
-def test_a_full_volume_is_named_by_all_that_look(project: Project, call: Call) -> None:
+def test_a_full_volume_is_named_by_all_commands(project: Project, call: Call) -> None:
     project.add_stage(FILL)
     with mounted_small(project.path / "small", 3 << 20):
         command = ["run", "pipeline.yaml", "--engine", "inline", "--volume", "small"]

@@ -1,4 +1,4 @@
-"""`strandline gather`, `verify` and the views of a pipeline with a stage that gathers."""
+"""`strandline gather`, `verify`, and the views of a pipeline with a stage that gathers."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class CountRows(StatefulFilter):
 
 @pytest.fixture
 def gathering(project: Project) -> Project:
-    """The project with a stage that counts rows."""
+    """Return the project with a stage that counts rows."""
     project.write(OWN, "rows_of_all.py")
     project.spec["stages"].append({"use": "rows_of_all:CountRows"})
     project.save()
     return project
 
 
-def test_a_run_has_gathered_by_itself(gathering: Project, run: Call, call: Call) -> None:
+def test_a_run_gathers_automatically(gathering: Project, run: Call, call: Call) -> None:
     assert 0 == run().exit_code
     latest = call("latest", "pipeline.yaml").stdout.strip()
     assert "3" == Path(latest, "artifacts/count-rows.merged").read_text()
@@ -60,7 +60,9 @@ def test_a_run_has_gathered_by_itself(gathering: Project, run: Call, call: Call)
     )
 
 
-def test_a_pipeline_that_gathers_nothing_says_so(project: Project, run: Call, call: Call) -> None:
+def test_a_pipeline_without_gathering_stages_is_reported(
+    project: Project, run: Call, call: Call
+) -> None:
     run()
     result = call("gather", "pipeline.yaml")
     assert (0, "no stage has gathered anything\n") == (result.exit_code, result.stdout)
@@ -73,9 +75,11 @@ def test_without_a_ledger_there_is_nothing_to_gather(gathering: Project, call: C
     assert "there is no ledger here" in result.stderr
 
 
-def test_while_a_driver_lives_it_is_refused(gathering: Project, run: Call, call: Call) -> None:
+def test_gathering_is_refused_while_a_driver_lives(
+    gathering: Project, run: Call, call: Call
+) -> None:
     run()
-    init = find_process(1)  # a process that lives
+    init = find_process(1)  # a living process
     assert init is not None
     with closing(Store(gathering.folder / "ledger")) as store:
         lease = store.read_meta("lease") | {"pid": 1, "started": init.started, "ended": False}
@@ -87,7 +91,7 @@ def test_while_a_driver_lives_it_is_refused(gathering: Project, run: Call, call:
     assert "attempt 1 is still running as process 1; stop it first" in result.stderr
 
 
-def test_verify_looks_at_what_was_gathered(gathering: Project, run: Call, call: Call) -> None:
+def test_verify_checks_gathered_data(gathering: Project, run: Call, call: Call) -> None:
     run()
     assert "; 3 gathered pieces\n" in call("verify", "pipeline.yaml").stdout
     (pack,) = (gathering.folder / "shards").glob("*.pack")
@@ -100,7 +104,7 @@ def test_verify_looks_at_what_was_gathered(gathering: Project, run: Call, call: 
     assert 65 == call("verify", "pipeline.yaml", "--no-bytes").exit_code
 
 
-def test_views_tell_which_stages_gather(gathering: Project, call: Call) -> None:
+def test_views_show_which_stages_gather(gathering: Project, call: Call) -> None:
     lines = call("plan", "pipeline.yaml").stdout.splitlines()
     head = next(line for line in lines if line.startswith("stage"))
     row = next(line for line in lines if line.startswith("count-rows"))
@@ -111,11 +115,13 @@ def test_views_tell_which_stages_gather(gathering: Project, call: Call) -> None:
     assert text.startswith("rows_of_all:CountRows (1→0|1|N, gathers, version 1)")
 
 
-def test_a_pipeline_without_them_has_no_such_column(project: Project, call: Call) -> None:
+def test_a_pipeline_without_gathering_stages_has_no_such_column(
+    project: Project, call: Call
+) -> None:
     assert "gathers" not in call("plan", "pipeline.yaml").stdout
 
 
-def test_what_is_gathered_by_hand_passes_no_gate(
+def test_manually_gathered_data_is_not_released_to_readers(
     gathering: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     gathering.spec["publish"] = {"require": {"rows": {"min": 3}}}
@@ -123,11 +129,11 @@ def test_what_is_gathered_by_hand_passes_no_gate(
     assert run().exit_code == 0
     latest = call("latest", "pipeline.yaml").stdout
     for path in sorted(gathering.folder.glob("attempts/*/p*/artifacts/*")):
-        path.unlink()  # so that there is something to publish
+        path.unlink()  # leaves something to publish
     assert call("latest", "pipeline.yaml").exit_code == 1
     gathered = json.loads(call("gather", "pipeline.yaml", "--json").stdout)
     assert gathered["published"] is True
-    # It is complete, and still nobody is led to it before a run has judged.
+    # The publication is complete, but stays withheld until a run has judged.
     assert call("latest", "pipeline.yaml").exit_code == 1
     assert run().exit_code == 0
     assert call("latest", "pipeline.yaml").stdout not in {"", latest}

@@ -73,7 +73,7 @@ def test_each_command_has_one_line_in_the_overview(call: Call) -> None:
         assert not [line for line in listed if line.endswith("...")]
 
 
-def test_without_a_command_the_help_is_shown_and_the_code_is_that_of_a_wrong_command_line(
+def test_a_missing_command_shows_the_help_and_exits_with_a_usage_error(
     call: Call,
 ) -> None:
     result = call()
@@ -81,7 +81,7 @@ def test_without_a_command_the_help_is_shown_and_the_code_is_that_of_a_wrong_com
     assert "Usage: strandline [OPTIONS] COMMAND" in result.stderr
 
 
-def test_the_command_finds_a_stage_of_ones_own_in_the_working_directory(tmp_path: Path) -> None:
+def test_custom_stages_are_found_in_the_working_directory(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from strandline import Stage\n\n\nclass Mine(Stage):\n    '''Mine.'''\n\n"
         "    def process(self, task):\n        return task\n"
@@ -94,7 +94,7 @@ def test_the_command_finds_a_stage_of_ones_own_in_the_working_directory(tmp_path
         assert result.stdout.startswith("mine:Mine (1→0|1|N, version 1)\n\nMine.\n")
 
 
-def test_a_reader_that_goes_away_early_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_closes_the_pipe_early_is_no_error(tmp_path: Path) -> None:
     line = f"{shlex.quote(sys.executable)} -m strandline stages --json; echo code $? >&2"
     result = subprocess.run(  # noqa: S602 - a pipe is the point
         f"( {line} ) | true", shell=True, cwd=tmp_path, capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""Sources on Hugging Face's hub: `hf://` by a branch, a tag or a commit, and what changed alone."""
+"""Sources on the Hugging Face Hub: `hf://` by branch, tag, or commit, reading only changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def render(*texts: str) -> bytes:
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    """A hub with a data set of two files."""
+    """Yield a hub with a data set of two files."""
     with serving() as hub:
         repo = hub.repos["org/notes"] = Repo()
         files = {"data/train-0.jsonl": render("tide"), "data/train-1.jsonl": render("moon")}
@@ -32,7 +32,7 @@ def hub() -> Iterator[Hub]:
 
 @pytest.fixture
 def run(hub: Hub, project: Project) -> Run:
-    """`run()` makes an attempt in a process of its own, and returns how its sources stand."""
+    """Return a function that makes an attempt in its own process and returns source counts."""
 
     def run() -> dict[str, Any]:
         environment = os.environ | {
@@ -72,7 +72,7 @@ def test_files_are_listed_and_read_by_a_revision(
     assert read_texts(project) == ["moon", "tide"]
 
 
-def test_a_file_of_another_commit_with_as_many_bytes_is_read_again(
+def test_a_file_of_another_commit_with_equal_size_is_read_again(
     project: Project, run: Run, hub: Hub
 ) -> None:
     use_source(project, "jsonl-files", paths=["hf://datasets/org/notes@main/data/*.jsonl"])
@@ -84,7 +84,7 @@ def test_a_file_of_another_commit_with_as_many_bytes_is_read_again(
     assert read_texts(project) == ["reef", "tide"]
 
 
-def test_a_tag_stays_what_it_is(project: Project, run: Run, hub: Hub) -> None:
+def test_a_tag_keeps_its_commit(project: Project, run: Run, hub: Hub) -> None:
     use_source(project, "jsonl-files", paths=["hf://datasets/org/notes@v1/data/*.jsonl"])
     run()
     repo = hub.repos["org/notes"]

@@ -1,4 +1,4 @@
-"""`strandline init` writes pipelines that run as they are; a misspelt command names the nearest."""
+"""`strandline init` writes runnable pipelines; a misspelled command suggests the nearest."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ INPUTS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("kind", DEFAULT_INPUTS)
-def test_what_is_written_is_valid_and_keeps_what_is_good(
+def test_written_pipelines_are_valid_and_keep_good_rows(
     kind: str, project: Project, call: Call, run: Call
 ) -> None:
     folder = project.path / "data"
@@ -83,7 +83,7 @@ def test_without_an_input_the_defaults_are_valid(kind: str, project: Project, ca
     assert written["spec"]["source"]["with"]["paths"] == [DEFAULT_INPUTS[kind]]
 
 
-def test_the_code_that_is_on_every_machine_lists_something(project: Project, call: Call) -> None:
+def test_the_default_input_for_code_exists_everywhere(project: Project, call: Call) -> None:
     call("init", "code", "--out", "functions.yaml")
     plan = call("plan", "functions.yaml", "--list", "--json")
     assert json.loads(plan.stdout)["sources"]["total"] > 0, project.path
@@ -97,7 +97,7 @@ def test_a_file_that_exists_is_kept(project: Project, call: Call) -> None:
     assert (project.path / "pipeline.yaml").read_text() == before
 
 
-def test_a_folder_that_is_missing_is_told(project: Project, call: Call) -> None:
+def test_a_missing_folder_is_reported(project: Project, call: Call) -> None:
     result = call("init", "code", "--out", "missing/first.yaml")
     assert result.exit_code == 64
     assert "missing/first.yaml can't be written: No such file" in read_errors(result)
@@ -105,14 +105,14 @@ def test_a_folder_that_is_missing_is_told(project: Project, call: Call) -> None:
 
 
 @given(st.text(max_size=80))
-def test_law_every_file_name_gives_a_name_that_kubernetes_takes(stem: str) -> None:
+def test_law_every_file_name_gives_a_valid_kubernetes_name(stem: str) -> None:
     name = make_name(stem, "code")
     assert SUBDOMAIN.fullmatch(name)
     assert len(name) <= 40
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40))
-def test_law_a_pattern_is_read_back_as_it_was_given(pattern: str) -> None:
+def test_law_a_pattern_is_read_back_unchanged(pattern: str) -> None:
     document = yaml.safe_load(render_template("code", (pattern,), Path("first.yaml")))
     assert document["spec"]["source"]["with"]["paths"] == [pattern]
 
@@ -120,14 +120,14 @@ def test_law_a_pattern_is_read_back_as_it_was_given(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("word", "nearest"), [("rrun", "run"), ("verifyy", "verify"), ("attemptss", "attempts")]
 )
-def test_a_misspelt_command_names_the_nearest(word: str, nearest: str, call: Call) -> None:
+def test_a_misspelled_command_suggests_the_nearest(word: str, nearest: str, call: Call) -> None:
     result = call(word)
     assert result.exit_code == 64
     expected = f"No such command {word!r}. Did you mean {nearest!r}?; see `strandline --help`"
     assert read_errors(result) == expected
 
 
-def test_a_command_like_no_other_names_none(call: Call) -> None:
+def test_an_unknown_command_without_a_match_suggests_none(call: Call) -> None:
     result = call("qqqq")
     assert read_errors(result) == "No such command 'qqqq'; see `strandline --help`"
 

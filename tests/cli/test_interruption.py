@@ -1,4 +1,4 @@
-"""The first signal asks, the second one ends."""
+"""The first signal requests a stop, the second ends the process."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ def make() -> tuple[Interruption, list[str], list[int]]:
         ("TTI", [130]),
     ],
 )
-def test_the_first_signal_asks_and_the_second_ends_at_once(signals: str, codes: list[int]) -> None:
-    """What programs repeat is one request."""
+def test_the_first_signal_requests_a_stop_and_the_second_ends_at_once(
+    signals: str, codes: list[int]
+) -> None:
+    """Repeated signals of programs are one request."""
     interruption, said, left = make()
     assert not interruption.is_asked()
     for letter in signals:
@@ -37,7 +39,7 @@ def test_the_first_signal_asks_and_the_second_ends_at_once(signals: str, codes: 
     assert (said, left) == ([SENTENCE], codes)
 
 
-def test_what_follows_the_first_request_follows_it_once_and_without_a_word() -> None:
+def test_consequences_of_the_first_request_happen_once_and_silently() -> None:
     followed: list[str] = []
     said: list[str] = []
     interruption = Interruption(said.append, then=lambda: followed.append("then"))
@@ -47,7 +49,7 @@ def test_what_follows_the_first_request_follows_it_once_and_without_a_word() -> 
     assert (["then"], []) == (followed, said)
 
 
-def test_who_was_asked_without_a_signal_takes_one_of_a_program_for_the_same_request() -> None:
+def test_after_a_request_a_programs_signal_is_the_same_request() -> None:
     interruption, said, left = make()
     interruption.ask()
     interruption.receive(signal.SIGTERM, None)
@@ -56,7 +58,7 @@ def test_who_was_asked_without_a_signal_takes_one_of_a_program_for_the_same_requ
     assert (said, left) == ([], [130])
 
 
-def test_handlers_are_there_only_as_long_as_needed() -> None:
+def test_handlers_are_installed_only_as_long_as_needed() -> None:
     interruption, _, _ = make()
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with interruption.listening():

@@ -1,4 +1,4 @@
-"""With `--json`, standard output is nothing but JSON, whatever else prints, and whenever."""
+"""With `--json`, stdout contains only JSON, whatever else prints, and whenever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from cli_project import Call, Project
 from command_server import execute_interpreter
 
-# What a module of a user's may do while it is loaded, and what it starts may do later.
+# Things that a user's module may do while loading, and that its child may do later.
 NOISE = """
 import atexit, os, subprocess, sys
 print("printed while it was loaded")
@@ -27,7 +27,7 @@ atexit.register(print, "at the end")
 
 @pytest.fixture
 def noisy(project: Project) -> Project:
-    """A pipeline with a stage that prints by every means."""
+    """Return a pipeline with a stage that prints by every means."""
     use = project.add_stage(
         "def process(self, task):\n"
         "    import os, sys\n"
@@ -55,11 +55,11 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_law_nothing_but_json_is_on_standard_output(
+def test_law_standard_output_contains_only_json(
     noisy: Project, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, *rest = words
-    # A run on a busy machine may take more than a second, and is to end what it has started.
+    # A run on a busy machine may take more than a second, and must end processes it started.
     monkeypatch.setenv("LATE", "600" if command == "run" else "1")
 
     done = noisy.execute(command, *rest, "--json")
@@ -67,21 +67,21 @@ def test_law_nothing_but_json_is_on_standard_output(
     assert read_objects(done.stdout), done.stderr
     assert done.returncode == 0, done.stderr
     assert "printed while it was loaded" in done.stderr
-    # A run ends what the modules of its stages have started.
+    # A run ends processes that modules of its stages started.
     assert ("late" in done.stderr.splitlines()) is (command != "run")
     if command == "run":
         assert "a shell" in done.stderr
         assert read_objects(done.stdout)[-1]["outcome"] == "COMPLETE"
 
 
-def test_without_json_a_module_prints_where_it_likes(noisy: Project) -> None:
+def test_without_json_modules_print_anywhere(noisy: Project) -> None:
     done = noisy.execute("validate")
 
     assert "printed while it was loaded" in done.stdout
     assert "valid; files" in done.stdout
 
 
-def test_within_a_process_standard_output_is_given_back(
+def test_standard_output_is_restored_within_a_process(
     project: Project, call: Call, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert json.loads(call("validate", "pipeline.yaml", "--json").stdout) == {

@@ -1,4 +1,4 @@
-"""`strandline kept`, and what `plan`, `verify` and `repair` say of what is kept."""
+"""`strandline kept`, and what `plan`, `verify`, and `repair` report about kept outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def process(self, task):
 
 
 def make(project: Project, *, limit: int = 5) -> None:
-    """Keep what a first stage hands on, behind which a limit changes."""
+    """Keep the output of a first stage, followed by a stage whose limit changes."""
     if project.spec["stages"][-1].get("name") != "long":
         project.add_stage(TUNED)
         project.spec["stages"][-1] |= {"keep": True, "name": "own"}
@@ -29,7 +29,7 @@ def run(project: Project, *words: str) -> list[str]:
     return result.stdout.splitlines()
 
 
-def test_what_would_be_redone_is_told_before_and_what_was_is_kept(project: Project) -> None:
+def test_plan_shows_the_redo_and_the_run_keeps_outputs(project: Project) -> None:
     make(project)
     run(project, "run", "--engine", "inline")
     assert not any(line.startswith("redo:") for line in run(project, "plan"))
@@ -48,7 +48,7 @@ def test_what_would_be_redone_is_told_before_and_what_was_is_kept(project: Proje
     assert not any(line.startswith("redo:") for line in run(project, "plan"))
 
 
-def test_it_is_listed_and_pruned_by_age_and_by_space(project: Project) -> None:
+def test_kept_outputs_are_listed_and_pruned_by_age_and_space(project: Project) -> None:
     make(project)
     run(project, "run", "--engine", "inline")
     (listed,) = json.loads(run(project, "kept list", "--json")[0])
@@ -68,7 +68,7 @@ def test_it_is_listed_and_pruned_by_age_and_by_space(project: Project) -> None:
     assert "  3 from the beginning" in run(project, "plan")
 
 
-def test_a_hurt_one_is_named_and_forgotten_and_nothing_is_done_again(project: Project) -> None:
+def test_a_damaged_kept_output_is_reported_and_removed_without_rework(project: Project) -> None:
     make(project)
     run(project, "run", "--engine", "inline")
     path = next(project.folder.glob("output/_strandline/kept/*/*/*"))
@@ -84,7 +84,7 @@ def test_a_hurt_one_is_named_and_forgotten_and_nothing_is_done_again(project: Pr
     assert not path.exists()
 
 
-def test_bad_words_are_refused(project: Project) -> None:
+def test_invalid_arguments_are_refused(project: Project) -> None:
     make(project)
     for words in ([], ["--older-than", "1d", "--at-most", "1Gi"], ["--at-most", "much"]):
         assert 64 == project.execute("kept prune", *words).returncode

@@ -1,4 +1,4 @@
-"""`kubectl strandline ledger backup` and `restore`: bytes as they are, or the former file stays."""
+"""`kubectl strandline ledger backup` and `restore`: exact bytes, or the former file stays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHERE = ["/etc/strandline/pipeline.yaml", "--volume", "/var/lib/strandline"]
 
 @pytest.fixture
 def cluster(kubectl: FakeKubectl) -> FakeKubectl:
-    """A cluster on which a command's pod runs until it is deleted."""
+    """Return a cluster on which a command's pod runs until deleted."""
     kubectl.answer("get pods|job-name", {"items": [RUNNING]})
     kubectl.answer("exec", COPY)
     return kubectl
@@ -32,7 +32,7 @@ def find_call(kubectl: FakeKubectl) -> list[str]:
     return call
 
 
-def test_a_copy_comes_as_it_is(cluster: FakeKubectl, ask: Call, tmp_path: Path) -> None:
+def test_a_copy_arrives_unchanged(cluster: FakeKubectl, ask: Call, tmp_path: Path) -> None:
     result = ask("ledger", "backup", "corpus", "--to", "corpus.mdb")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith("corpus.mdb: ")
@@ -95,7 +95,7 @@ def test_a_copy_is_sent_to_the_pod(cluster: FakeKubectl, ask: Call, tmp_path: Pa
     assert not ledger["readOnly"]
 
 
-def test_nothing_is_restored_while_an_attempt_is_under_way(
+def test_nothing_is_restored_during_an_attempt(
     cluster: FakeKubectl, ask: Call, tmp_path: Path
 ) -> None:
     (tmp_path / "corpus.mdb").write_bytes(COPY)
@@ -105,7 +105,7 @@ def test_nothing_is_restored_while_an_attempt_is_under_way(
     assert "kubectl strandline suspend corpus" in result.stderr
 
 
-def test_the_exit_code_of_a_restore_is_the_commands(
+def test_a_restore_exits_with_the_code_of_its_command(
     cluster: FakeKubectl, ask: Call, tmp_path: Path
 ) -> None:
     (tmp_path / "corpus.mdb").write_bytes(b"no ledger")

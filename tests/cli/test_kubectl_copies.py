@@ -1,4 +1,4 @@
-"""`kubectl strandline cp`: files come as they are, or it is no success."""
+"""`kubectl strandline cp`: files arrive unchanged, or the command fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pack(files: dict[str, bytes]) -> bytes:
 
 
 def pack_links() -> bytes:
-    """A file, a second name of it, and a link to it."""
+    """Pack a file, a hard link, and a symbolic link to the file."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         entry = tarfile.TarInfo("./a")
@@ -49,7 +49,7 @@ def test_links_are_copied_and_counted(kubectl: FakeKubectl, ask: Call, tmp_path:
     assert [(tmp_path / "clean" / name).read_bytes() for name in "abc"] == [b"a"] * 3
 
 
-def test_files_are_copied_as_they_are(kubectl: FakeKubectl, ask: Call, tmp_path: Path) -> None:
+def test_files_are_copied_unchanged(kubectl: FakeKubectl, ask: Call, tmp_path: Path) -> None:
     kubectl.answer("get pods|job-name", {"items": [RUNNING]})
     kubectl.answer("exec", pack({"./a.jsonl": b"\0\r\n", "./below/b": b"b"}))
     result = ask("cp", "corpus:output", "clean")
@@ -69,7 +69,7 @@ def test_files_are_copied_as_they_are(kubectl: FakeKubectl, ask: Call, tmp_path:
         (pack({"../a": b"a"}), 0, "nothing more was copied"),
     ],
 )
-def test_a_broken_copy_is_no_success(
+def test_a_broken_copy_fails(
     kubectl: FakeKubectl, ask: Call, tmp_path: Path, packed: bytes, code: int, told: str
 ) -> None:
     kubectl.answer("get pods|job-name", {"items": [RUNNING]})
@@ -80,10 +80,10 @@ def test_a_broken_copy_is_no_success(
     assert kubectl.list_verbs()[-1] == "delete"
 
 
-def test_a_python_that_unpacks_anywhere_copies_nothing(
+def test_an_unsafe_python_version_copies_nothing(
     kubectl: FakeKubectl, ask: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first releases of 3.11 don't hold back what an archive wants to write elsewhere."""
+    """Early releases of 3.11 do not block archive members that write elsewhere."""
     monkeypatch.delattr("tarfile.data_filter")
     result = ask("cp", "corpus:output", "clean")
     assert result.exit_code == 64

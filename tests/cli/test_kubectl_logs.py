@@ -1,4 +1,4 @@
-"""`kubectl strandline logs`: of pods that print, of the volume, or of the status."""
+"""`kubectl strandline logs`: from running pods, the volume, or the status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fake_kubectl import JOB, FakeKubectl, read_command
 LOG = "logs/20251125T071100.123Z.log"
 
 
-def test_a_log_is_printed_or_what_is_kept_of_it(kubectl: FakeKubectl, ask: Call) -> None:
+def test_a_log_or_its_kept_part_is_printed(kubectl: FakeKubectl, ask: Call) -> None:
     kept = ask("logs", "corpus")
     assert (kept.exit_code, kept.stdout) == (64, "")
     tail = make_attempt_object(1, phase="Failed", logTail=["a", "b"])
@@ -36,7 +36,7 @@ def keep_log(kubectl: FakeKubectl, **status: Any) -> None:
     kubectl.answer("get curationattempts.strandline.dev corpus-1", make_attempt_object(1, **known))
 
 
-def test_a_log_whose_pods_are_gone_is_read_from_the_volume(
+def test_a_log_without_pods_is_read_from_the_volume(
     kubectl: FakeKubectl, ask: Call, tmp_path: Path
 ) -> None:
     keep_log(kubectl)
@@ -74,7 +74,7 @@ def test_a_log_whose_pods_are_gone_is_read_from_the_volume(
         ("get persistentvolumeclaim corpus-ledger", None, "Forbidden"),
     ],
 )
-def test_where_the_volume_cant_be_had_the_last_lines_are_printed(
+def test_the_last_lines_are_printed_without_the_volume(
     kubectl: FakeKubectl, ask: Call, pattern: str, answer: object, why: str
 ) -> None:
     keep_log(kubectl)
@@ -89,7 +89,7 @@ def test_where_the_volume_cant_be_had_the_last_lines_are_printed(
     assert why in result.stderr
 
 
-def test_a_path_that_is_no_logs_is_not_read(kubectl: FakeKubectl, ask: Call) -> None:
+def test_paths_of_other_files_than_logs_are_not_read(kubectl: FakeKubectl, ask: Call) -> None:
     keep_log(kubectl, logFile="../../../../etc/passwd")
     assert ask("logs", "corpus").stdout == "a\nb\n"
     assert kubectl.created == []

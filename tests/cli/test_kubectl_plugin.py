@@ -1,4 +1,4 @@
-"""`kubectl strandline`: what it asks of kubectl, what it answers, and what it leaves behind."""
+"""`kubectl strandline`: its kubectl calls, its answers, and the objects it leaves."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_command_runs_in_a_job_and_leaves_nothing(kubectl: FakeKubectl, ask: C
 
 
 @pytest.mark.parametrize(("code", "told"), [(65, "strandline: error: no such ledger"), (3, "")])
-def test_exit_code_and_complaint_are_the_commands(
+def test_exit_code_and_error_are_the_commands(
     kubectl: FakeKubectl, ask: Call, code: int, told: str
 ) -> None:
     kubectl.answer("get pods|job-name", {"items": [end_pod(JOB, code, told)]})
@@ -58,7 +58,7 @@ def test_exit_code_and_complaint_are_the_commands(
     assert kubectl.list_verbs()[-1] == "delete"
 
 
-def test_a_plan_is_of_the_pipeline_as_it_is_now(kubectl: FakeKubectl, ask: Call) -> None:
+def test_a_plan_uses_the_current_pipeline(kubectl: FakeKubectl, ask: Call) -> None:
     pipeline = make_pipeline_object(inputs=[{"pipeline": "pages", "output": "/pages/output"}])
     stages = [{"use": "gopher-quality", "with": {"minDocWords": 30}}]
     before = {"paths": [{"pipeline": "pages", "files": "**/*.parquet"}]}
@@ -81,7 +81,7 @@ def test_a_plan_is_of_the_pipeline_as_it_is_now(kubectl: FakeKubectl, ask: Call)
     assert {"with": {"paths": ["/pages/output/**/*.parquet"]}} == found
 
 
-def test_a_plan_needs_to_know_where_its_inputs_lie(kubectl: FakeKubectl, ask: Call) -> None:
+def test_a_plan_requires_the_place_of_its_inputs(kubectl: FakeKubectl, ask: Call) -> None:
     pipeline = make_pipeline_object()
     pipeline["spec"] |= {"source": {"with": {"paths": [{"pipeline": "pages"}]}}}
     kubectl.answer(PIPELINE, pipeline)
@@ -90,7 +90,7 @@ def test_a_plan_needs_to_know_where_its_inputs_lie(kubectl: FakeKubectl, ask: Ca
     assert "known to attempts alone of pipeline 'pages'" in result.stderr
 
 
-def test_arguments_are_words_whatever_is_in_them(kubectl: FakeKubectl, ask: Call) -> None:
+def test_arguments_are_passed_unchanged(kubectl: FakeKubectl, ask: Call) -> None:
     assert ask("quarantine", "release", "corpus", "--", "a b.txt", "--all").exit_code == 0
     assert read_command(kubectl)[-3:] == ["--", "a b.txt", "--all"]
     assert read_command(kubectl)[1:4] == ["ledger", "quarantine", "release"]
@@ -100,7 +100,7 @@ def test_arguments_are_words_whatever_is_in_them(kubectl: FakeKubectl, ask: Call
 @pytest.mark.parametrize(
     "words", [("-n", "team", "verify", "corpus"), ("verify", "corpus", "-n", "team")]
 )
-def test_kubectls_options_are_handed_on_with_each_call(
+def test_kubectls_options_are_passed_with_each_call(
     kubectl: FakeKubectl, ask: Call, words: tuple[str, ...]
 ) -> None:
     assert ask("--context", "far", *words, "--kubeconfig", "c.yaml").exit_code == 0
@@ -109,7 +109,7 @@ def test_kubectls_options_are_handed_on_with_each_call(
         assert sorted(call[2:8:2]) == ["c.yaml", "far", "team"]
 
 
-def test_the_job_goes_where_a_run_has_the_claim(kubectl: FakeKubectl, ask: Call) -> None:
+def test_the_job_runs_on_the_node_of_a_run_with_the_claim(kubectl: FakeKubectl, ask: Call) -> None:
     head = make_pod("corpus-1-head", claim="corpus-ledger", role="head")
     kubectl.answer("get pods|status.phase", {"items": [head]})
     kubectl.answer("get curationattempts", make_attempt_object(1, phase="Running"))
@@ -124,15 +124,15 @@ def test_the_job_goes_where_a_run_has_the_claim(kubectl: FakeKubectl, ask: Call)
     assert len(kubectl.created) == 1
 
 
-def test_an_attempt_that_begins_meanwhile_is_told(kubectl: FakeKubectl, ask: Call) -> None:
+def test_an_attempt_that_begins_meanwhile_is_reported(kubectl: FakeKubectl, ask: Call) -> None:
     kubectl.answer(PIPELINE, make_pipeline_object(attempt=2), after="logs")
     result = ask("verify", "corpus")
     assert (result.exit_code, result.stdout) == (69, "verified\n")
     assert "attempt 2 began meanwhile" in result.stderr
 
 
-def test_a_head_that_begins_meanwhile_is_told(kubectl: FakeKubectl, ask: Call) -> None:
-    """Of an attempt that was made before, whose driver had not begun."""
+def test_a_head_that_begins_meanwhile_is_reported(kubectl: FakeKubectl, ask: Call) -> None:
+    """The attempt existed before, but its driver had not begun."""
     kubectl.answer("get curationattempts", make_attempt_object(1, phase="Pending"))
     head = make_pod("corpus-1-head", claim="corpus-ledger", role="head")
     kubectl.answer("get pods|status.phase", {"items": [head]}, after="logs")
@@ -141,7 +141,7 @@ def test_a_head_that_begins_meanwhile_is_told(kubectl: FakeKubectl, ask: Call) -
     assert "attempt 1 began meanwhile" in result.stderr
 
 
-def test_a_page_is_written_here(kubectl: FakeKubectl, ask: Call, tmp_path: Path) -> None:
+def test_a_report_is_written_locally(kubectl: FakeKubectl, ask: Call, tmp_path: Path) -> None:
     kubectl.answer("logs", "<html>")
     assert ask("report", "corpus").exit_code == 0
     assert (tmp_path / "report.html").read_text() == "<html>"
@@ -151,9 +151,7 @@ def test_a_page_is_written_here(kubectl: FakeKubectl, ask: Call, tmp_path: Path)
     assert (failing.exit_code, "can't be written" in failing.stderr) == (64, True)
 
 
-def test_a_card_is_written_beside_the_outputs_unless_it_is_wanted_here(
-    kubectl: FakeKubectl, ask: Call
-) -> None:
+def test_a_card_is_written_beside_the_outputs_by_default(kubectl: FakeKubectl, ask: Call) -> None:
     config = make_config(storage={"output": {"claimName": "shared"}})
     kubectl.answer("get configmap corpus-1", config)
     attempt = make_attempt_object(config=config)
@@ -213,7 +211,7 @@ def test_requests_are_patches(
         ),
     ],
 )
-def test_a_suspension_says_whether_anything_was_running(
+def test_a_suspension_reports_whether_an_attempt_was_running(
     kubectl: FakeKubectl, ask: Call, status: dict[str, Any], suspended: str, resumed: str
 ) -> None:
     ended = make_attempt_object(phase="Failed", endTime="2026-11-24T10:00:00Z")
@@ -241,7 +239,7 @@ def test_a_suspension_before_the_first_attempt(kubectl: FakeKubectl, ask: Call) 
 
 
 def test_a_request_names_its_user(kubectl: FakeKubectl, ask: Call) -> None:
-    """The operator repeats the value in its event, in the status, and in the attempt's evidence."""
+    """The operator repeats the value in its event, the status, and the attempt's evidence."""
     review = {"status": {"userInfo": {"username": "alice@example.com"}}}
     kubectl.answer("auth whoami", review)
     kubectl.answer(PIPELINE, make_pipeline_object(phase="Failed"))
@@ -264,7 +262,7 @@ def test_a_request_needs_no_name(kubectl: FakeKubectl, ask: Call, answer: object
     assert re.search(r'/retry": "20\S+Z"', call[-1])
 
 
-def test_what_needs_no_patch_says_so(kubectl: FakeKubectl, ask: Call) -> None:
+def test_unnecessary_requests_are_reported(kubectl: FakeKubectl, ask: Call) -> None:
     assert ask("resume", "corpus").stdout == "corpus is not suspended\n"
     assert ask("cancel", "corpus").stdout == "corpus has nothing to cancel: it is Succeeded\n"
     assert kubectl.list_verbs() == []
@@ -320,7 +318,7 @@ REFUSED: list[tuple[tuple[str, ...], int, str]] = [
 
 
 @pytest.mark.parametrize(("words", "code", "told"), REFUSED)
-def test_bad_input_gets_a_sentence(
+def test_bad_input_gets_a_clear_error(
     kubectl: FakeKubectl, ask: Call, words: tuple[str, ...], code: int, told: str
 ) -> None:
     result = ask(*words)
@@ -348,7 +346,7 @@ def test_bad_input_gets_a_sentence(
         ),
     ],
 )
-def test_what_can_not_be_run_says_why(
+def test_commands_that_can_not_run_report_the_reason(
     kubectl: FakeKubectl, ask: Call, pattern: str, answer: object, code: int, told: str
 ) -> None:
     kubectl.answer(pattern, answer)
@@ -359,7 +357,7 @@ def test_what_can_not_be_run_says_why(
 def test_a_pod_is_taken_from_no_config_map_but_the_operators(
     kubectl: FakeKubectl, ask: Call
 ) -> None:
-    """Whoever may write ConfigMaps would have a pod run in the name of who asks."""
+    """Otherwise, anyone who can write ConfigMaps could run a pod with the user's rights."""
     config = make_config()
     head = json.loads(config["data"]["head.json"]) | {"hostPID": True, "serviceAccountName": "root"}
     replaced = {**config, "data": {**config["data"], "head.json": json.dumps(head)}}
@@ -373,10 +371,10 @@ def test_a_pod_is_taken_from_no_config_map_but_the_operators(
     ("is_noted", "told"),
     [(False, "retry once with a newer operator"), (True, "operator is older")],
 )
-def test_what_an_older_operator_has_left_out_is_told(
+def test_fields_missing_from_an_older_operator_are_reported(
     kubectl: FakeKubectl, ask: Call, is_noted: bool, told: str
 ) -> None:
-    """Whose the ConfigMap is, or the head's template in it."""
+    """The owner of the ConfigMap, or the head's template in it."""
     config = {"data": {"pipeline.yaml": "{}"}}
     attempt = make_attempt_object(config=config)
     if not is_noted:
@@ -388,20 +386,20 @@ def test_what_an_older_operator_has_left_out_is_told(
     assert told in result.stderr
 
 
-def test_a_log_that_breaks_off_is_no_answer(kubectl: FakeKubectl, ask: Call) -> None:
+def test_a_truncated_log_is_an_error(kubectl: FakeKubectl, ask: Call) -> None:
     kubectl.answer("logs", "veri", code=1)
     result = ask("verify", "corpus")
     assert (result.exit_code, "may not be whole" in result.stderr) == (1, True)
     assert kubectl.list_verbs()[-1] == "delete"
 
 
-def test_without_kubectl_there_is_a_sentence(ask: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_kubectl_is_reported(ask: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     result = ask("verify", "corpus")
     assert (result.exit_code, "kubectl is not on PATH" in result.stderr) == (1, True)
 
 
-def test_kubectl_finds_it_by_its_name(kubectl: FakeKubectl) -> None:
+def test_kubectl_finds_the_plugin_by_its_name(kubectl: FakeKubectl) -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     module, _, function = scripts["kubectl-strandline"].partition(":")
     code = f"from {module} import {function}; {function}()"
@@ -410,7 +408,7 @@ def test_kubectl_finds_it_by_its_name(kubectl: FakeKubectl) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_whoever_is_interrupted_leaves_no_job(kubectl: FakeKubectl, number: int) -> None:
+def test_an_interrupted_command_leaves_no_job(kubectl: FakeKubectl, number: int) -> None:
     kubectl.answer("logs", "veri", seconds=60)
     code = "from strandline.__main__ import main_on_cluster; main_on_cluster()"
     process = start_command(
@@ -427,7 +425,7 @@ def test_whoever_is_interrupted_leaves_no_job(kubectl: FakeKubectl, number: int)
     assert kubectl.list_verbs() == ["create", "logs", "delete"]
 
 
-def test_a_job_without_a_pod_says_where_to_look(kubectl: FakeKubectl, ask: Call) -> None:
+def test_a_job_without_a_pod_is_reported_with_advice(kubectl: FakeKubectl, ask: Call) -> None:
     kubectl.answer("get pods|job-name", {"items": []})
     result = ask("verify", "corpus", "--start-timeout", "1")
     assert (result.exit_code, f"kubectl events --for job/{JOB}" in result.stderr) == (1, True)
@@ -454,8 +452,10 @@ def test_help_shows_an_example_of_the_command_itself(path: tuple[str, ...], ask:
 
 
 @pytest.mark.parametrize("path", USES, ids=" ".join)
-def test_no_option_of_the_machines_command_is_lost_unnoticed(path: tuple[str, ...]) -> None:
-    """What is left out is named here, so that a new option of a file in the pod is seen."""
+def test_every_option_of_the_local_command_is_offered_or_listed_as_omitted(
+    path: tuple[str, ...],
+) -> None:
+    """Omitted options are listed here, so the test detects a new option of a file in the pod."""
     left_out = {
         "file",
         "files",

@@ -1,4 +1,4 @@
-"""`strandline latest`: the folder that readers are to take, and choosing another."""
+"""`strandline latest`: the folder for readers, and choosing another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline.storage.volume.published import Publication
 
 @pytest.fixture
 def published(project: Project) -> list[Publication]:
-    """Three publications of two attempts, the last one latest."""
+    """Make three publications of two attempts; the last is latest."""
     folder = PipelineFolder(project.folder)
     return [
         publish(folder, attempt, {"metrics.json": b"{}"}, {"finished": finished})
@@ -40,7 +40,7 @@ def describe(published: Publication, finished: int, *, pinned: bool) -> dict[str
     }
 
 
-def test_the_path_is_absolute_and_all_that_is_printed(
+def test_only_the_absolute_path_is_printed(
     published: list[Publication], project: Project, call: Call
 ) -> None:
     assert f"{project.folder}/attempts/0002/p0001\n" == latest(call)
@@ -51,7 +51,7 @@ def test_scripts_get_the_facts_too(published: list[Publication], call: Call) -> 
     assert describe(published[2], 30, pinned=False) == json.loads(latest(call, "--json"))
 
 
-def test_a_choice_stays_until_it_is_taken_back(
+def test_a_choice_stays_until_it_is_undone(
     published: list[Publication], project: Project, call: Call
 ) -> None:
     assert f"{published[0].path}\n" == latest(call, "--set", "0001/p0001")
@@ -65,7 +65,7 @@ def test_a_choice_stays_until_it_is_taken_back(
     assert json.loads(latest(call, "--json"))["pinned"] is False
 
 
-def test_a_link_put_there_by_hand_is_no_choice(
+def test_a_manual_link_is_not_a_choice(
     published: list[Publication], project: Project, call: Call
 ) -> None:
     (project.folder / "latest").unlink()
@@ -74,7 +74,7 @@ def test_a_link_put_there_by_hand_is_no_choice(
 
 
 @pytest.mark.parametrize("words", [(), ("--json",), ("--unset",)])
-def test_where_nothing_is_published_it_says_so(
+def test_missing_publications_are_reported(
     words: tuple[str, ...], project: Project, call: Call
 ) -> None:
     result = call("latest", "pipeline.yaml", *words)
@@ -83,7 +83,7 @@ def test_where_nothing_is_published_it_says_so(
     assert not project.folder.exists()
 
 
-def test_another_volume_has_its_own(
+def test_another_volume_has_its_own_publications(
     published: list[Publication], project: Project, call: Call, tmp_path: Path
 ) -> None:
     result = call("latest", "pipeline.yaml", "--volume", "elsewhere")

@@ -1,4 +1,4 @@
-"""`strandline leave`: how a worker's pod finds the driver, and how long it waits for it."""
+"""`strandline leave`: how a worker's pod finds the driver, and how long it waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strandline.cli.commands.runs.leave import (
 
 
 class Clock:
-    """A clock that moves as somebody sleeps, and a driver that has that much pending."""
+    """A clock that advances during sleeps, and a driver with pending work."""
 
     def __init__(self, answers: list[int | None]) -> None:
         self.now = 0.0
@@ -43,27 +43,27 @@ class Clock:
 
 
 @given(answers=st.lists(st.integers(1, 9), max_size=20))
-def test_law_it_waits_until_nothing_is_pending(answers: list[int]) -> None:
+def test_law_leave_waits_until_nothing_is_pending(answers: list[int]) -> None:
     clock = Clock([*answers, 0])
     assert clock.wait(60.0)
     assert clock.now == PAUSE_SECONDS * len(answers)
 
 
 @given(seconds=st.floats(0.0, 300.0))
-def test_law_it_ends_before_the_pod_does(seconds: float) -> None:
+def test_law_leave_ends_before_the_pod(seconds: float) -> None:
     clock = Clock([1])
     assert not clock.wait(seconds)
     assert clock.now <= max(0.0, seconds - SPARE_SECONDS)
     assert clock.asked == sorted(clock.asked, reverse=True)
 
 
-def test_a_driver_that_does_not_answer_is_not_waited_for() -> None:
+def test_an_unresponsive_driver_is_not_awaited() -> None:
     clock = Clock([2, None])
     assert not clock.wait(60.0)
     assert len(clock.asked) == 2
 
 
-def test_without_a_wait_it_asks_once() -> None:
+def test_without_a_wait_one_request_is_sent() -> None:
     clock = Clock([2])
     assert not clock.wait(60.0, waits=False)
     assert len(clock.asked) == 1
@@ -80,7 +80,9 @@ def test_without_a_wait_it_asks_once() -> None:
         ({"RAY_ADDRESS": "auto"}, None),
     ],
 )
-def test_the_head_is_where_kuberay_says(environment: Mapping[str, str], host: str | None) -> None:
+def test_the_head_is_found_by_kuberays_variables(
+    environment: Mapping[str, str], host: str | None
+) -> None:
     assert find_head(environment) == host
 
 
@@ -98,12 +100,12 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         {"FQ_RAY_IP": "nowhere.invalid", "STRANDLINE_NOTICE_TOKEN": "t"},
     ],
 )
-def test_law_whatever_comes_of_it_the_pod_may_end(environment: dict[str, str]) -> None:
+def test_law_leave_always_lets_the_pod_end(environment: dict[str, str]) -> None:
     done = run("--wait", "--port", "1", "--seconds", "30", **environment)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_head_that_is_gone_is_not_waited_for_and_a_busy_one_is(
+def test_a_lost_head_is_not_awaited_but_a_busy_head_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(leave, "_CONNECT_SECONDS", 0.2)
@@ -111,7 +113,7 @@ def test_a_head_that_is_gone_is_not_waited_for_and_a_busy_one_is(
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as waiting:
         host, port = listener.getsockname()
         assert leave.post(host, port, "token", {}) == 1
-        # Nobody accepts: what is beyond the queue gets no answer, as from a node that is gone.
+        # No process accepts: connections beyond the queue get no answer, as from a lost node.
         for _ in range(4):
             caller = waiting.enter_context(socket.socket())
             caller.setblocking(False)
@@ -119,7 +121,7 @@ def test_a_head_that_is_gone_is_not_waited_for_and_a_busy_one_is(
         assert leave.post(host, port, "token", {}) is None
 
 
-def test_it_loads_neither_ray_nor_arrow() -> None:
+def test_leave_loads_neither_ray_nor_arrow() -> None:
     program = (
         "import sys; import strandline.cli.commands.runs.leave; "
         "print(*{'ray', 'pyarrow', 'lmdb'} & set(sys.modules))"

@@ -1,4 +1,4 @@
-"""The commands that change nothing: validate, plan, describe, stages, ledger, verify, version."""
+"""The read-only commands: validate, plan, describe, stages, ledger, verify, version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.plan.token import digest_key
 from strandline_api.outcome.exit_codes import ExitCode
 
 
-def test_validate_says_what_the_pipeline_is(project: Project, call: Call) -> None:
+def test_validate_describes_the_pipeline(project: Project, call: Call) -> None:
     result = call("validate", "pipeline.yaml")
     assert (result.exit_code, result.stdout) == (
         0,
@@ -79,7 +79,7 @@ def prepare_plan(project: Project) -> str:
 def test_plan_shows_shapes_resources_and_fan_outs(project: Project, call: Call) -> None:
     use = prepare_plan(project)
     text, refused, _ = call("plan", "pipeline.yaml").stdout.partition("\nrefused on this machine: ")
-    assert refused  # there is no such decoder
+    assert refused  # no such decoder exists
     fingerprint = text.splitlines()[1].split()[1]
     wanted = PLAN.format(
         fingerprint=fingerprint, folder=project.folder, ledger="none yet", use=use.ljust(10)
@@ -89,7 +89,7 @@ def test_plan_shows_shapes_resources_and_fan_outs(project: Project, call: Call) 
     assert not project.folder.exists()
 
 
-def test_columns_that_say_nothing_are_left_out(project: Project, call: Call) -> None:
+def test_uninformative_columns_are_omitted(project: Project, call: Call) -> None:
     assert project.spec["stages"]
     lines = call("plan", "pipeline.yaml").stdout.splitlines()
     assert lines[5] == "stage            shape    batch  chain  workers  cpu"
@@ -108,9 +108,7 @@ def test_plan_counts_what_would_be_skipped(project: Project, run: Call, call: Ca
     assert "sources      4 listed, 2 to be skipped" in text
 
 
-def test_plan_tells_what_a_kill_would_cost_and_what_is_left_out(
-    project: Project, call: Call
-) -> None:
+def test_plan_shows_the_cost_of_a_kill_and_excluded_files(project: Project, call: Call) -> None:
     for number in range(3):
         (project.path / f"in/{number}.txt").unlink()
     (project.path / "in/_SUCCESS").touch()
@@ -158,9 +156,7 @@ def test_plan_shows_groups_and_how_evenly_they_spread(project: Project, call: Ca
     assert "loads        6, 1, 1, 0, 0, 0, 0, 0, ... on 99 workers" in many
 
 
-def test_groups_are_spread_over_the_fewest_workers_that_a_stage_may_have(
-    project: Project, call: Call
-) -> None:
+def test_groups_are_spread_over_the_minimum_of_workers(project: Project, call: Call) -> None:
     project.spec["source"]["with"]["onRemoved"] = "Delete"
     project.spec["stages"][0]["workers"] = {"max": 1}
     project.spec["sink"] = {"use": "parquet-partitions", "with": {"by": "0"}}
@@ -169,9 +165,7 @@ def test_groups_are_spread_over_the_fewest_workers_that_a_stage_may_have(
     assert (plan["groups"]["loads"], plan["groups"]["ratio"]) == ([3], 1.0)
 
 
-def test_a_group_that_is_too_large_is_refused_by_plan_and_by_run(
-    project: Project, call: Call, run: Call
-) -> None:
+def test_plan_and_run_refuse_an_oversized_group(project: Project, call: Call, run: Call) -> None:
     project.spec["source"]["with"] |= {"onRemoved": "Delete", "maxGroup": 2}
     project.spec["sink"] = {"use": "parquet-partitions", "with": {"by": "in"}}
     project.save()
@@ -204,7 +198,7 @@ def chunk_hours(project: Project, chunk: int) -> None:
     project.save()
 
 
-def test_plan_says_which_chunk_would_not_chain_most_sources(project: Project, call: Call) -> None:
+def test_plan_suggests_a_chunk_that_avoids_a_long_chain(project: Project, call: Call) -> None:
     chunk_hours(project, 10)
     ends = "declared by hours and zarr"
     words = "48 of 48 sources are one group; with spec.sink.with.chunk: 12 the largest has 24"
@@ -225,13 +219,13 @@ def test_plan_says_which_chunk_would_not_chain_most_sources(project: Project, ca
     }
 
 
-def test_plan_says_nothing_of_chunks_whose_borders_meet(project: Project, call: Call) -> None:
+def test_plan_does_not_report_chunks_with_matching_borders(project: Project, call: Call) -> None:
     chunk_hours(project, 12)
     assert "chained" not in call("plan", "pipeline.yaml").stdout
     assert json.loads(call("plan", "pipeline.yaml", "--json").stdout)["chained"] is None
 
 
-def test_plan_says_that_the_first_sources_are_chained_where_no_chunk_would_do(
+def test_plan_reports_a_chain_of_the_first_sources_without_a_suitable_chunk(
     project: Project, call: Call
 ) -> None:
     chunk_hours(project, 10)
@@ -253,7 +247,7 @@ def test_plan_says_that_the_first_sources_are_chained_where_no_chunk_would_do(
         ),
     ],
 )
-def test_plan_says_what_a_change_will_lead_to(
+def test_plan_shows_the_effect_of_a_change(
     on_change: str, sentence: str, project: Project, run: Call, call: Call
 ) -> None:
     run()
@@ -344,7 +338,7 @@ def test_a_stage_is_shown_with_its_parameters(project: Project, call: Call) -> N
     }
 
 
-def test_every_stage_that_comes_along_says_what_its_parameters_are(call: Call) -> None:
+def test_every_built_in_stage_describes_its_parameters(call: Call) -> None:
     for entry in json.loads(call("stages", "--json").stdout):
         assert entry["description"], entry["use"]
         for parameter in entry["parameters"]:
@@ -354,7 +348,7 @@ def test_every_stage_that_comes_along_says_what_its_parameters_are(call: Call) -
 
 @pytest.fixture
 def mixed(project: Project, run: Call) -> Project:
-    """One source is finished, one has failed, one is in flight, one is quarantined."""
+    """Set up sources that are finished, failed, in flight, and quarantined."""
     assert run().exit_code == 0
     store = Store(project.folder / "ledger")
     failed, inflight = digest_key("in/1.txt"), digest_key("in/2.txt")
@@ -440,14 +434,14 @@ def test_ledger_export_gives_the_same_rows_in_both_formats(mixed: Project, call:
     assert len((mixed.folder / "output" / output["name"]).read_bytes()) == output["bytes"]
 
 
-def test_ledger_export_to_where_nothing_can_be_written(mixed: Project, call: Call) -> None:
+def test_ledger_export_to_an_unwritable_place_fails(mixed: Project, call: Call) -> None:
     result = call("ledger", "export", "pipeline.yaml", "--to", "gone/x.jsonl")
     assert "gone/x.jsonl: can't be written: No such file or directory" in read_errors(result)
     assert result.exit_code == 64
     assert not (mixed.path / "gone").exists()
 
 
-def test_verify_proves_a_good_output(project: Project, run: Call, call: Call) -> None:
+def test_verify_accepts_a_good_output(project: Project, run: Call, call: Call) -> None:
     run()
     size = sum(map(len, project.list_outputs().values()))
     result = call("verify", "pipeline.yaml")

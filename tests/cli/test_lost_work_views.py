@@ -1,4 +1,4 @@
-"""What losses have cost, as it is shown: in progress, of an attempt, and over all of them."""
+"""The cost of losses, as shown in progress, for an attempt, and in total."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def make_view(lost: WorkLost, worked: float) -> AttemptSummary:
     return AttemptSummary(record, AttemptStanding.COMPLETED, 10.0, 1)
 
 
-def test_it_is_told_with_its_share_and_causes() -> None:
+def test_lost_work_is_shown_with_its_share_and_causes() -> None:
     assert describe_lost_work(LOST, 1000.0) == WORDS
     assert describe_lost_work(LOST, 0.0) == "1 min 40 s of work is done again (node, kill)"
     assert describe_lost_work(WorkLost(kill=0.9), 10.0) == ""
 
 
-def test_law_progress_comes_back_as_it_went() -> None:
+def test_law_progress_survives_serialization() -> None:
     snapshot = STARTING._replace(work=WorkCost(1000.0, LOST))
     assert parse_json(render_snapshot(snapshot)).work == snapshot.work
     assert "workLost" not in render_snapshot(STARTING)
@@ -57,7 +57,7 @@ def test_law_progress_comes_back_as_it_went() -> None:
         assert parse_json(odd).work == WorkCost()
 
 
-def test_an_outcome_tells_it_and_one_that_knows_nothing_says_nothing() -> None:
+def test_an_outcome_shows_lost_work_only_if_known() -> None:
     view = make_view(LOST, 1000.0)
     assert view.record.outcome is not None
     found = find_outcome_line(format_outcome_line(view.record.outcome))
@@ -66,7 +66,7 @@ def test_an_outcome_tells_it_and_one_that_knows_nothing_says_nothing() -> None:
     assert "work" not in format_outcome_line(DriverOutcome(exit_code=0))
 
 
-def test_an_attempt_and_all_together_tell_it() -> None:
+def test_lost_work_is_shown_per_attempt_and_in_total() -> None:
     view = make_view(LOST, 1000.0)
     assert any(WORDS in line for line in describe_attempt(view, []))
     assert render_attempt(view)["workLost"]["node"] == 90.0

@@ -61,11 +61,11 @@ def test_a_key_may_be_merged_and_then_written() -> None:
         ("a: 2026-13-45\n", "p.yaml: not valid YAML: month must be in 1..12"),
     ],
 )
-def test_what_is_no_document_is_refused(text: str, sentence: str) -> None:
+def test_invalid_documents_are_refused(text: str, sentence: str) -> None:
     assert refuse(text) == sentence
 
 
-def test_empty_documents_around_the_one_do_no_harm() -> None:
+def test_empty_documents_around_a_pipeline_are_ignored() -> None:
     assert parse_documents("---\na: 1\n---\n", "p.yaml") == [{"a": 1}]
 
 

@@ -1,4 +1,4 @@
-"""Numbers that may have a fraction, as card, report, and `tune` show them."""
+"""Numbers with optional fractions, as shown by card, report, and `tune`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`strandline near-duplicates`, and the pipeline that drops what it lists."""
+"""`strandline near-duplicates`, and the pipeline that drops the listed texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXTS = {"in/0.txt": f"{TIDE} lifted", "in/1.txt": "nothing like it at all", "in
 
 @pytest.fixture
 def gathered(project: Project) -> Project:
-    """A project of three texts, two of them alike, with the signatures of a first pass."""
+    """Return a project of three texts, two of them similar, with signatures of a first pass."""
     for name, text in TEXTS.items():
         (project.path / name).write_text(text)
     write_signatures(project.path / "first/latest/artifacts/sketch.signatures.parquet", TEXTS)
@@ -29,7 +29,7 @@ def make_list(call: Call, *words: str) -> str:
     return result.stdout
 
 
-def test_the_later_of_two_alike_texts_is_listed(gathered: Project, call: Call) -> None:
+def test_the_later_of_two_similar_texts_is_listed(gathered: Project, call: Call) -> None:
     assert "list.parquet: 1 near-duplicate among 3 texts\n" == make_list(call)
     listed = pq.read_table(gathered.path / "list.parquet").to_pylist()
     assert [{"key": "in/2.txt", "stays": "in/0.txt"}] == listed
@@ -37,7 +37,7 @@ def test_the_later_of_two_alike_texts_is_listed(gathered: Project, call: Call) -
     assert {"texts": 3, "nearDuplicates": 0, "out": "list.parquet"} == told
 
 
-def test_a_second_pipeline_drops_them_and_a_new_list_is_a_new_pipeline(
+def test_a_second_pipeline_drops_listed_texts_and_a_new_list_changes_it(
     gathered: Project, run: Call, call: Call
 ) -> None:
     gathered.spec["stages"].append({"use": "drop-listed", "with": {"path": "list.parquet"}})
@@ -56,9 +56,7 @@ def test_a_second_pipeline_drops_them_and_a_new_list_is_a_new_pipeline(
     assert "drop-listed.inputs.path: " in result.stderr
 
 
-def test_a_list_that_is_not_there_is_found_before_anything_runs(
-    gathered: Project, call: Call
-) -> None:
+def test_a_missing_list_is_reported_before_anything_runs(gathered: Project, call: Call) -> None:
     gathered.spec["stages"].append({"use": "drop-listed", "with": {"path": "list.parquet"}})
     gathered.save()
     result = call("validate", "pipeline.yaml")
@@ -67,7 +65,7 @@ def test_a_list_that_is_not_there_is_found_before_anything_runs(
     assert "list.parquet: No such file or directory" in result.stderr
 
 
-def test_described_in_full_the_pipeline_is_the_same(gathered: Project, call: Call) -> None:
+def test_a_fully_described_pipeline_has_the_same_fingerprint(gathered: Project, call: Call) -> None:
     gathered.spec["stages"].append({"use": "drop-listed", "with": {"path": "list.parquet"}})
     gathered.save()
     make_list(call)
@@ -91,7 +89,7 @@ def test_described_in_full_the_pipeline_is_the_same(gathered: Project, call: Cal
         (["first", "--out", "x", "--threshold", "2"], "not in the range"),
     ],
 )
-def test_what_can_not_be_listed_is_told_in_a_sentence(
+def test_invalid_signatures_get_a_clear_error(
     gathered: Project, call: Call, words: list[str], expected: str
 ) -> None:
     write_signatures(gathered.path / "once/signatures.parquet", {"a": TIDE})

@@ -1,4 +1,4 @@
-"""Who is on call, with docs/failures.md: ten broken runs, each mended by what stands there."""
+"""A person on call with docs/failures.md: ten broken runs, each fixed by the page's advice."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ Mend = Callable[[], None]
 
 
 def read_advice(code: int) -> str:
-    """What the page says of an exit code."""
+    """Return the page's advice for an exit code."""
     (row,) = re.findall(rf"^\| {code} \|.*\| (.*) \|$", PAGE.read_text(), re.MULTILINE)
     return str(row)
 
 
 class OnCall:
-    """A person with a terminal, who does what the page says."""
+    """A person with a terminal who follows the page."""
 
     def __init__(self, project: Project, call: Call) -> None:
         self.project = project
         self._call = call
 
     def run(self, *words: str) -> int:
-        """Run as the page does, in a process of its own, as nothing outlives it."""
+        """Run as the page does, in a separate process, so nothing outlives the run."""
         done = self.project.execute("run", "--engine", "inline", "--no-supervise", *words)
         self.said = done.stdout + done.stderr
         assert "Traceback" not in self.said
         return done.returncode
 
     def follow(self, code: int, command: str, *words: str) -> str:
-        """Use a command that the page names for an exit code; what it says."""
+        """Use a command that the page names for an exit code; return its output."""
         rest = " ".join(word for word in words if word != "--quick")
         line = f"`strandline {command} FILE {rest}".rstrip()
         assert line in read_advice(code), (code, line)
@@ -55,7 +55,7 @@ class OnCall:
         return result.output
 
     def write_stage(self, body: str) -> None:
-        """Write the stage of one's own anew, under its old name."""
+        """Rewrite the custom stage under its old name."""
         head = "from strandline import Stage, Task\n\n\nclass Own(Stage):\n"
         text = head + "".join(f"    {line}\n" for line in body.strip().splitlines())
         (self.project.path / "mine.py").write_text(text)
@@ -64,7 +64,7 @@ class OnCall:
             self.project.save()
 
     def is_well(self) -> bool:
-        """Return whether all is there in the end, and proved."""
+        """Return True if all outputs exist at the end and are verified."""
         proof = self._call("verify", "pipeline.yaml")
         return proof.exit_code == 0 and len(self.project.list_outputs()) == FILES
 
@@ -74,7 +74,7 @@ def person(project: Project, call: Call) -> OnCall:
     return OnCall(project, call)
 
 
-def test_an_error_of_a_stage(person: OnCall) -> None:
+def test_an_error_of_a_stage_is_fixed_by_the_pages_advice(person: OnCall) -> None:
     person.write_stage(f"def setup(self) -> None:\n    raise OSError('no model')\n\n{WELL}")
     assert person.run() == ExitCode.APPLICATION_ERROR, person.said
     assert "stage 'own' can't be set up: OSError: no model" in person.said
@@ -84,7 +84,7 @@ def test_an_error_of_a_stage(person: OnCall) -> None:
     assert person.is_well()
 
 
-def test_sources_that_failed(person: OnCall) -> None:
+def test_failed_sources_are_fixed_by_the_pages_advice(person: OnCall) -> None:
     person.write_stage(REFUSING)
     assert person.run() == ExitCode.SOURCES_FAILED
     assert "ValueError" in person.follow(3, "failures")
@@ -94,7 +94,7 @@ def test_sources_that_failed(person: OnCall) -> None:
     assert person.is_well()
 
 
-def test_more_in_quarantine_than_is_tolerated(person: OnCall) -> None:
+def test_too_many_quarantined_sources_are_handled_by_the_pages_advice(person: OnCall) -> None:
     person.project.spec["quarantine"] = {"after": 1}
     person.write_stage(REFUSING)
     assert person.run() == ExitCode.QUARANTINE_EXCEEDED
@@ -106,7 +106,7 @@ def test_more_in_quarantine_than_is_tolerated(person: OnCall) -> None:
     assert person.is_well()
 
 
-def test_a_file_that_is_wrong(person: OnCall) -> None:
+def test_an_invalid_file_is_fixed_by_the_pages_advice(person: OnCall) -> None:
     person.project.spec["stages"][0]["use"] = "read-fils"
     person.project.save()
     assert person.run() == ExitCode.BAD_SPEC
@@ -117,7 +117,7 @@ def test_a_file_that_is_wrong(person: OnCall) -> None:
     assert person.is_well()
 
 
-def test_a_pipeline_that_has_changed(person: OnCall) -> None:
+def test_a_changed_pipeline_is_handled_by_the_pages_advice(person: OnCall) -> None:
     assert person.run() == 0
     person.project.spec["sink"]["with"] = {"compression": "gzip"}
     person.project.save()
@@ -128,7 +128,7 @@ def test_a_pipeline_that_has_changed(person: OnCall) -> None:
     assert person.is_well()
 
 
-def test_an_output_that_is_gone(person: OnCall) -> None:
+def test_a_lost_output_is_restored_by_the_pages_advice(person: OnCall) -> None:
     assert person.run() == 0
     first, *_ = person.project.list_outputs()
     (person.project.folder / "output" / first).unlink()
@@ -138,7 +138,7 @@ def test_an_output_that_is_gone(person: OnCall) -> None:
     assert person.is_well()
 
 
-def test_a_ledger_that_is_damaged(person: OnCall) -> None:
+def test_a_damaged_ledger_is_fixed_by_the_pages_advice(person: OnCall) -> None:
     assert person.run() == 0
     data = person.project.folder / "ledger/data.mdb"
     copy = data.read_bytes()
@@ -150,7 +150,7 @@ def test_a_ledger_that_is_damaged(person: OnCall) -> None:
     assert person.is_well()
 
 
-def test_another_driver_that_has_the_ledger(person: OnCall) -> None:
+def test_another_driver_with_the_ledger_is_handled_by_the_pages_advice(person: OnCall) -> None:
     person.write_stage("""
 def process(self, task: Task) -> Task:
     import pathlib, time
@@ -168,7 +168,9 @@ def process(self, task: Task) -> Task:
     assert person.is_well()
 
 
-def test_a_volume_that_is_full(person: OnCall, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_volume_is_fixed_by_the_pages_advice(
+    person: OnCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("STRANDLINE_FAULT", "output.written:enospc:2")
     assert person.run() == ExitCode.VOLUME_UNUSABLE
     monkeypatch.delenv("STRANDLINE_FAULT")
@@ -181,8 +183,10 @@ def test_a_volume_that_is_full(person: OnCall, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_run_that_was_ended_from_outside(person: OnCall, number: signal.Signals) -> None:
-    """Asked to stop it says so, killed it can't; either is gone on with by running again."""
+def test_a_run_ended_from_outside_is_resumed_by_the_pages_advice(
+    person: OnCall, number: signal.Signals
+) -> None:
+    """A stopped run reports that, a killed run cannot; both resume in the next run."""
     person.write_stage(f"""
 def process(self, task: Task) -> Task:
     import os

@@ -1,4 +1,4 @@
-"""Targets that another writer has changed: a push looks at what readers see, before and after."""
+"""Targets changed by another writer: a push checks the visible state before and after."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Other:
             opened.delete(EqualTo(term="text", value=NOTES[1]))
 
     def restore(self) -> None:
-        """Go back to the first version of rows."""
+        """Restore the first version of the rows."""
         if isinstance(self._table, OwnDelta):
             DeltaTable(self._path).restore(0)
         elif isinstance(self._table, OwnIceberg):
             opened = self._table.open_catalog().load_table("notes.texts")
-            # One push is several snapshots: the last one before the newest rows were added.
+            # A push makes several snapshots; use the last one before the newest rows were added.
             texts = [
                 (
                     each.snapshot_id,
@@ -89,7 +89,7 @@ def table(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Table:
-    """A table that is not there yet; the pipeline writes Parquet."""
+    """Return a table that does not exist yet; the pipeline writes Parquet."""
     use_parquet(project)
     made: Table = request.param(tmp_path)
     if isinstance(made, OwnIceberg):
@@ -103,7 +103,7 @@ def other(table: Table, tmp_path: Path) -> Other:
 
 
 @pytest.mark.parametrize("change", [Other.append, Other.delete])
-def test_a_table_that_was_changed_gets_the_revision_once_more(
+def test_a_changed_table_gets_the_revision_again(
     run: Call, call: Call, table: Table, other: Other, change: Callable[[Other], None]
 ) -> None:
     run()
@@ -115,7 +115,7 @@ def test_a_table_that_was_changed_gets_the_revision_once_more(
     assert push(call, table.target)["isNew"] is False
 
 
-def test_a_table_that_was_set_back_gets_the_revision_once_more(
+def test_a_restored_table_gets_the_revision_again(
     project: Project, run: Call, call: Call, table: Table, other: Other
 ) -> None:
     run()
@@ -128,7 +128,7 @@ def test_a_table_that_was_set_back_gets_the_revision_once_more(
     assert table.read_texts() == CHANGED
 
 
-def test_a_commit_between_listing_and_commit_does_not_stay(
+def test_a_commit_between_listing_and_push_is_replaced(
     project: Project,
     run: Call,
     call: Call,
@@ -149,13 +149,13 @@ def test_a_commit_between_listing_and_commit_does_not_stay(
     monkeypatch.setattr(faults, "reach", interfere)
     result = call("push", "pipeline.yaml", "--to", table.target)
     assert came
-    if result.exit_code:  # the library itself has refused the commit
+    if result.exit_code:  # the library itself refused the commit
         assert isinstance(table, OwnIceberg)
         push(call, table.target)
     assert table.read_texts() == CHANGED
 
 
-def test_a_writer_that_does_not_rest_is_named(
+def test_a_continuously_active_writer_is_reported(
     run: Call, call: Call, tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_parquet(project)
@@ -171,7 +171,7 @@ def test_a_writer_that_does_not_rest_is_named(
     assert "another writer has changed the table while it was pushed (0 files" in result.stderr
 
 
-def test_a_table_that_another_pipeline_makes_at_the_same_time_is_left_alone(
+def test_a_table_created_concurrently_by_another_pipeline_is_not_changed(
     run: Call, call: Call, tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_parquet(project)

@@ -1,4 +1,4 @@
-"""`strandline ledger move-outputs`, and what other commands say of outputs that are elsewhere."""
+"""`strandline ledger move-outputs`, and messages of other commands about moved outputs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def go_to(project: Project, place: str) -> None:
 
 @pytest.fixture
 def elsewhere(project: Project, run: Call) -> Project:
-    """A pipeline whose outputs are in `old`, and whose file says `new`."""
+    """Return a pipeline with outputs in `old` whose file names `new`."""
     go_to(project, "old")
     assert run().exit_code == 0
     go_to(project, "new")
     return project
 
 
-def test_a_run_elsewhere_is_refused_until_the_move_is_told(
+def test_a_run_with_a_new_place_is_refused_until_outputs_are_moved(
     elsewhere: Project, call: Call, run: Call
 ) -> None:
     result = run()
@@ -47,7 +47,7 @@ def test_a_run_elsewhere_is_refused_until_the_move_is_told(
     assert call("verify", "pipeline.yaml").exit_code == 0
 
 
-def test_what_is_not_there_is_listed_and_nothing_is_believed(
+def test_missing_outputs_are_listed_and_the_move_is_refused(
     elsewhere: Project, call: Call, run: Call
 ) -> None:
     result = call("ledger", "move-outputs", "pipeline.yaml")
@@ -64,14 +64,14 @@ def test_what_is_not_there_is_listed_and_nothing_is_believed(
     assert run().exit_code == 65
 
 
-def test_nothing_has_moved(project: Project, call: Call, run: Call) -> None:
+def test_an_unnecessary_move_is_reported(project: Project, call: Call, run: Call) -> None:
     assert run().exit_code == 0
     result = call("ledger", "move-outputs", "pipeline.yaml")
     assert result.exit_code == 0
     assert f"the outputs are at {project.folder}/output" == result.stdout.splitlines()[-1]
 
 
-def test_what_moves_is_a_ledgers(project: Project, call: Call) -> None:
+def test_a_move_needs_a_ledger(project: Project, call: Call) -> None:
     result = call("ledger", "move-outputs", "pipeline.yaml")
     assert result.exit_code == 65
     assert "there is no ledger here" in read_errors(result)
@@ -96,13 +96,13 @@ def test_verify_does_not_judge_another_place(elsewhere: Project, call: Call) -> 
     )
 
 
-def test_plan_says_that_the_place_has_changed(elsewhere: Project, call: Call) -> None:
+def test_plan_reports_a_changed_place(elsewhere: Project, call: Call) -> None:
     said = call("plan", "pipeline.yaml").stdout
     assert f"outputs: {elsewhere.path}/old -> {elsewhere.path}/new" in said
     assert f"output       {elsewhere.path}/new" in said
 
 
-def test_a_place_of_another_is_refused_and_can_be_taken(
+def test_a_place_of_another_pipeline_is_refused_until_taken(
     project: Project, call: Call, run: Call
 ) -> None:
     go_to(project, "out")
@@ -125,7 +125,7 @@ def test_a_place_of_another_is_refused_and_can_be_taken(
     assert {"place": f"{project.path}/out", "former": None} == told
 
 
-def test_only_a_ledger_can_take_a_place(project: Project, call: Call) -> None:
+def test_taking_a_place_needs_a_ledger(project: Project, call: Call) -> None:
     result = call("ledger", "own-outputs", "pipeline.yaml")
     assert result.exit_code == 65
     assert "there is no ledger here" in read_errors(result)

@@ -12,7 +12,7 @@ from cli_project import Call, Project
 
 
 @pytest.mark.parametrize(("on_change", "skipped"), [("Continue", 3), ("Redo", 0), ("Restart", 0)])
-def test_what_is_done_again_is_not_to_be_skipped(
+def test_sources_to_redo_are_not_counted_as_skipped(
     project: Project, run: Call, call: Call, on_change: str, skipped: int
 ) -> None:
     run()
@@ -24,7 +24,7 @@ def test_what_is_done_again_is_not_to_be_skipped(
 
 
 @pytest.mark.parametrize("on_change", ["Fail", "Redo", "Restart", "Continue"])
-def test_pipelines_behind_a_changed_one_are_outdated(
+def test_pipelines_after_a_changed_one_are_outdated(
     project: Project, run: Call, call: Call, on_change: str
 ) -> None:
     run()
@@ -60,9 +60,7 @@ def test_pipelines_behind_a_changed_one_are_outdated(
     assert ("outdated by 'notes', which changes: run it, then this" in shown) != stays
 
 
-def test_nothing_is_done_again_where_nothing_has_changed(
-    project: Project, run: Call, call: Call
-) -> None:
+def test_nothing_is_redone_without_a_change(project: Project, run: Call, call: Call) -> None:
     run()
     for on_change in ("Redo", "Restart"):
         project.spec["onChange"] = on_change

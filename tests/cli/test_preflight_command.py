@@ -1,4 +1,4 @@
-"""What a Job says of a pipeline before a Ray cluster is made for it: what its driver would say."""
+"""A Job's check of a pipeline before a Ray cluster is created: same messages as the driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 @pytest.fixture
 def message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a container's last message is taken from."""
+    """Return the file of a container's last message."""
     path = tmp_path / "termination-log"
     path.touch()
     where = "strandline.run.supervise.status_server.leave_message.__defaults__"
@@ -25,7 +25,7 @@ def message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def render(project: Project, **fields: Any) -> str:
-    """The pipeline as an operator hands it on."""
+    """Return the pipeline as an operator passes it on."""
     document = {
         "apiVersion": "strandline.dev/v1alpha1",
         "kind": "CurationPipeline",
@@ -35,14 +35,12 @@ def render(project: Project, **fields: Any) -> str:
     return render_document(document)
 
 
-def test_a_pipeline_that_can_run_leaves_no_word(
-    project: Project, call: Call, message: Path
-) -> None:
+def test_a_runnable_pipeline_leaves_no_message(project: Project, call: Call, message: Path) -> None:
     result = call("preflight", render(project))
     assert (result.exit_code, result.output, message.read_text()) == (0, "", "")
 
 
-def test_a_field_of_another_version_is_no_mistake(
+def test_a_field_of_another_version_is_accepted(
     project: Project, call: Call, message: Path
 ) -> None:
     assert call("preflight", render(project, later="word")).exit_code == 0
@@ -57,7 +55,7 @@ BROKEN: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("stage", BROKEN)
-def test_it_finds_what_validate_finds_in_the_same_words(
+def test_preflight_and_validate_report_the_same_messages(
     project: Project, call: Call, message: Path, stage: dict[str, Any]
 ) -> None:
     project.spec["stages"] = [*project.spec["stages"], stage]
@@ -71,9 +69,7 @@ def test_it_finds_what_validate_finds_in_the_same_words(
     assert f"stages[{len(project.spec['stages']) - 1}]" in expected
 
 
-def test_what_is_wrong_in_several_places_is_told_at_once(
-    project: Project, call: Call, message: Path
-) -> None:
+def test_several_problems_are_reported_at_once(project: Project, call: Call, message: Path) -> None:
     project.spec["stages"] = BROKEN
     call("preflight", render(project))
     outcome = find_outcome_line(message.read_text())
@@ -81,7 +77,7 @@ def test_what_is_wrong_in_several_places_is_told_at_once(
     assert all(f"stages[{index}]" in outcome.message for index in range(len(BROKEN)))
 
 
-def test_a_package_that_is_missing_is_told(project: Project, call: Call, message: Path) -> None:
+def test_a_missing_package_is_reported(project: Project, call: Call, message: Path) -> None:
     project.spec["storage"] = {"output": {"url": "nowhere://bucket/out"}}
     result = call("preflight", render(project))
     assert result.exit_code == ExitCode.BAD_SPEC

@@ -1,4 +1,4 @@
-"""Pictures of a running attempt, drawn from snapshots."""
+"""Views of a running attempt, rendered from snapshots."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PACED = BUSY._replace(
 EARLY = Snapshot(2.0, 256, False, 0, 0, 0, 0.0, (StageView("parquet", 0, 0, 0, 0),), 0)
 
 
-def test_a_busy_attempt_as_a_table() -> None:
+def test_a_busy_attempt_is_shown_as_a_table() -> None:
     out, head = io.StringIO(), "stage                              in    out"
     Console(file=out, width=100).print(draw("notes", PACED))
     assert [line.rstrip() for line in out.getvalue().splitlines()] == [
@@ -58,7 +58,7 @@ def test_a_busy_attempt_as_a_table() -> None:
     ]
 
 
-def test_an_attempt_as_a_line() -> None:
+def test_an_attempt_is_shown_as_a_line() -> None:
     assert describe_line(BUSY) == (
         "2 min 5 s: 1,189 of 5,000 sources finished, 1 failed, 1,000 skipped, 2 incidents; "
         "9.5/s, about 4 min 56 s left | waiting+running: read-files 8+2, parquet 0+1"
@@ -67,11 +67,11 @@ def test_an_attempt_as_a_line() -> None:
     assert describe_line(EARLY) == "2.0 s: 0 of 256+ sources finished"
 
 
-def test_before_the_listing_nothing_is_claimed() -> None:
+def test_no_total_is_shown_before_the_listing() -> None:
     assert describe_sources(EARLY._replace(listed=0)) == "starting"
 
 
-def test_no_time_is_promised_before_the_listing_has_ended() -> None:
+def test_no_remaining_time_is_shown_before_the_listing_has_ended() -> None:
     assert BUSY.seconds_left == pytest.approx(2810 / 9.5)
     assert BUSY._replace(is_listed=False).seconds_left is None
     assert BUSY._replace(rate=0.0).seconds_left is None
@@ -79,21 +79,21 @@ def test_no_time_is_promised_before_the_listing_has_ended() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(9.9, None), (10.1, 60.6)])
-def test_no_time_is_promised_in_the_first_ten_seconds_of_measuring(
+def test_no_remaining_time_is_shown_in_the_first_ten_seconds(
     seconds: float, left: float | None
 ) -> None:
     pace, flow = Pace(), SimpleNamespace(failed=set(), list_stages=list)
     progress = RunProgress(cast("Any", flow), 0, 0, 0, False, [])
-    take_snapshot(progress, 100.0, pace)  # Ray and the listing take their time
+    take_snapshot(progress, 100.0, pace)  # Ray and the listing are slow
     busy = progress._replace(listed=70, finished=10, is_listed=True)
     snapshot = take_snapshot(busy, 100.0 + seconds, pace)
     assert snapshot.rate == pytest.approx(10 / seconds)
     assert snapshot.seconds_left == (left and pytest.approx(left))
-    # Who reads what was written promises no more.
+    # A reader of the file gets no better estimate.
     assert (parse_json(render_snapshot(snapshot)).seconds_left is None) is (left is None)
 
 
-def test_what_is_quarantined_is_no_work_that_is_left() -> None:
+def test_quarantined_sources_are_not_remaining_work() -> None:
     stuck = Snapshot(40, 100, True, 0, 39, 0, 1.0, (), 0, quarantined=60)
     assert stuck.seconds_left == pytest.approx(1.0)
     assert render_snapshot(stuck)["sources"]["quarantined"] == 60
@@ -102,12 +102,12 @@ def test_what_is_quarantined_is_no_work_that_is_left() -> None:
     )
 
 
-def test_no_end_is_promised_at_a_pace_that_nobody_sees() -> None:
+def test_no_remaining_time_is_shown_at_an_imperceptible_pace() -> None:
     assert BUSY._replace(rate=5e-324).seconds_left is None
     assert BUSY._replace(rate=-1.0).seconds_left is None
 
 
-def test_a_snapshot_for_scripts() -> None:
+def test_scripts_get_a_snapshot() -> None:
     assert render_snapshot(BUSY._replace(stages=STAGES[:1])) == {
         "event": "progress",
         "seconds": 125.2,
@@ -158,7 +158,7 @@ def test_the_pace_is_that_of_the_last_half_minute() -> None:
 
 
 @given(steps=st.lists(st.tuples(st.floats(0.01, 100), st.integers(0, 1000)), min_size=1))
-def test_law_a_pace_is_never_negative_nor_faster_than_the_fastest_step(
+def test_law_a_pace_is_between_zero_and_the_fastest_step(
     steps: list[tuple[float, int]],
 ) -> None:
     pace, seconds, done = Pace(), 0.0, 0
@@ -228,7 +228,7 @@ def test_a_long_call_is_named_with_its_stage_and_source() -> None:
     assert "longest call" not in describe_line(BUSY)
 
 
-def test_where_sources_are_few_rows_tell_how_far_it_is() -> None:
+def test_rows_show_the_progress_of_few_sources() -> None:
     few = Snapshot(60, 8, True, 0, 3, 0, 0.1, (), 0)
     words = {
         RowsDone(): "",

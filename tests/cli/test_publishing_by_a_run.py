@@ -1,4 +1,4 @@
-"""`publish.to`: a complete run hands its files over by itself, under its own lease."""
+"""`publish.to`: a complete run pushes its files under its own lease."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOTES = [f"Note number {n}.\n" for n in range(3)]
 
 
 class Target(Protocol):
-    """What a run publishes to."""
+    """A target that a run publishes to."""
 
     target: str
 
@@ -57,7 +57,7 @@ class OwnFolder:
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[OwnHub]:
-    """A hub without any data set."""
+    """Yield a hub without any data set."""
     with serving() as hub:
         yield OwnHub(tmp_path, hub)
 
@@ -69,7 +69,7 @@ def target(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Target:
-    """A target that is not there yet, which the pipeline names."""
+    """Return a target that does not exist yet; the pipeline names it."""
     is_hub = request.param is OwnHub
     made: Target = request.getfixturevalue("hub") if is_hub else request.param(tmp_path)
     choose_target(project, made, monkeypatch)
@@ -114,7 +114,7 @@ def test_a_trial_with_another_volume_replaces_nothing(project: Project, target: 
     assert "--take-over" in trial.stderr
     assert (target.read_texts(), target.count_commits()) == (NOTES, 1)
 
-    # The way that the sentence names, for a ledger that is gone.
+    # Follow the way that the message names for a missing ledger.
     assert project.execute("run", *words, "--set", "publish=null").returncode == 0
     push = ("push", "--to", target.target, "--volume", "trial")
     assert project.execute(*push).returncode == ExitCode.VOLUME_UNUSABLE
@@ -133,13 +133,13 @@ def test_a_pipeline_replaces_nothing_of_another(project: Project, target: Target
     assert (target.read_texts(), target.count_commits()) == (NOTES, 1)
 
 
-# Before any file, between files and commit, and after the commit but before the ledger's word.
+# Before any file, between files and commit, and after the commit but before its record.
 STEPS = ["latest.synced", "push.uploaded", "push.committed"]
 OF_FOLDERS = {"push.uploaded": "push.described", "push.committed": "push.published"}
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_law_a_run_that_is_killed_as_it_publishes_makes_one_commit(
+def test_law_a_run_killed_while_publishing_makes_one_commit(
     step: str,
     project: Project,
     target: Target,
@@ -149,7 +149,7 @@ def test_law_a_run_that_is_killed_as_it_publishes_makes_one_commit(
     armed = OF_FOLDERS.get(step, step) if isinstance(target, OwnFolder) else step
     monkeypatch.setenv("STRANDLINE_FAULT", f"{armed}:kill")
     monkeypatch.setenv("STRANDLINE_FAULT_LOG", str(tmp_path / "fault.log"))
-    run_apart(project)  # its second attempt goes on
+    run_apart(project)  # its second attempt continues
     assert (tmp_path / "fault.log").exists()
     assert (target.read_texts(), target.count_commits()) == (NOTES, 1)
     run_apart(project)
@@ -159,14 +159,14 @@ def test_law_a_run_that_is_killed_as_it_publishes_makes_one_commit(
 
 
 def check_hub(target: OwnHub) -> None:
-    """All rows are in one commit, which one tag names, and no file was uploaded twice."""
+    """Check that all rows are in one commit with one tag, and that no file was uploaded twice."""
     assert (target.read_texts(), target.count_commits()) == (NOTES, 1)
     (tag,) = target.repo.tags.values()
     assert tag == target.repo.branches["main"]
     assert target.hub.count("PUT /lfs/") == len(NOTES)
 
 
-def test_law_a_run_that_is_killed_behind_the_tag_makes_no_second_one(
+def test_law_a_run_killed_after_the_tag_makes_no_second_commit(
     project: Project, hub: OwnHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose_target(project, hub, monkeypatch)
@@ -180,10 +180,10 @@ def test_law_a_run_that_is_killed_behind_the_tag_makes_no_second_one(
 @pytest.mark.more
 @pytest.mark.parametrize("kind", ["lost", "reset", "failed", "busy"])
 @pytest.mark.parametrize("path", ["/commit/", "/tag/"])
-def test_law_a_run_whose_commit_is_not_answered_makes_no_second_one(
+def test_law_a_run_without_an_answer_to_its_commit_makes_no_second_commit(
     path: str, kind: str, project: Project, hub: OwnHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hub did it, or did not, and the attempt can't know by the answer."""
+    """The hub may have executed the request, and the answer does not reveal that."""
     choose_target(project, hub, monkeypatch)
     hub.hub.faults.append(Fault(path, kind))
     run_apart(project)
@@ -193,12 +193,12 @@ def test_law_a_run_whose_commit_is_not_answered_makes_no_second_one(
     check_hub(hub)
 
 
-# The hub's client sends what it uploads in a way that its own library calls old.
+# The hub's client uploads in a way that its HTTP library deprecates.
 @pytest.mark.filterwarnings("ignore:Use 'content:DeprecationWarning")
 def test_law_an_attempt_without_its_lease_makes_no_commit(
     project: Project, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another has taken the ledger over while files were copied."""
+    """Another attempt has taken the ledger over while files were copied."""
     reached: set[str] = set()
 
     def lose(_: Store) -> None:
@@ -207,7 +207,7 @@ def test_law_an_attempt_without_its_lease_makes_no_commit(
 
     monkeypatch.setattr(faults, "reach", reached.add)
     monkeypatch.setattr(Store, "require_lease", lose)
-    if isinstance(target, OwnIceberg):  # its library has read the variables before this test
+    if isinstance(target, OwnIceberg):  # pyiceberg reads the variables before this test
         monkeypatch.setattr(iceberg, "load_catalog", lambda _: target.open_catalog())
     if isinstance(target, OwnHub):
         monkeypatch.setattr(hub_settings, "ENDPOINT", target.hub.url)
@@ -218,7 +218,7 @@ def test_law_an_attempt_without_its_lease_makes_no_commit(
     assert target.count_commits() == 0
 
 
-def test_a_run_that_does_not_meet_its_requirements_hands_nothing_over(
+def test_a_run_that_misses_its_requirements_pushes_nothing(
     project: Project, run: Call, tmp_path: Path
 ) -> None:
     project.spec["publish"] = {"to": "published", "require": {"rows": {"min": 100}}}
@@ -227,9 +227,7 @@ def test_a_run_that_does_not_meet_its_requirements_hands_nothing_over(
     assert not (tmp_path / "published").exists()
 
 
-def test_a_run_that_is_not_complete_hands_nothing_over(
-    project: Project, run: Call, tmp_path: Path
-) -> None:
+def test_an_incomplete_run_pushes_nothing(project: Project, run: Call, tmp_path: Path) -> None:
     name_target(project, "published")
     project.add_stage("def process(self, task):\n    raise ValueError('no')")
     assert run().exit_code == ExitCode.SOURCES_FAILED
@@ -246,7 +244,7 @@ def test_a_target_inside_of_the_data_set_is_refused_before_any_work(
     assert not project.folder.exists()
 
 
-def test_a_push_finds_what_the_run_has_published(
+def test_a_push_recognizes_a_revision_published_by_the_run(
     project: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     name_target(project, "published")
@@ -255,7 +253,7 @@ def test_a_push_finds_what_the_run_has_published(
     assert push(call, "published")["isNew"] is False
 
 
-def test_a_pipeline_in_python_hands_over_too(project: Project, tmp_path: Path) -> None:
+def test_a_pipeline_in_python_pushes_too(project: Project, tmp_path: Path) -> None:
     pipeline = Pipeline.from_file("pipeline.yaml")
     pipeline.publishing = Publishing(to="published")
     assert pipeline.run("strandline-data", engine="inline").code == 0

@@ -1,4 +1,4 @@
-"""`strandline push` to a folder: all of a revision or nothing, `latest` last, never twice."""
+"""`strandline push` to a folder: a complete revision or nothing, `latest` last, never twice."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def list_files(target: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(target)): path.read_bytes()
         for path in target.rglob("*")
-        if path.is_file() and path.name != "README.md"  # which has the time
+        if path.is_file() and path.name != "README.md"  # has a time in it
     }
 
 
 def check_whole(target: Path) -> str:
-    """What `latest` leads to is what its manifest says, byte for byte."""
+    """Check that `latest` leads to the files of its manifest, byte for byte."""
     latest = read_latest(target)
     manifest = json.loads((target / latest["manifest"]).read_bytes())
     folder = target / latest["revision"]
@@ -62,7 +62,7 @@ def test_a_data_set_is_pushed_whole_and_once(
     again = push(call)
     assert (again["isNew"], again["files"]) == (False, 0)
     assert list_files(tmp_path / "out") == before
-    # The copy was made with the ledger held, and a run takes it again.
+    # The copy was made under the ledger's lease, and a run can take the lease again.
     assert run().exit_code == 0
     assert push(call)["isNew"] is False
 
@@ -96,14 +96,14 @@ def test_the_folder_of_a_revision_loads_by_its_card(
 
 
 def refuse(call: Call, folder: Path, code: ExitCode, words: str) -> None:
-    """See a push refused, with nothing that readers could find."""
+    """Check that a push is refused and leaves nothing that readers could find."""
     result = call("push", "pipeline.yaml", "--to", "out")
     assert result.exit_code == code
     assert words in result.stderr
     assert not (folder / "out").exists()
 
 
-def test_a_run_that_has_not_come_to_its_end_is_refused(
+def test_an_incomplete_run_is_refused(
     project: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     project.add_stage("def process(self, task):\n    raise ValueError('no')")
@@ -112,7 +112,7 @@ def test_a_run_that_has_not_come_to_its_end_is_refused(
     refuse(call, tmp_path, ExitCode.LEDGER_MISMATCH, words)
 
 
-def test_what_does_not_meet_its_requirements_is_refused(
+def test_a_run_that_misses_its_requirements_is_refused(
     project: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     project.spec["publish"] = {"require": {"rows": {"min": 100}}}
@@ -121,7 +121,7 @@ def test_what_does_not_meet_its_requirements_is_refused(
     refuse(call, tmp_path, ExitCode.REQUIREMENTS_NOT_MET, "at least 100 are required")
 
 
-def test_a_file_that_was_hurt_is_never_led_to(
+def test_a_damaged_file_is_never_published(
     project: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     run()
@@ -149,7 +149,7 @@ def test_without_a_run_there_is_nothing_to_push(project: Project, call: Call) ->
     "fault",
     ["push.copied:kill:2", "push.described:kill", "push.published:kill"],
 )
-def test_law_a_push_that_was_killed_ends_the_same(
+def test_law_a_killed_push_can_be_repeated(
     fault: str, project: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     run()
@@ -161,13 +161,13 @@ def test_law_a_push_that_was_killed_ends_the_same(
     environment = os.environ | {"STRANDLINE_FAULT": fault}
     killed = execute_strandline("push", "pipeline.yaml", "--to", "out", env=environment)
     assert killed.returncode == -9
-    # Whatever it came to, readers are led to something whole.
+    # Readers always find a complete revision, whatever the kill left.
     assert check_whole(tmp_path / "out") in {former, wanted}
     finished = push(call, "out")
     assert finished["revision"] == check_whole(tmp_path / "out") == wanted
     assert list_files(tmp_path / "out") == list_files(tmp_path / "other")
     if fault.startswith("push.copied"):
-        assert finished["files"] == 1  # what was copied is not copied again
+        assert finished["files"] == 1  # copied files are not copied again
 
 
 def test_a_store_is_pushed_to_in_the_same_way(project: Project, run: Call, call: Call) -> None:
@@ -185,7 +185,7 @@ def test_a_store_is_pushed_to_in_the_same_way(project: Project, run: Call, call:
     assert push(call, "memory://corpus")["isNew"] is False
 
 
-def test_the_index_is_handed_on_as_it_lies_there(
+def test_the_index_is_pushed_unchanged(
     project: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     project.spec["sink"] = {"use": "mds"}

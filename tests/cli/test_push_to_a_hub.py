@@ -1,4 +1,4 @@
-"""`strandline push` to Hugging Face's hub: the real client, and a server of ours in its place."""
+"""`strandline push` to the Hugging Face Hub: the real client with a local server."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Push = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    """The server."""
+    """Yield a hub."""
     with serving() as hub:
         yield hub
 
 
 @pytest.fixture
 def push(hub: Hub, project: Project) -> Push:
-    """`push()` in a process of its own, since the client reads its settings as it is loaded."""
+    """Return `push()`, which uses its own process because the client reads settings on import."""
 
     def push(target: str = TARGET, fault: str = "") -> subprocess.CompletedProcess[str]:
         environment = os.environ | {
@@ -57,7 +57,7 @@ def find_repo(hub: Hub) -> Repo:
 
 
 def check_head(hub: Hub, project: Project, branch: str = "main") -> None:
-    """The head has exactly the files that count, as they are, the card and the manifest."""
+    """Check that the head has exactly the counted files unchanged, the card, and the manifest."""
     files = dict(find_repo(hub).head(branch))
     outputs = project.folder / "output"
     names = [line.split("\t")[0] for line in (outputs / "_manifest").read_text().splitlines()]
@@ -66,11 +66,13 @@ def check_head(hub: Hub, project: Project, branch: str = "main") -> None:
 
 
 def count_commits(hub: Hub) -> int:
-    """Commits but the first, which the hub makes with the repository."""
+    """Count the commits except the hub's first commit."""
     return len(find_repo(hub).commits) - 1
 
 
-def test_one_commit_has_all_and_a_tag(project: Project, run: Call, hub: Hub, push: Push) -> None:
+def test_one_commit_has_all_files_and_a_tag(
+    project: Project, run: Call, hub: Hub, push: Push
+) -> None:
     run()
     pushed = read(push())
     assert (pushed["target"], pushed["isNew"], pushed["files"]) == (f"{TARGET}@main", True, 3)
@@ -84,7 +86,7 @@ def test_one_commit_has_all_and_a_tag(project: Project, run: Call, hub: Hub, pus
     assert "strandline.fingerprint: " in repo.texts[head]
 
 
-def test_what_is_there_is_not_pushed_again(
+def test_an_existing_revision_is_not_pushed_again(
     project: Project, run: Call, hub: Hub, push: Push
 ) -> None:
     run()
@@ -111,10 +113,10 @@ def test_the_next_revision_replaces_and_removes(
     assert (count_commits(hub), len(find_repo(hub).tags)) == (2, 2)
 
 
-def test_a_revision_that_comes_back_moves_the_branch(
+def test_a_repeated_revision_moves_the_branch(
     project: Project, run: Call, hub: Hub, push: Push
 ) -> None:
-    """Its tag is there from before, and says nothing of the branch."""
+    """Its tag already exists, which does not prove that the branch has the revision."""
     note = project.path / "in/1.txt"
     first, time = note.read_text(), note.stat().st_mtime_ns
     for text, at in ((first, time), ("Another note.\n", time + 1), (first, time)):
@@ -128,7 +130,7 @@ def test_a_revision_that_comes_back_moves_the_branch(
 
 
 @pytest.mark.parametrize("change", [lambda _: None, lambda content: content + b"more"])
-def test_a_file_that_was_changed_by_hand_is_pushed_again(
+def test_a_manually_changed_file_is_pushed_again(
     project: Project, run: Call, hub: Hub, push: Push, change: Callable[[bytes], bytes | None]
 ) -> None:
     run()
@@ -142,9 +144,7 @@ def test_a_file_that_was_changed_by_hand_is_pushed_again(
     check_head(hub, project)
 
 
-def test_a_branch_is_made_where_it_is_named(
-    project: Project, run: Call, hub: Hub, push: Push
-) -> None:
+def test_a_named_branch_is_created(project: Project, run: Call, hub: Hub, push: Push) -> None:
     run()
     assert read(push(f"{TARGET}@trial"))["target"] == f"{TARGET}@trial"
     check_head(hub, project, "trial")
@@ -154,7 +154,7 @@ def test_a_branch_is_made_where_it_is_named(
 @pytest.mark.parametrize(
     "path", ["create", "refs", "preupload", "batch", "PUT /lfs/", "commit", "tag"]
 )
-def test_a_busy_hub_is_asked_again(
+def test_requests_to_a_busy_hub_are_retried(
     path: str, project: Project, run: Call, hub: Hub, push: Push
 ) -> None:
     run()
@@ -164,9 +164,7 @@ def test_a_busy_hub_is_asked_again(
     assert (count_commits(hub), len(find_repo(hub).tags)) == (1, 1)
 
 
-def test_an_upload_that_is_refused_is_told(
-    project: Project, run: Call, hub: Hub, push: Push
-) -> None:
+def test_a_refused_upload_is_reported(project: Project, run: Call, hub: Hub, push: Push) -> None:
     run()
     hub.faults.append(Fault("PUT /lfs/", "403", 9))
     refused = push()
@@ -178,7 +176,7 @@ def test_an_upload_that_is_refused_is_told(
 
 @pytest.mark.parametrize("path", ["commit", "tag"])
 @pytest.mark.parametrize("kind", ["lost", "reset", "failed"])
-def test_law_a_commit_that_was_made_and_not_heard_of_is_never_made_twice(
+def test_law_a_commit_without_an_answer_is_never_repeated(
     path: str, kind: str, project: Project, run: Call, hub: Hub, push: Push
 ) -> None:
     run()
@@ -189,7 +187,7 @@ def test_law_a_commit_that_was_made_and_not_heard_of_is_never_made_twice(
 
 
 @pytest.mark.parametrize("step", ["push.uploaded", "push.committed", "push.tagged"])
-def test_law_a_push_that_was_killed_ends_the_same(
+def test_law_a_killed_push_can_be_repeated(
     step: str, project: Project, run: Call, hub: Hub, push: Push
 ) -> None:
     run()
@@ -198,10 +196,10 @@ def test_law_a_push_that_was_killed_ends_the_same(
     assert read(push())["isNew"] is (step != "push.tagged")
     check_head(hub, project)
     assert (count_commits(hub), len(find_repo(hub).tags)) == (1, 1)
-    assert hub.count("PUT /lfs/") == 0  # what was uploaded stays uploaded
+    assert hub.count("PUT /lfs/") == 0  # uploaded files stay uploaded
 
 
-def test_a_commit_of_somebody_else_in_between_stays(
+def test_an_interleaved_commit_of_another_user_stays(
     project: Project, run: Call, hub: Hub, push: Push
 ) -> None:
     run()
@@ -213,7 +211,7 @@ def test_a_commit_of_somebody_else_in_between_stays(
     check_head(hub, project)
 
 
-def test_a_token_that_may_not_write_is_told(
+def test_a_token_without_write_access_is_reported(
     project: Project, run: Call, hub: Hub, push: Push
 ) -> None:
     run()
@@ -224,14 +222,14 @@ def test_a_token_that_may_not_write_is_told(
     assert "Traceback" not in refused.stderr
 
 
-def test_a_target_that_names_nothing_is_told(project: Project, run: Call, push: Push) -> None:
+def test_a_target_without_a_name_is_reported(project: Project, run: Call, push: Push) -> None:
     run()
     refused = push("hf://org/notes")
     assert refused.returncode == 64
     assert "one is hf://datasets/ORG/NAME[@branch]" in refused.stderr
 
 
-def test_a_hurt_file_is_not_committed(project: Project, run: Call, hub: Hub, push: Push) -> None:
+def test_a_damaged_file_is_not_committed(project: Project, run: Call, hub: Hub, push: Push) -> None:
     run()
     hurt: Path = next((project.folder / "output").rglob("*.jsonl"))
     hurt.write_bytes(hurt.read_bytes()[:-2] + b"X\n")

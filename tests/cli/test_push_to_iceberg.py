@@ -1,4 +1,4 @@
-"""`strandline push --to iceberg:CATALOG/TABLE`: one snapshot a revision, in a SQLite catalogue."""
+"""`strandline push --to iceberg:CATALOG/TABLE`: one snapshot per revision, in a SQLite catalog."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAME = "notes.texts"
 
 @pytest.fixture(autouse=True)
 def catalog(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
-    """The catalogue, which variables name; the pipeline writes Parquet."""
+    """Return the catalog, which variables name; the pipeline writes Parquet."""
     use_parquet(project)
     (tmp_path / "warehouse").mkdir()
     settings = {
@@ -66,7 +66,7 @@ def test_one_snapshot_has_all_rows_and_the_run(run: Call, catalog: Catalog) -> N
     assert count_snapshots(catalog) == 1
 
 
-def test_changed_and_removed_sources_go_in_the_same_snapshot(
+def test_changed_and_removed_sources_share_a_snapshot(
     project: Project, run: Call, catalog: Catalog
 ) -> None:
     run()
@@ -81,7 +81,7 @@ def test_changed_and_removed_sources_go_in_the_same_snapshot(
 
 
 @pytest.mark.parametrize("step", ["push.uploaded", "push.committed"])
-def test_law_a_snapshot_that_was_made_and_not_heard_of_is_never_made_twice(
+def test_law_a_snapshot_without_an_answer_is_never_repeated(
     step: str, project: Project, run: Call, catalog: Catalog
 ) -> None:
     run()
@@ -94,7 +94,7 @@ def test_law_a_snapshot_that_was_made_and_not_heard_of_is_never_made_twice(
     assert read_texts(catalog) == wanted
 
 
-def test_somebody_elses_table_is_left_alone(run: Call, catalog: Catalog) -> None:
+def test_a_foreign_table_is_not_changed(run: Call, catalog: Catalog) -> None:
     run()
     catalog.create_namespace("notes")
     mine = pa.table({"text": ["mine"]})
@@ -118,7 +118,7 @@ def test_other_columns_are_refused(project: Project, run: Call, catalog: Catalog
     assert count_snapshots(catalog) == 1
 
 
-def test_a_target_that_names_no_table_is_told(run: Call) -> None:
+def test_a_target_without_a_table_is_reported(run: Call) -> None:
     run()
     result = try_push_apart("iceberg:texts")
     assert result.returncode == 64
@@ -138,7 +138,7 @@ def test_another_pipeline_with_the_same_files_is_another_revision(
     assert read_texts(catalog) == [f"Note number {n}.\n" for n in range(3)]
 
 
-def test_a_new_column_comes_along_and_is_null_where_a_file_lacks_it(
+def test_a_new_column_is_added_and_null_for_older_files(
     project: Project, run: Call, catalog: Catalog
 ) -> None:
     run()
@@ -146,7 +146,7 @@ def test_a_new_column_comes_along_and_is_null_where_a_file_lacks_it(
     first = catalog.load_table(NAME).snapshots()[0].snapshot_id
     add_length(project, run)
     pushed = push_apart(TARGET)
-    assert (pushed["isNew"], pushed["files"]) == (True, 1)  # what did not change stays
+    assert (pushed["isNew"], pushed["files"]) == (True, 1)  # unchanged files stay
     table = catalog.load_table(NAME)
     rows = table.scan().to_arrow().to_pylist()
     assert {row["text"]: row["length"] for row in rows} == LENGTHS

@@ -1,4 +1,4 @@
-"""`strandline push` to Delta and Lance: one commit a revision, found again and never made twice."""
+"""`strandline push` to Delta and Lance: one commit per revision, found again, never repeated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from table_trials import (
 
 @pytest.fixture(params=[OwnDelta, OwnLance])
 def table(project: Project, tmp_path: Path, request: pytest.FixtureRequest) -> OwnTable:
-    """A table that is not there yet; the pipeline writes Parquet."""
+    """Return a table that does not exist yet; the pipeline writes Parquet."""
     use_parquet(project)
     made: OwnTable = request.param(tmp_path)
     return made
@@ -39,29 +39,29 @@ def test_one_commit_has_all_rows_and_the_run(run: Call, call: Call, table: OwnTa
     assert {"strandline.fingerprint", "strandline.ledger", "strandline.run"} <= commit.keys()
 
 
-def test_what_is_there_is_not_pushed_again(run: Call, call: Call, table: OwnTable) -> None:
+def test_an_existing_revision_is_not_pushed_again(run: Call, call: Call, table: OwnTable) -> None:
     run()
     push(call, table.target)
     assert push(call, table.target)["isNew"] is False
     assert table.count_commits() == 1
 
 
-def test_changed_and_removed_sources_go_in_the_same_commit(
+def test_changed_and_removed_sources_share_a_commit(
     project: Project, run: Call, call: Call, table: OwnTable
 ) -> None:
     run()
     push(call, table.target)
     wanted = change_sources(project, run)
     pushed = push(call, table.target)
-    assert (pushed["isNew"], pushed["files"]) == (True, 2)  # what did not change stays
+    assert (pushed["isNew"], pushed["files"]) == (True, 2)  # unchanged files stay
     assert table.read_texts() == wanted
     assert table.count_commits() == 2
-    # Who reads the former snapshot finds it whole.
+    # Readers of the former snapshot still find it complete.
     assert table.read_texts(table.first) == [f"Note number {n}.\n" for n in range(3)]
 
 
 @pytest.mark.parametrize("step", ["push.uploaded", "push.committed"])
-def test_law_a_commit_that_was_made_and_not_heard_of_is_never_made_twice(
+def test_law_a_commit_without_an_answer_is_never_repeated(
     step: str, project: Project, run: Call, call: Call, table: OwnTable
 ) -> None:
     run()
@@ -75,7 +75,7 @@ def test_law_a_commit_that_was_made_and_not_heard_of_is_never_made_twice(
     assert table.read_texts() == wanted
 
 
-def test_a_source_that_goes_back_to_what_it_was_comes_back(
+def test_a_reverted_source_is_restored(
     project: Project, run: Call, call: Call, table: OwnTable
 ) -> None:
     run()
@@ -89,7 +89,7 @@ def test_a_source_that_goes_back_to_what_it_was_comes_back(
     assert table.read_texts() == [f"Note number {n}.\n" for n in range(3)]
 
 
-def test_a_table_that_was_compacted_stays_the_data_set(
+def test_a_compacted_table_is_still_recognized(
     project: Project, run: Call, call: Call, table: OwnTable
 ) -> None:
     run()
@@ -101,7 +101,7 @@ def test_a_table_that_was_compacted_stays_the_data_set(
     assert table.read_texts() == wanted
 
 
-def test_somebody_elses_table_is_left_alone(run: Call, call: Call, table: OwnTable) -> None:
+def test_a_foreign_table_is_not_changed(run: Call, call: Call, table: OwnTable) -> None:
     run()
     table.write_mine()
     result = call("push", "pipeline.yaml", "--to", table.target)
@@ -125,7 +125,9 @@ def test_other_columns_are_refused_before_anything_is_written(
     assert table.count_commits() == 1
 
 
-def test_lines_are_no_table(project: Project, run: Call, call: Call, table: OwnTable) -> None:
+def test_lines_cannot_be_pushed_to_a_table(
+    project: Project, run: Call, call: Call, table: OwnTable
+) -> None:
     project.spec["sink"] = {"use": "jsonl"}
     project.save()
     run()
@@ -148,7 +150,7 @@ def test_another_pipeline_with_the_same_files_is_another_revision(
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_a_new_column_comes_along_and_is_null_where_a_file_lacks_it(
+def test_a_new_column_is_added_and_null_for_older_files(
     is_killed: bool, project: Project, run: Call, call: Call, table: OwnTable
 ) -> None:
     run()
@@ -158,7 +160,7 @@ def test_a_new_column_comes_along_and_is_null_where_a_file_lacks_it(
         kill_push(table.target, "push.widened")
         assert table.read_texts() == [f"Note number {n}.\n" for n in range(3)]
     pushed = push(call, table.target)
-    assert (pushed["isNew"], pushed["files"]) == (True, 1)  # what did not change stays
+    assert (pushed["isNew"], pushed["files"]) == (True, 1)  # unchanged files stay
     assert {row["text"]: row["length"] for row in table.read_rows()} == LENGTHS
     assert "length" not in table.read_rows(table.first)[0]
     assert push(call, table.target)["isNew"] is False

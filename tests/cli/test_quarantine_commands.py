@@ -1,4 +1,4 @@
-"""`strandline ledger quarantine`: what failed too often is listed with its cause, and released."""
+"""`strandline ledger quarantine`: sources that failed too often, with causes, and their release."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Quarantine
 
-# It fails on a source as long as there is a file beside it that says so.
+# Fails on a source as long as a `.bad` file exists beside the source.
 STAGE = """\
 def process(self, task):
     from pathlib import Path
@@ -38,7 +38,7 @@ BAD = ("in/0.txt", "in/2.txt")
 
 
 def attempt(tolerate: int = 0) -> AttemptResult:
-    """One more attempt at `pipeline.yaml`."""
+    """Make one more attempt at `pipeline.yaml`."""
     quarantine = Quarantine(tolerate=tolerate)
     plan = read_manifest(Path("pipeline.yaml"), ()).plan
     volume = Path("strandline-data")
@@ -51,7 +51,7 @@ def repair(key: str) -> None:
 
 @pytest.fixture
 def failing(project: Project) -> Project:
-    """Two of three sources fail."""
+    """Make two of three sources fail."""
     project.add_stage(STAGE)
     for key in BAD:
         Path(f"{key}.bad").touch()
@@ -60,14 +60,14 @@ def failing(project: Project) -> Project:
 
 @pytest.fixture
 def quarantined(failing: Project) -> Project:
-    """And have done so three times."""
+    """Run until two sources have failed three times."""
     codes = [attempt().code for _ in range(3)]
     assert [ExitCode.SOURCES_FAILED, ExitCode.SOURCES_FAILED, ExitCode.QUARANTINE_EXCEEDED] == codes
     return failing
 
 
 def announce(call: Call, *words: str) -> str:
-    """What a command of the quarantine says when all is well."""
+    """Return the output of a successful command of the quarantine."""
     result = call("ledger", "quarantine", *words)
     assert (0, "") == (result.exit_code, result.stderr)
     return result.stdout
@@ -82,7 +82,7 @@ def release(call: Call, *words: str) -> Result:
     return call("ledger", "quarantine", "release", "pipeline.yaml", *words)
 
 
-def test_the_list_says_what_failed_how_often_and_why(quarantined: Project, call: Call) -> None:
+def test_the_list_shows_failures_with_counts_and_causes(quarantined: Project, call: Call) -> None:
     assert sorted(announce(call, "list", "pipeline.yaml").splitlines()) == [
         "   3     3  in/0.txt: ApplicationError: own: no such codec",
         "   3     3  in/2.txt: ApplicationError: own: no such codec",
@@ -108,7 +108,7 @@ def test_the_list_for_scripts(quarantined: Project, call: Call) -> None:
     }
 
 
-def test_a_source_that_processes_died_over_has_no_stage(project: Project, call: Call) -> None:
+def test_a_source_that_killed_processes_has_no_stage(project: Project, call: Call) -> None:
     (project.folder / "ledger").mkdir(parents=True)
     store = Store(project.folder / "ledger")
     entry = Quarantined("in/0\n.txt", b"v" * 8, 12, "OOMKilled", "", "a process died over it", 4)
@@ -142,7 +142,7 @@ def test_an_export_has_the_cause(quarantined: Project, call: Call) -> None:
     assert pq.read_table("all.parquet").to_pylist() == rows
 
 
-def test_what_is_quarantined_is_not_tried_and_can_be_tolerated(quarantined: Project) -> None:
+def test_quarantined_sources_are_not_tried_and_can_be_tolerated(quarantined: Project) -> None:
     for key in BAD:
         repair(key)
     outcome = attempt(tolerate=2)
@@ -162,9 +162,7 @@ def test_a_released_source_is_tried_by_the_next_run(quarantined: Project, call: 
     assert 0 == call("verify", "pipeline.yaml").exit_code
 
 
-def test_a_released_source_that_still_fails_has_all_its_tries_again(
-    quarantined: Project, call: Call
-) -> None:
+def test_a_released_source_has_all_its_tries_again(quarantined: Project, call: Call) -> None:
     release(call, "--all")
     assert [2, 2, 0] == [attempt().standing.failed for _ in range(3)]
     assert list(BAD) == list_keys(call)
@@ -218,7 +216,7 @@ def test_a_bad_release_gets_one_sentence_and_changes_nothing(
 @pytest.mark.parametrize(
     "words", [("list", "pipeline.yaml"), ("release", "pipeline.yaml", "--all")]
 )
-def test_where_nothing_was_ever_run_there_is_no_quarantine(
+def test_a_pipeline_without_runs_has_no_quarantine(
     words: tuple[str, ...], project: Project, call: Call
 ) -> None:
     result = call("ledger", "quarantine", *words)
@@ -227,7 +225,7 @@ def test_where_nothing_was_ever_run_there_is_no_quarantine(
     assert not project.folder.exists()
 
 
-def test_a_changed_source_leaves_by_itself(quarantined: Project, call: Call) -> None:
+def test_a_changed_source_leaves_the_quarantine(quarantined: Project, call: Call) -> None:
     Path("in/0.txt").write_text("other words than before")
     repair("in/0.txt")
     assert 1 == attempt().standing.quarantined
@@ -236,7 +234,7 @@ def test_a_changed_source_leaves_by_itself(quarantined: Project, call: Call) -> 
 
 @pytest.fixture
 def driver(quarantined: Project) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that the lease names as the driver of the last attempt."""
+    """Yield a process that the lease names as the driver of the last attempt."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     found = find_process(process.pid)
     assert found is not None
@@ -263,7 +261,7 @@ def test_nothing_is_released_while_a_driver_lives(
     assert [] == list_keys(call)
 
 
-def test_a_driver_that_came_while_the_release_waited_for_the_lock_is_seen(
+def test_a_driver_that_starts_while_a_release_waits_is_detected(
     quarantined: Project, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bool] = []
@@ -290,7 +288,7 @@ def is_locked(path: Path) -> bool:
 
 
 def test_a_release_takes_no_lease(quarantined: Project, call: Call) -> None:
-    """The next attempt has the next number, and the last one's end is still known."""
+    """The next attempt gets the next number, and the end of the last attempt stays recorded."""
     before = json.loads(call("ledger", "stats", "pipeline.yaml", "--json").stdout)
     release(call, "--all")
     after = json.loads(call("ledger", "stats", "pipeline.yaml", "--json").stdout)

@@ -1,4 +1,4 @@
-"""Looking needs no writing: on a volume that is mounted read-only each command answers."""
+"""Views need no write access: every command works on a volume mounted read-only."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ TELLS_WHEN = {"failures", "verify", "ledger", "report", "card"}
 
 @pytest.fixture
 def snapshot(project: Project, run: Call) -> Iterator[Path]:
-    """A mount of the volume that can't be written, after a run."""
+    """Yield a read-only mount of the volume after a run."""
     assert run().exit_code == 0
     with mounted_read_only(project.path / "snapshot", project.path / "strandline-data") as mounted:
         yield mounted
 
 
 @pytest.mark.parametrize("command", LOOKS)
-def test_each_look_answers_and_tells_of_when(snapshot: Path, command: str, call: Call) -> None:
+def test_each_view_works_and_shows_its_time(snapshot: Path, command: str, call: Call) -> None:
     words = [*command.split(), "--volume", str(snapshot)]
 
     result = call(*words)
@@ -51,7 +51,7 @@ def test_each_look_answers_and_tells_of_when(snapshot: Path, command: str, call:
         assert re.search(told, result.stderr)
 
 
-def test_what_writes_says_that_it_can_not(snapshot: Path, call: Call) -> None:
+def test_writing_commands_report_the_read_only_volume(snapshot: Path, call: Call) -> None:
     for command in ("run", "repair"):
         result = call(command, "pipeline.yaml", "--volume", str(snapshot))
         assert result.exit_code == 73, command

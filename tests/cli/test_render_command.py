@@ -1,4 +1,4 @@
-"""`strandline render` prints what the operator would make, by the operator's own program."""
+"""`strandline render` prints the operator's objects, using the operator's own program."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_the_objects_of_an_attempt_are_printed_without_a_cluster() -> None:
     assert group["template"]["spec"]["nodeSelector"] == {"cloud.google.com/gke-spot": "true"}
 
 
-def test_a_group_that_fell_back_is_printed_so_from_standard_input() -> None:
+def test_a_fallback_of_a_group_is_printed_from_standard_input() -> None:
     done = render("-", "--on-demand", "cpu", text=EXAMPLE.read_text("utf-8"))
     (*_, rayjob) = yaml.safe_load_all(done.stdout)
     (group,) = rayjob["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     assert "nodeSelector" not in group["template"]["spec"]
 
 
-def test_what_is_wrong_gets_a_sentence_and_the_code_of_a_bad_file(tmp_path: Path) -> None:
+def test_invalid_files_get_a_clear_error_and_exit_code(tmp_path: Path) -> None:
     text = EXAMPLE.read_text("utf-8").replace("preset: gke", "preset: gcp")
     path = tmp_path / "pipeline.yaml"
     path.write_text(text, encoding="utf-8")

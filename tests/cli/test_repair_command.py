@@ -1,4 +1,4 @@
-"""`strandline repair`: what `verify` finds wrong is done again by the next run."""
+"""`strandline repair`: the next run fixes the problems that `verify` finds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from cli_project import Call, Project
 
 
-def test_what_verify_finds_wrong_is_repaired_by_one_command_and_a_run(
+def test_one_command_and_a_run_repair_problems_found_by_verify(
     project: Project, run: Call, call: Call
 ) -> None:
     assert run().exit_code == 0
@@ -26,9 +26,7 @@ def test_what_verify_finds_wrong_is_repaired_by_one_command_and_a_run(
     assert call("repair", "pipeline.yaml").stdout == "nothing to repair\n"
 
 
-def test_a_run_does_again_what_is_missing_where_it_is_told_to(
-    project: Project, run: Call, call: Call
-) -> None:
+def test_a_run_restores_missing_outputs_on_request(project: Project, run: Call, call: Call) -> None:
     assert run().exit_code == 0
     before = project.list_outputs()
     (project.folder / "output" / min(before)).unlink()

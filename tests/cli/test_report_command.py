@@ -1,4 +1,4 @@
-"""`strandline report` on real volumes: before a run, of no source, in trouble, while it runs."""
+"""`strandline report` on real volumes: before a run, without sources, in trouble, and live."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def report(call: Call, *words: str) -> Outline:
     return Outline(Path("page.html").read_text(encoding="utf-8"))
 
 
-def test_nothing_has_run_and_nothing_is_made(project: Project, call: Call) -> None:
+def test_a_report_before_a_run_creates_nothing(project: Project, call: Call) -> None:
     assert "not run yet" in report(call).text
     assert not project.folder.exists()
 
 
-def test_a_run_that_is_complete(project: Project, run: Call, call: Call) -> None:
+def test_a_complete_run_is_reported(project: Project, run: Call, call: Call) -> None:
     run()
     text = report(call).text
     for words in ("default/notes", "completed", "finished3 of 3", "0001/p0001", "read-files"):
@@ -79,7 +79,7 @@ def test_a_run_that_is_complete(project: Project, run: Call, call: Call) -> None
     assert "sources finished" in text
 
 
-def test_a_run_of_no_source(project: Project, run: Call, call: Call) -> None:
+def test_a_run_without_sources_is_reported(project: Project, run: Call, call: Call) -> None:
     for path in project.path.glob("in/*"):
         path.unlink()
     (project.path / "empty.py").write_text(
@@ -94,7 +94,7 @@ def test_a_run_of_no_source(project: Project, run: Call, call: Call) -> None:
     assert "Sources by state: none" in text
 
 
-def test_failures_are_told_as_text(project: Project, run: Call, call: Call) -> None:
+def test_failures_are_shown_as_text(project: Project, run: Call, call: Call) -> None:
     project.add_stage(
         "def process(self, task: Task) -> Task:\n    raise ValueError('<script>x</script>')"
     )
@@ -105,7 +105,7 @@ def test_failures_are_told_as_text(project: Project, run: Call, call: Call) -> N
     assert "script" not in outline.tags
 
 
-def test_each_failure_leads_to_the_command_that_lists_its_kind(
+def test_each_failure_shows_the_command_that_lists_its_kind(
     project: Project, run: Call, call: Call
 ) -> None:
     project.add_stage(
@@ -123,7 +123,7 @@ def test_each_failure_leads_to_the_command_that_lists_its_kind(
     assert len(commands) == 2
     found = [
         subprocess.run(
-            ["/bin/sh", "-c", command],  # as who copies it would
+            ["/bin/sh", "-c", command],  # in a shell, as pasted by a user
             capture_output=True,
             text=True,
             check=True,
@@ -135,7 +135,7 @@ def test_each_failure_leads_to_the_command_that_lists_its_kind(
     assert "in/1.txt" in found[1]
 
 
-def test_the_quarantined_are_shown_by_kind_with_the_command_that_lists_them(
+def test_quarantined_sources_are_shown_by_kind_with_their_command(
     project: Project, run: Call, call: Call
 ) -> None:
     project.add_stage("def process(self, task: Task) -> Task:\n    raise ValueError('no')")
@@ -155,8 +155,8 @@ def test_the_quarantined_are_shown_by_kind_with_the_command_that_lists_them(
     assert listed.count("\n") == 3
 
 
-def test_what_an_interrupted_run_says_adds_up(project: Project, call: Call) -> None:
-    """Two sources fail; the next attempt is stopped before it has tried both again."""
+def test_numbers_of_an_interrupted_run_add_up(project: Project, call: Call) -> None:
+    """Two sources fail; the next attempt stops before it has retried both."""
     project.add_stage(
         "def process(self, task: Task) -> Task:\n"
         "    if str(task.table['text'][0]).strip()[-2] in '06':\n"
@@ -181,7 +181,7 @@ def test_what_an_interrupted_run_says_adds_up(project: Project, call: Call) -> N
         row = facts.count_attempt(facts.last)
         assert (row.finished, row.failed) == (counts.finished_now, counts.failed_now)
     assert counts.failed_now == 2
-    assert facts.funnel[0].rows_in == 8  # what was tried again counts once
+    assert facts.funnel[0].rows_in == 8  # retried sources count once
 
 
 def _has_run_out(turns: list[None]) -> bool:
@@ -190,20 +190,20 @@ def _has_run_out(turns: list[None]) -> bool:
     return not turns
 
 
-def test_to_standard_output(project: Project, run: Call, call: Call) -> None:
+def test_a_report_can_be_printed(project: Project, run: Call, call: Call) -> None:
     run()
     result = call("report", "pipeline.yaml", "--out", "-")
     assert result.stdout.startswith("<!doctype html>")
     assert not Path("report.html").exists()
 
 
-def test_a_place_that_can_not_be_written_is_named(project: Project, call: Call) -> None:
+def test_an_unwritable_place_is_named(project: Project, call: Call) -> None:
     result = call("report", "pipeline.yaml", "--out", "nowhere/page.html")
     assert result.exit_code == 64
     assert "nowhere/page.html: can't be written" in result.stderr
 
 
-def test_while_a_run_is_live(project: Project, run: Call, call: Call) -> None:
+def test_a_live_run_is_reported(project: Project, run: Call, call: Call) -> None:
     run()
     folder = PipelineFolder(project.folder)
     record, own = read_record(folder, 1), find_process(os.getpid())
@@ -252,14 +252,14 @@ def test_a_stage_shows_its_own_panel_or_its_numbers(
     assert words in page.text + "".join(framed)
 
 
-def test_the_numbers_are_those_of_all_sources(project: Project, run: Call, call: Call) -> None:
+def test_the_numbers_cover_all_sources(project: Project, run: Call, call: Call) -> None:
     add_gathering(project, "return None")
     run()
     rows = report(call).text
     assert "seen3" in rows.replace("\n", "").replace(" ", "")
 
 
-def test_a_broken_artifact_is_listed_and_not_read(project: Project, run: Call, call: Call) -> None:
+def test_a_broken_artifact_is_listed_but_not_read(project: Project, run: Call, call: Call) -> None:
     add_gathering(project, "return None", content="'{half' + '[' * 100_000")
     run()
     page = report(call).text
@@ -267,14 +267,12 @@ def test_a_broken_artifact_is_listed_and_not_read(project: Project, run: Call, c
     assert "Numbers of" not in page
 
 
-def test_stages_without_statistics_have_no_place(project: Project) -> None:
+def test_stages_without_statistics_have_no_section(project: Project) -> None:
     plan = read_manifest(Path("pipeline.yaml")).plan
     assert read_artifacts(plan, None) == ()
 
 
-def test_memory_and_page_are_bounded_whatever_is_in_the_ledger(
-    project: Project, call: Call
-) -> None:
+def test_memory_and_page_size_are_bounded_for_any_ledger(project: Project, call: Call) -> None:
     folder = PipelineFolder(project.folder)
     folder.ledger.mkdir(parents=True)
     assert fill(folder.ledger, 50_000, 120).sources == 50_000
@@ -293,7 +291,7 @@ def test_memory_and_page_are_bounded_whatever_is_in_the_ledger(
     tracemalloc.stop()
     assert facts.ledger is not None
     assert (facts.ledger.finished, facts.ledger.failures.count) == (50_000, 20_000)
-    assert peak < 4_000_000  # of ten million that are there; a list is read in portions
+    assert peak < 4_000_000  # of ten million; a list is read in portions
     assert "20,000 sources failed" in report(call).text
     assert Path("page.html").stat().st_size < 200_000
 
@@ -328,5 +326,5 @@ def test_all_pipelines_of_a_file_are_on_one_page(project: Project, call: Call) -
     links = [attributes["href"] for tag, attributes in outline.elements if tag == "a"]
     assert {"#pipeline-1", "#pipeline-2"} <= set(links)
     assert "default/notes" in outline.text
-    assert "strandline failures 'both.yaml#after'" not in outline.text  # there is none
+    assert "strandline failures 'both.yaml#after'" not in outline.text  # it has no failures
     assert "2 pipelines" in outline.text

@@ -1,4 +1,4 @@
-"""When progress is shown, and where: the clock is the test's."""
+"""When and where progress is shown, with the test's clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 class Clock:
-    """Seconds that pass when told to."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.seconds = 100.0
@@ -39,7 +39,7 @@ def test_a_log_gets_a_line_every_five_seconds(capsys: pytest.CaptureFixture[str]
     clock = Clock()
     reporter = Reporter(clock)
     with reporter.watching("notes"):
-        assert reporter.report(make_progress())  # the first one tells that the engine is up
+        assert reporter.report(make_progress())  # the first report shows that the engine is up
         for clock.seconds in (101.0, 104.9):
             assert not reporter.report(make_progress())
         assert capsys.readouterr().err == ""
@@ -54,7 +54,7 @@ def test_a_log_gets_a_line_every_five_seconds(capsys: pytest.CaptureFixture[str]
     )
 
 
-def test_what_is_noted_is_told_once_and_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_are_printed_once_and_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     reporter, notes = Reporter(Clock()), ["one"]
     for _ in range(2):
         reporter.report(make_progress()._replace(notes=notes))
@@ -64,7 +64,7 @@ def test_what_is_noted_is_told_once_and_at_once(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == "two\n"
 
 
-def test_rays_dashboard_is_named_once_where_there_is_one(
+def test_an_existing_dashboard_of_ray_is_named_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     reporter = Reporter(Clock())
@@ -73,7 +73,7 @@ def test_rays_dashboard_is_named_once_where_there_is_one(
     assert capsys.readouterr().err == "Ray's dashboard: 10.0.0.7:8265\n"
 
 
-def test_what_is_not_due_is_not_even_looked_at() -> None:
+def test_undue_reports_are_not_computed() -> None:
     clock = Clock()
     reporter = Reporter(clock)
     reporter.report(make_progress())
@@ -107,17 +107,17 @@ def test_a_terminal_shows_a_table_and_leaves_nothing_behind() -> None:
     console = Console(file=out, force_terminal=True, width=60, color_system=None)
     reporter = TerminalReporter(console, clock)
     with reporter.watching("notes"):
-        assert "starting" in out.getvalue()  # before the engine has a word to say
+        assert "starting" in out.getvalue()  # before the engine's first report
         clock.seconds = 101.0
         reporter.report(make_progress())
         shown = out.getvalue()
         reporter.announce("stopping: [not markup]")
     assert "2 of 5 sources finished, 1 failed, 1 skipped" in shown
     assert "stopping: [not markup]" in out.getvalue()
-    assert out.getvalue().rstrip("\n").endswith("\x1b[2K")  # the table's last line is wiped
+    assert out.getvalue().rstrip("\n").endswith("\x1b[2K")  # the table's last line is erased
 
 
-def test_the_reporter_fits_where_it_writes_to() -> None:
+def test_the_reporter_depends_on_its_output() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -131,12 +131,12 @@ def test_the_reporter_fits_where_it_writes_to() -> None:
     ("files", "size", "is_packable", "is_advised"),
     [
         (3000, 3000 * 2100, True, True),
-        (3000, 3000 * 2100, False, False),  # packed already, or a source that can't
+        (3000, 3000 * 2100, False, False),  # already packed, or a source that cannot pack
         (999, 999, True, False),
         (3000, 3000 * 100_000, True, False),
     ],
 )
-def test_of_thousands_of_tiny_files_a_summary_says_what_makes_fewer(
+def test_a_summary_suggests_settings_for_fewer_files(
     files: int, size: int, is_packable: bool, is_advised: bool
 ) -> None:
     outcome = AttemptResult(ExitCode.COMPLETE, "complete", attempt=1, output="/data/out")
@@ -152,7 +152,7 @@ def test_of_thousands_of_tiny_files_a_summary_says_what_makes_fewer(
 @pytest.mark.parametrize(
     ("finished", "written", "is_told"), [(6, 0, True), (6, 1, False), (0, 0, False)]
 )
-def test_a_run_that_has_written_nothing_says_who_dropped_it(
+def test_a_run_without_output_names_the_dropping_stages(
     finished: int, written: int, is_told: bool
 ) -> None:
     counts = {
@@ -171,7 +171,7 @@ def test_a_run_that_has_written_nothing_says_who_dropped_it(
     assert hints == ([told] if is_told else [])
 
 
-def test_the_summary_as_a_whole() -> None:
+def test_the_whole_summary_has_the_expected_text() -> None:
     counts = {
         "files": StageCounts(tasks_out=1500),
         "read": StageCounts(1400, 1300, 99, 1, 1400, 90_000, 12.34, {"dropped: not utf-8": 1234}),
@@ -225,7 +225,7 @@ def test_the_summary_as_a_whole() -> None:
     ]
 
 
-def test_a_rule_that_took_everything_is_told_at_the_end() -> None:
+def test_a_rule_that_dropped_everything_is_reported_at_the_end() -> None:
     counts = {"quality": StageCounts(1, 1, 0, 0, 12, 0, 0.1, {"dropped: short words": 12})}
     outcome = AttemptResult(ExitCode.COMPLETE, "complete", 1, counts=counts)
     told = "hint: one rule of quality took all 12 rows: short words; is it meant for these rows?"

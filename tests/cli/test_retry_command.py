@@ -1,4 +1,4 @@
-"""`strandline retry`: one attempt by hand, beside what the policy allows."""
+"""`strandline retry`: one manual attempt in addition to the retry policy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def list_triggers(project: Project) -> list[Trigger]:
     return [record.trigger for record in read_chain(PipelineFolder(project.folder))]
 
 
-def test_an_attempt_by_hand_follows_where_the_policy_allows_none(project: Project) -> None:
+def test_a_manual_attempt_ignores_the_retry_policy(project: Project) -> None:
     make(project, maxRetries=0)
     (project.path / "deadly").touch()
     run = project.execute("run", "--engine", "inline")
@@ -49,7 +49,7 @@ def test_an_attempt_by_hand_follows_where_the_policy_allows_none(project: Projec
     assert [Trigger.RUN, Trigger.MANUAL, Trigger.MANUAL] == list_triggers(project)
 
 
-def test_where_there_was_none_it_says_so_and_makes_the_first(project: Project) -> None:
+def test_without_attempts_retry_makes_the_first_and_reports_that(project: Project) -> None:
     result = project.execute("retry", "--engine", "inline", "--json")
     assert 0 == result.returncode
     assert result.stderr == "no attempt has been made yet; this is the first\n"
@@ -58,10 +58,10 @@ def test_where_there_was_none_it_says_so_and_makes_the_first(project: Project) -
     assert [Trigger.MANUAL] == list_triggers(project)
 
 
-def test_a_driver_that_nobody_supervises_refuses_it(project: Project) -> None:
+def test_an_unsupervised_driver_blocks_a_retry(project: Project) -> None:
     folder = PipelineFolder(project.folder)
     make_folder(folder.ledger)
-    init = find_process(1)  # a process that lives
+    init = find_process(1)  # a living process
     assert init is not None
     lease = {"attempt": 7, "uid": "a", "boot": read_boot_id(), "pid": 1, "started": init.started}
     with closing(Store(folder.ledger)) as store:

@@ -1,4 +1,4 @@
-"""`strandline run`: what it says, what it leaves, and that it goes on where it stopped."""
+"""`strandline run`: its messages, its files, and resumption after a stop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_json(result: Result) -> list[dict[str, object]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_a_run_says_what_went_through_and_where_it_is(project: Project, run: Call) -> None:
+def test_a_run_reports_its_counts_and_output_place(project: Project, run: Call) -> None:
     result = run()
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
@@ -56,7 +56,7 @@ def test_the_file_names_its_engine_and_the_command_line_another(
     refused = call("drive", "pipeline.yaml", "--workers", "1")
     assert refused.exit_code == ExitCode.BAD_SPEC
     assert "nvdec" in refused.stderr
-    assert run().exit_code == 0  # in line
+    assert run().exit_code == 0  # inline
 
 
 def test_the_removed_engine_is_refused_in_one_sentence(project: Project, call: Call) -> None:
@@ -74,7 +74,7 @@ def test_the_removed_engine_is_refused_in_one_sentence(project: Project, call: C
     assert not project.folder.exists()
 
 
-def test_a_complete_run_has_nothing_left_to_do(project: Project, run: Call) -> None:
+def test_a_complete_run_does_no_more_work(project: Project, run: Call) -> None:
     run()
     kept = project.list_outputs()
     result = run()
@@ -83,7 +83,7 @@ def test_a_complete_run_has_nothing_left_to_do(project: Project, run: Call) -> N
     assert project.list_outputs() == kept
 
 
-def test_only_what_is_new_is_worked_on(project: Project, run: Call) -> None:
+def test_only_new_sources_are_processed(project: Project, run: Call) -> None:
     run()
     (project.path / "in/new.txt").write_text("A new note.\n")
     result = run()
@@ -185,7 +185,7 @@ def test_a_request_to_stop_ends_the_run_in_order(
     assert len(project.list_outputs()) == 3
 
 
-def test_being_ended_while_ray_starts_is_an_interruption(
+def test_a_termination_while_ray_starts_is_an_interruption(
     project: Project, run: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def leave(*_: object) -> None:
@@ -201,7 +201,7 @@ def test_being_ended_while_ray_starts_is_an_interruption(
 
 
 @pytest.mark.usefixtures("project")
-def test_a_request_to_stop_is_heard_though_ray_put_its_handler_in_place(
+def test_a_request_to_stop_works_despite_rays_signal_handler(
     run: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def attempt(
@@ -219,7 +219,7 @@ def test_a_request_to_stop_is_heard_though_ray_put_its_handler_in_place(
     assert run().exit_code == 75
 
 
-def test_failures_are_those_of_one_attempt(project: Project, run: Call) -> None:
+def test_failures_are_shown_for_one_attempt(project: Project, run: Call) -> None:
     assert run().exit_code == 0
     store = Store(project.folder / "ledger")
     failures = [(bytes([number] * 16), number) for number in (1, 2)]
@@ -233,7 +233,7 @@ def test_failures_are_those_of_one_attempt(project: Project, run: Call) -> None:
     assert details.written.files == 3
 
 
-def test_a_summary_without_a_ledger_says_less(project: Project) -> None:
+def test_a_summary_without_a_ledger_is_shorter(project: Project) -> None:
     assert read_details(PipelineFolder(project.folder), 1) == Details()
     assert read_details(None, 1) == Details()
 
@@ -241,8 +241,8 @@ def test_a_summary_without_a_ledger_says_less(project: Project) -> None:
 def test_a_run_in_a_job_of_another_ray_needs_nothing_of_that_ray(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `ray job submit --working-dir . -- strandline run` starts it."""
-    files = {"working_dir": "gcs://_ray_pkg_0123456789abcdef.zip"}  # which only that one has
+    """`ray job submit --working-dir . -- strandline run` starts such a run."""
+    files = {"working_dir": "gcs://_ray_pkg_0123456789abcdef.zip"}  # only in the other Ray
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps({"runtime_env": files}))
     result = project.execute("run", "--no-supervise", "--workers", "1")
     assert 0 == result.returncode, result.stderr

@@ -1,4 +1,4 @@
-"""What `plan` and `verify` say of the schema of a run."""
+"""What `plan` and `verify` report about the schema of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cli_project import Call, Project
 
 
 def set_reader(project: Project, *rows: dict[str, Any], **reader: Any) -> None:
-    """A pipeline over a file for each row."""
+    """Set up a pipeline over one file per row."""
     folder = project.path / "lines"
     folder.mkdir()
     for number, row in enumerate(rows):
@@ -20,7 +20,7 @@ def set_reader(project: Project, *rows: dict[str, Any], **reader: Any) -> None:
     project.save()
 
 
-def test_plan_shows_what_is_to_be_inferred_and_what_was(
+def test_plan_shows_schemas_to_infer_and_inferred_schemas(
     project: Project, run: Call, call: Call
 ) -> None:
     set_reader(project, {"score": 1}, {"score": 1.5}, schema={"infer": 2})
@@ -34,7 +34,7 @@ def test_plan_shows_what_is_to_be_inferred_and_what_was(
     assert json.loads(call("verify", "pipeline.yaml", "--json").stdout)["difference"] is None
 
 
-def test_verify_says_where_files_do_not_open_as_one(
+def test_verify_reports_files_with_incompatible_schemas(
     project: Project, run: Call, call: Call
 ) -> None:
     set_reader(project, {"score": 1}, {"score": 1.5}, {"score": None}, schema="perTask")

@@ -1,4 +1,4 @@
-"""Several pipelines in one call: ordered, read from each other, refused before anything starts."""
+"""Several pipelines in one call: ordered, reading from each other, refused before any starts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def spell(name: str, namespace: str = "default", **spec: Any) -> dict[str, Any]:
 
 
 def read(name: str, **other: Any) -> dict[str, Any]:
-    """A pipeline that reads what another one has written."""
+    """Return a pipeline that reads the outputs of another."""
     reference = {"pipeline": "notes", "files": "**/*.jsonl", **other}
     return spell(
         name,
@@ -74,7 +74,7 @@ def come_after(*names: str) -> list[dict[str, str]]:
     return [{"name": name} for name in names]
 
 
-def test_each_comes_after_what_it_names_and_else_as_given() -> None:
+def test_pipelines_follow_their_dependencies_and_the_given_order() -> None:
     first, last = spell("a", after=come_after("c")), spell("b")
     assert order(first, last, read("c"), spell("notes")) == ["b", "notes", "c", "a"]
     assert order(last, spell("d"), spell("a")) == ["b", "d", "a"]
@@ -105,11 +105,11 @@ def test_each_comes_after_what_it_names_and_else_as_given() -> None:
         ([spell("a"), spell("a")], "pipeline 'a' of namespace 'default' is there twice"),
     ],
 )
-def test_what_can_not_be_ordered_is_refused(documents: list[dict[str, Any]], sentence: str) -> None:
+def test_unorderable_pipelines_are_refused(documents: list[dict[str, Any]], sentence: str) -> None:
     assert refuse(*documents) == sentence
 
 
-def test_one_file_may_hold_several_and_one_is_named(project: Project, call: Call) -> None:
+def test_a_file_may_hold_several_pipelines_addressed_by_name(project: Project, call: Call) -> None:
     write(project, "all.yaml", read("clean"), spell("notes"))
     done = call("run", "all.yaml", "--engine", "inline")
     assert done.exit_code == 0, done.output
@@ -128,29 +128,29 @@ def test_one_file_may_hold_several_and_one_is_named(project: Project, call: Call
     assert "it holds 'clean', 'notes'" in read_errors(call("verify", "all.yaml#other"))
 
 
-def test_a_change_in_the_first_reaches_the_second(project: Project, call: Call) -> None:
+def test_a_change_in_the_first_pipeline_reaches_the_second(project: Project, call: Call) -> None:
     write(project, "notes.yaml", spell("notes"))
     write(project, "clean.yaml", read("clean"))
     words = ("run", "clean.yaml", "notes.yaml", "--engine", "inline", "--json")
     call(*words)
     (project.path / "in/0.txt").write_text("Another note.\n")
     lines = list(map(json.loads, call(*words).stdout.splitlines()))
-    # A script reads the name of the pipeline whose lines follow.
+    # Scripts read the pipeline's name before its lines.
     events = [line for line in lines if line["event"] in {"pipeline", "outcome"}]
     assert [line.get("pipeline") for line in events] == ["notes", None, "clean", None]
     outcomes = [line for line in lines if line["event"] == "outcome"]
     assert [outcome["sources"]["finished"] for outcome in outcomes] == [1, 1]
     assert [outcome["sources"]["skipped"] for outcome in outcomes] == [2, 2]
-    # By itself it knows from the volume where the first one keeps its outputs.
+    # Run alone, the pipeline finds the outputs of the first through the volume.
     alone = call("run", "clean.yaml", "--engine", "inline")
     assert alone.exit_code == 0, alone.output
 
 
 def run_chain(codes: dict[str, int], stopped_in: str = "") -> tuple[int, list[str], list[str]]:
-    """The exit code of pipelines of which `b` needs `a`, and `c` needs `b`; who ran, who not.
+    """Run pipelines where `b` needs `a` and `c` needs `b`; return exit code, run, and omitted ones.
 
     Args:
-        stopped_in: the one that is under way when all is asked to stop.
+        stopped_in: the pipeline that is running when a stop is requested.
     """
     needs = {"a": (), "b": ("a",), "c": ("b",), "d": ()}
     targets = [
@@ -172,23 +172,23 @@ def run_chain(codes: dict[str, int], stopped_in: str = "") -> tuple[int, list[st
     return code, ran, left
 
 
-def test_what_needs_one_that_was_left_out_is_left_out_too() -> None:
+def test_dependents_of_an_omitted_pipeline_are_omitted() -> None:
     assert run_chain({"a": 3, "d": 4}) == (3, ["a", "d"], ["b: a", "c: b"])
     assert run_chain({"d": 4}) == (4, ["a", "b", "c", "d"], [])
     assert run_chain({}) == (0, ["a", "b", "c", "d"], [])
 
 
-def test_a_request_to_stop_ends_all() -> None:
+def test_a_request_to_stop_ends_all_pipelines() -> None:
     assert run_chain({"a": 75, "d": 4}) == (75, ["a"], [])
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 73, 75])
-def test_it_ends_all_whatever_the_one_under_way_ends_with(code: int) -> None:
+def test_a_stop_ends_all_pipelines_whatever_the_running_exit_code(code: int) -> None:
     assert run_chain({"a": code}, stopped_in="a") == (code or 75, ["a"], [])
     assert run_chain({}, stopped_in="d") == (0, ["a", "b", "c", "d"], [])
 
 
-# Goes on as soon as a request to stop was passed on, and so completes.
+# Continues as soon as a request to stop was passed on, and so completes.
 LAST = """
 def process(self, task):
     import pathlib, time
@@ -199,7 +199,7 @@ def process(self, task):
 """
 
 
-def test_a_stop_while_the_last_source_is_worked_on_begins_no_other_pipeline(
+def test_a_stop_during_the_last_source_begins_no_other_pipeline(
     project: Project,
 ) -> None:
     project.add_stage(LAST)
@@ -222,7 +222,7 @@ def test_a_stop_while_the_last_source_is_worked_on_begins_no_other_pipeline(
     assert not (project.folder.parent / "second" / "output").exists()
 
 
-def test_one_that_fails_keeps_those_from_running_that_need_it(project: Project, call: Call) -> None:
+def test_a_failed_pipeline_blocks_its_dependents(project: Project, call: Call) -> None:
     use = project.add_stage("def process(self, task):\n    raise ValueError('bad')")
     failing = spell("notes", stages=[{"use": use}], retry={"maxRetries": 0})
     write(project, "all.yaml", read("clean"), failing, spell("free"))
@@ -231,13 +231,13 @@ def test_one_that_fails_keeps_those_from_running_that_need_it(project: Project, 
     assert "clean: left out, since notes has not completed" in done.stderr
     assert (project.path / "strandline-data/default/free/latest").exists()
     assert not (project.path / "strandline-data/default/clean").exists()
-    # By itself it is refused just so, whatever there is to read.
+    # Run alone, the pipeline is refused in the same way, whatever input exists.
     alone = call("run", "all.yaml#clean", "--engine", "inline")
     assert alone.exit_code == 64
     assert "comes after 'notes', which is not among the files" in read_errors(alone)
 
 
-def test_nothing_starts_where_something_is_wrong(project: Project, call: Call) -> None:
+def test_nothing_starts_after_an_error_in_any_pipeline(project: Project, call: Call) -> None:
     write(project, "all.yaml", spell("notes"), spell("last", after=come_after("lost")))
     done = call("run", "all.yaml", "--engine", "inline")
     assert done.exit_code == 64
@@ -265,7 +265,7 @@ def test_files_are_validated_and_planned_together(project: Project, call: Call) 
         "spec.source.with.paths[0]: pipeline 'notes' has not run on strandline-data yet; run it "
         "first, or name its file too"
     )
-    # One that another file holds may have run elsewhere.
+    # A pipeline in another file may have run elsewhere.
     write(project, "last.yaml", spell("last", after=come_after("lost")))
     assert call("validate", "last.yaml").exit_code == 0
 
@@ -286,10 +286,10 @@ def test_artifacts_are_read_through_latest(project: Project, call: Call) -> None
     assert call("run", "clean.yaml", "--engine", "inline").exit_code == 0
 
 
-def test_a_place_that_the_first_names_is_read_there(project: Project, call: Call) -> None:
+def test_a_custom_output_place_of_the_first_pipeline_is_read(project: Project, call: Call) -> None:
     first = spell("notes", sink={"use": "jsonl", "with": {"path": "out"}})
     write(project, "all.yaml", first, read("clean"))
-    # Its file is not at hand for one who names the other alone.
+    # The first pipeline's file is not known if only the other is named.
     assert "has not run on strandline-data yet" in read_errors(call("describe", "all.yaml#clean"))
     assert call("run", "all.yaml", "--engine", "inline").exit_code == 0
     described = yaml.safe_load(call("describe", "all.yaml#clean").output)
@@ -308,7 +308,7 @@ ALONE: list[tuple[dict[str, Any], str | None]] = [
 
 
 @pytest.mark.parametrize(("spec", "engine"), ALONE)
-def test_what_may_leave_something_behind_has_a_driver_of_its_own(
+def test_pipelines_that_may_leave_state_have_their_own_driver(
     spec: dict[str, Any], engine: str | None
 ) -> None:
     spec = {"engine": "ray", **spec}
@@ -319,14 +319,16 @@ def test_what_may_leave_something_behind_has_a_driver_of_its_own(
     ("spec", "engine"),
     [({"engine": "ray"}, None), ({}, "ray"), ({}, None), ({}, "processes")],
 )
-def test_what_is_of_the_catalogue_shares_a_driver(spec: dict[str, Any], engine: str | None) -> None:
+def test_pipelines_that_leave_no_state_share_a_driver(
+    spec: dict[str, Any], engine: str | None
+) -> None:
     assert can_share_driver(parse_pipeline(spell("notes", **spec)).spec, engine)
 
 
-def test_what_starts_for_the_next_attempt_is_told_nothing_of_its_parent(
+def test_processes_started_early_do_not_inherit_parent_variables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What forks workers would else be another than the driver wants, and be started anew."""
+    """Otherwise, the fork server would differ from the driver's needs and start again."""
     for name in ALL:
         monkeypatch.delenv(name, raising=False)
     seen: list[tuple[str, set[str]]] = []

@@ -1,4 +1,4 @@
-"""Metrics of each source: they add up to the run's counts, and are kept only where asked for."""
+"""Metrics of sources: they add up to the run's counts, and are kept only on request."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def test_each_stage_of_each_source_has_a_row(metered: Project, run: Call, call: 
     assert {row["attempt"] for row in rows} == {1}
 
 
-def test_without_being_asked_nothing_is_kept(project: Project, run: Call, call: Call) -> None:
+def test_metrics_are_not_kept_by_default(project: Project, run: Call, call: Call) -> None:
     run()
     assert export(call) == []
 
 
-def test_a_changed_source_is_counted_anew(metered: Project, run: Call, call: Call) -> None:
+def test_a_changed_source_is_counted_again(metered: Project, run: Call, call: Call) -> None:
     run()
     before = {row["key"]: row for row in export(call) if row["stage"] == "jsonl"}
     (metered.path / "in/1.txt").write_text("Another note, which is longer.\n")
@@ -86,7 +86,7 @@ def test_a_changed_source_is_counted_anew(metered: Project, run: Call, call: Cal
     assert after["in/1.txt"]["bytes"] > before["in/1.txt"]["bytes"]
 
 
-def test_it_is_no_reason_to_do_anything_again(project: Project, run: Call, call: Call) -> None:
+def test_enabling_metrics_redoes_nothing(project: Project, run: Call, call: Call) -> None:
     run()
     project.spec["checkpoint"] = {"sourceMetrics": True}
     project.save()
@@ -94,7 +94,9 @@ def test_it_is_no_reason_to_do_anything_again(project: Project, run: Call, call:
 
 
 @pytest.mark.parametrize("words", [["--to", "x"], ["--state", "failed"], ["--format", "jsonl"]])
-def test_metrics_go_with_nothing_else(words: list[str], project: Project, call: Call) -> None:
+def test_metrics_cannot_be_combined_with_other_options(
+    words: list[str], project: Project, call: Call
+) -> None:
     result = call("ledger", "export", "pipeline.yaml", "--metrics", "out.parquet", *words)
     assert (result.exit_code, "goes with none of" in result.stderr) == (64, True)
 
@@ -132,7 +134,7 @@ def test_law_metrics_of_all_sources_add_up_to_the_counts_of_the_run(
     assert len({row["key"] for row in rows}) == outcome.standing.finished
     for name, counts in list(outcome.counts.items())[1:]:
         sums = {each: sum_up(rows, name, each) for each in ("rows_in", "rows_out", "seconds")}
-        if outcome.standing.failed:  # what was done for those that failed is in no record
+        if outcome.standing.failed:  # work of failed sources is not recorded
             assert sums["rows_in"] <= counts.rows_in
             assert sums["rows_out"] <= counts.rows_out
             assert sums["seconds"] <= counts.seconds * 1.0001

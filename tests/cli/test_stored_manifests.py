@@ -1,4 +1,4 @@
-"""A manifest that a cluster has handed on: fields of another version are ignored, and said once."""
+"""A manifest passed on by a cluster: fields of another version are ignored and reported once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAID = "this image does not know and ignores spec.sink.later, spec.tomorrow"
 
 @pytest.fixture
 def grown(project: Project) -> Project:
-    """A pipeline with two fields of a later release."""
+    """Return a pipeline with two fields of a later release."""
     project.spec["tomorrow"] = {"colour": "blue"}
     project.spec["sink"]["later"] = True
     project.save()
@@ -29,14 +29,16 @@ def grown(project: Project) -> Project:
 
 @pytest.fixture
 def stored(grown: Project) -> Project:
-    """The same as a driver on a cluster is given it."""
+    """Return the same as passed to a driver on a cluster."""
     grown.document["metadata"]["annotations"] = {STORED_ANNOTATION: "true"}
     grown.save()
     return grown
 
 
 @pytest.mark.parametrize("command", ["run", "plan", "drain", "attempts", "verify"])
-def test_a_file_of_ones_own_is_refused(grown: Project, call: Call, command: str) -> None:
+def test_a_local_file_with_unknown_fields_is_refused(
+    grown: Project, call: Call, command: str
+) -> None:
     refused = call(command, "pipeline.yaml")
     assert refused.exit_code == ExitCode.BAD_SPEC
     assert [line.partition(": unknown")[0] for line in read_errors(refused).splitlines()] == [
@@ -46,7 +48,7 @@ def test_a_file_of_ones_own_is_refused(grown: Project, call: Call, command: str)
     assert not grown.folder.exists()
 
 
-def test_a_stored_one_runs_and_says_once_what_it_ignores(stored: Project) -> None:
+def test_a_stored_manifest_runs_and_reports_ignored_fields_once(stored: Project) -> None:
     done = stored.execute("run", "--no-supervise", "--engine", "inline")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(SAID) == 1
@@ -54,7 +56,7 @@ def test_a_stored_one_runs_and_says_once_what_it_ignores(stored: Project) -> Non
 
 
 @pytest.mark.parametrize("command", ["plan", "describe", "drain", "attempts", "verify"])
-def test_every_command_beside_it_reads_it_too(
+def test_every_other_command_accepts_a_stored_manifest(
     stored: Project, run: Call, call: Call, command: str
 ) -> None:
     assert run().exit_code == 0
@@ -62,16 +64,16 @@ def test_every_command_beside_it_reads_it_too(
     assert done.exit_code == 0, done.output
 
 
-def test_validate_refuses_it_all_the_same(stored: Project, call: Call) -> None:
+def test_validate_refuses_a_stored_manifest_with_unknown_fields(
+    stored: Project, call: Call
+) -> None:
     refused = call("validate", "pipeline.yaml", "--json")
     assert refused.exit_code == ExitCode.BAD_SPEC
     paths = [each["path"] for each in json.loads(refused.stdout)["problems"]]
     assert paths == ["spec.sink.later", "spec.tomorrow"]
 
 
-def test_what_is_typed_here_is_a_slip_wherever_the_file_comes_from(
-    stored: Project, call: Call
-) -> None:
+def test_unknown_fields_on_the_command_line_are_always_refused(stored: Project, call: Call) -> None:
     refused = call("plan", "pipeline.yaml", "--set", "sink.bachSize=4")
     assert read_errors(refused) == (
         "spec.sink.bachSize: unknown field 'bachSize'; did you mean 'batchSize'?"
@@ -100,7 +102,7 @@ def test_an_unknown_word_in_a_known_field_is_refused(
     assert (refused.exit_code, read_errors(refused)) == (ExitCode.BAD_SPEC, said)
 
 
-def test_parameters_of_a_stage_are_nobodys_defaults(stored: Project, call: Call) -> None:
+def test_unknown_parameters_of_a_stage_are_refused(stored: Project, call: Call) -> None:
     stored.spec["sink"]["with"] = {"tomorrow": 1}
     stored.save()
     refused = call("run", "pipeline.yaml", "--no-supervise", "--engine", "inline")
@@ -108,7 +110,7 @@ def test_parameters_of_a_stage_are_nobodys_defaults(stored: Project, call: Call)
     assert "spec.sink.with.tomorrow: unknown field" in refused.output
 
 
-def test_the_fingerprint_does_not_see_what_is_ignored(stored: Project) -> None:
+def test_ignored_fields_do_not_change_the_fingerprint(stored: Project) -> None:
     path = stored.path / "pipeline.yaml"
     before = read_manifest(path)
     assert before.unknown == ("spec.sink.later", "spec.tomorrow")
@@ -119,24 +121,22 @@ def test_the_fingerprint_does_not_see_what_is_ignored(stored: Project) -> None:
     assert after.plan.fingerprint == before.plan.fingerprint
 
 
-def test_a_cause_that_only_a_newer_operator_knows_is_no_reason_to_end(stored: Project) -> None:
+def test_a_cause_of_a_newer_operator_does_not_end_the_run(stored: Project) -> None:
     words = ("--no-supervise", "--engine", "inline", "--after", "Enchanted")
     assert stored.execute("run", *words).returncode == 0
 
 
-def test_a_cause_that_nobody_knows_is_refused_where_a_person_typed_it(
-    project: Project, call: Call
-) -> None:
+def test_an_unknown_cause_on_the_command_line_is_refused(project: Project, call: Call) -> None:
     refused = call("run", "pipeline.yaml", "--no-supervise", "--after", "Preemptd")
     assert refused.exit_code == ExitCode.BAD_SPEC
     assert "'Preemptd' is not one of Preempted, Evicted" in refused.output
     assert not project.folder.exists()
 
 
-def test_only_a_run_by_hand_bounds_the_wait_for_workers(
+def test_only_a_manual_run_limits_the_wait_for_workers(
     project: Project, run: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever has stored it ends what does not begin; a driver on a cluster has begun."""
+    """On a cluster, the operator ends attempts that do not begin; a driver has already begun."""
     waits: list[float | None] = []
 
     def attempt(config: AttemptConfig, *_: object) -> AttemptResult:

@@ -1,4 +1,4 @@
-"""`strandline run` with real drivers: killed ones are followed by others, requests are heard."""
+"""`strandline run` with real drivers: killed drivers are replaced, and requests are handled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from strandline_api.status.enums import Trigger
 
 pytestmark = pytest.mark.first(reason="attempts follow one another")
 
-# Kills its process over the second note as often as the file `deaths` says.
+# Kills its process on the second note as often as the file `deaths` specifies.
 DIE = """
 def process(self, task):
     import os, pathlib
@@ -42,7 +42,7 @@ def process(self, task):
         os.kill(os.getpid(), 9)
     return task
 """
-# Says that it works, and goes on when it is let go.
+# Reports its start, and continues once the file `go` appears.
 WORK = """
 def process(self, task):
     import pathlib, time
@@ -51,7 +51,7 @@ def process(self, task):
         time.sleep(0.02)
     return task
 """
-# A stage of one's own, and what is told of it: nothing but the sentence, or what to do besides.
+# A custom stage, and its message: only a sentence, or also advice.
 MISTAKES = {
     "a set-up that fails": (
         "def setup(self):\n    raise KeyError('no-such-model')\n"
@@ -69,7 +69,7 @@ MISTAKES = {
     ),
 }
 KILLED = "killed by signal 9 (SIGKILL)"
-# Gives a command a terminal of its own, as a person's shell does.
+# Gives a command its own terminal, as a user's shell does.
 AT_TERMINAL = """
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -80,7 +80,7 @@ main()
 
 @pytest.fixture
 def started() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes that are ended with the test."""
+    """Yield a list of processes that end with the test."""
     processes: list[subprocess.Popen[str]] = []
     yield processes
     for process in processes:
@@ -100,7 +100,7 @@ def run(project: Project, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> str:
-    """What is said on stderr up to the line with that text."""
+    """Return the output on stderr up to the line with the text."""
     said = ""
     guard = threading.Timer(120, process.kill)
     guard.start()
@@ -121,7 +121,7 @@ def test_a_killed_driver_is_followed_by_another_attempt(project: Project) -> Non
     make(project, DIE, deaths=1)
     result = run(project)
     assert result.returncode == 0
-    # A machine that is slow to start has a line of progress between.
+    # A slow machine prints a progress line in between.
     assert [
         line for line in result.stderr.splitlines() if line.startswith(("attempt ", "retry "))
     ] == [
@@ -153,7 +153,7 @@ def test_scripts_get_a_line_for_each_retry_and_the_outcome_last(project: Project
     assert (told[2]["outcome"], told[2]["attempt"]) == ("COMPLETE", 2)
 
 
-def test_when_nothing_helps_it_gives_up_with_the_last_exit_code(project: Project) -> None:
+def test_a_run_gives_up_with_the_last_exit_code(project: Project) -> None:
     make(project, DIE, deaths=9, maxRetries=1)
     result = run(project)
     assert result.returncode == 137
@@ -164,7 +164,7 @@ def test_when_nothing_helps_it_gives_up_with_the_last_exit_code(project: Project
     assert result.stdout == ""
 
 
-def test_what_no_retry_can_mend_is_told_once(project: Project) -> None:
+def test_permanent_errors_are_reported_once(project: Project) -> None:
     project.spec["stages"].append({"use": "no-such-stage"})
     project.save()
     result = run(project)
@@ -174,7 +174,7 @@ def test_what_no_retry_can_mend_is_told_once(project: Project) -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_not_waited_for(project: Project, mistake: str) -> None:
+def test_mistakes_are_not_retried(project: Project, mistake: str) -> None:
     stage, code, told = MISTAKES[mistake]
     project.add_stage(stage)
     result = run(project)
@@ -185,7 +185,7 @@ def test_a_mistake_is_not_waited_for(project: Project, mistake: str) -> None:
     assert [Trigger.RUN] == list_triggers(project)
 
 
-def test_a_folder_that_is_not_there_is_not_waited_for(project: Project) -> None:
+def test_a_missing_folder_is_not_retried(project: Project) -> None:
     project.spec["source"]["with"]["paths"] = ["gone/*.txt"]
     project.save()
     result = run(project, "--json")
@@ -195,7 +195,7 @@ def test_a_folder_that_is_not_there_is_not_waited_for(project: Project) -> None:
     assert ("BAD_SPEC", 64) == (last["outcome"], last["exitCode"])
 
 
-def test_a_server_that_does_not_answer_is_waited_for(project: Project) -> None:
+def test_an_unreachable_server_is_retried(project: Project) -> None:
     project.add_stage(
         "def setup(self):\n    import pathlib\n    if not pathlib.Path('asked').exists():\n"
         "        pathlib.Path('asked').touch()\n        raise TimeoutError('no answer')\n"
@@ -247,7 +247,7 @@ def begin_work(
 
 
 def check_interrupted(project: Project, process: subprocess.Popen[str]) -> None:
-    """Let the stage end, and check that the run has ended with it."""
+    """End the stage, and check that the run ends with the stage."""
     (project.path / "go").touch()
     out, _ = process.communicate(timeout=300)
     assert process.returncode == 75
@@ -265,7 +265,7 @@ def test_a_request_to_stop_lets_work_in_flight_finish(
     assert run(project).returncode == 0
 
 
-def test_a_request_that_all_processes_get_is_one_request(
+def test_a_signal_to_all_processes_is_one_request(
     project: Project, started: list[subprocess.Popen[str]]
 ) -> None:
     """Ray's `job stop` and systemd send SIGTERM to the parent and to its driver as well."""
@@ -274,11 +274,11 @@ def test_a_request_that_all_processes_get_is_one_request(
     for each in (family, *family.children(recursive=True)):
         each.send_signal(signal.SIGTERM)
     read_until(process, "stopping: letting work in flight finish")
-    time.sleep(0.5)  # what the parent passes on has come, too
+    time.sleep(0.5)  # time for the signal that the parent passes on
     check_interrupted(project, process)
 
 
-def test_a_stage_that_does_not_end_is_left_when_the_grace_period_is_over(
+def test_an_endless_stage_is_abandoned_after_the_grace_period(
     project: Project, started: list[subprocess.Popen[str]]
 ) -> None:
     project.spec["checkpoint"] = {"gracePeriod": "1s"}
@@ -292,7 +292,7 @@ def test_a_stage_that_does_not_end_is_left_when_the_grace_period_is_over(
     assert "Interrupted" == record.cause
 
 
-def test_a_supervisor_that_waits_refuses_others_and_stops_at_once(
+def test_a_waiting_supervisor_refuses_others_and_stops_at_once(
     project: Project, started: list[subprocess.Popen[str]]
 ) -> None:
     make(project, DIE, deaths=1, delay="1h", jitter="none")
@@ -319,7 +319,7 @@ def test_a_supervisor_that_waits_refuses_others_and_stops_at_once(
     assert 1 == len(list_triggers(project))
 
 
-def test_a_driver_whose_parent_is_killed_stops_and_the_next_run_goes_on(
+def test_a_driver_without_its_parent_stops_and_the_next_run_continues(
     project: Project, started: list[subprocess.Popen[str]]
 ) -> None:
     project.spec["checkpoint"] = {"gracePeriod": "2s"}
@@ -329,7 +329,7 @@ def test_a_driver_whose_parent_is_killed_stops_and_the_next_run_goes_on(
     parent.kill()
     parent.wait()
     parent.communicate()
-    # It ends though its stage never does, and nobody reads what it prints.
+    # The driver ends although its stage never does and its output has no reader.
     end = time.monotonic() + 60
     while find_process(driver.pid) is not None:
         assert time.monotonic() < end, "the driver goes on"
@@ -343,7 +343,7 @@ def test_a_driver_whose_parent_is_killed_stops_and_the_next_run_goes_on(
 
 
 def press_ctrl_c(project: Project, *, waits: bool) -> tuple[int, str]:
-    """What a run at a terminal comes to when Ctrl-C is pressed."""
+    """Return exit code and remaining output of a run at a terminal after Ctrl-C."""
     master, slave = os.openpty()
     command = [sys.executable, "-c", AT_TERMINAL, "run", "pipeline.yaml", "--engine", "inline"]
     with start_command(
@@ -371,8 +371,8 @@ def press_ctrl_c(project: Project, *, waits: bool) -> tuple[int, str]:
     return process.returncode, rest
 
 
-def test_a_key_that_driver_and_supervisor_both_hear_is_one_request(project: Project) -> None:
-    """With the inline engine they share the terminal, so that a debugger can be used."""
+def test_a_key_that_reaches_driver_and_supervisor_is_one_request(project: Project) -> None:
+    """With the inline engine, both share the terminal, so a debugger works."""
     make(project, WORK)
     code, rest = press_ctrl_c(project, waits=False)
     assert (75, "") == (code, rest)
@@ -387,8 +387,8 @@ def test_a_key_stops_the_wait_for_the_next_attempt(project: Project) -> None:
     assert 1 == len(list_triggers(project))
 
 
-def test_the_parent_stays_small(tmp_path: Path) -> None:
-    """Else the kernel might take it for what uses up the memory."""
+def test_the_parent_process_stays_small(tmp_path: Path) -> None:
+    """Otherwise the kernel might choose the parent when memory runs out."""
     look = (
         "import sys; from importlib import import_module as load\n"
         "for name in ('run', 'retry', 'drain', 'attempts'):\n"
@@ -410,10 +410,10 @@ def test_the_parent_stays_small(tmp_path: Path) -> None:
         ({}, False, None),
         ({"address": "auto"}, False, None),
         ({"engine": "inline"}, False, None),
-        ({"engine": "ray"}, True, None),  # its module may set what Ray's processes are to have
+        ({"engine": "ray"}, True, None),  # its module may set variables for Ray's processes
     ],
 )
-def test_ray_is_started_ahead_of_what_is_loaded_where_only_that_is_wanted(
+def test_ray_starts_before_modules_load_only_if_certainly_needed(
     project: Project, asked: dict[str, Any], own: bool, expected: str | None
 ) -> None:
     if own:
@@ -427,7 +427,7 @@ def test_ray_is_started_ahead_of_what_is_loaded_where_only_that_is_wanted(
 
 
 @pytest.mark.parametrize(("engine", "forks"), [(None, True), ("processes", True), ("ray", False)])
-def test_what_forks_workers_is_started_ahead_where_workers_are_forked(
+def test_the_fork_program_starts_early_for_forked_workers(
     project: Project, engine: str | None, forks: bool
 ) -> None:
     file = Path("pipeline.yaml")
@@ -436,7 +436,7 @@ def test_what_forks_workers_is_started_ahead_where_workers_are_forked(
         assert driver.forks is forks
 
 
-def test_without_ray_a_driver_that_was_to_start_it_says_so_as_any_other(project: Project) -> None:
+def test_a_driver_without_ray_reports_the_missing_package(project: Project) -> None:
     def drive(**extra: str) -> tuple[int, str]:
         code = "import sys; sys.modules['ray'] = None; from strandline.__main__ import main; main()"
         words = [sys.executable, "-c", code, "drive", "pipeline.yaml", "--engine", "ray", "--json"]

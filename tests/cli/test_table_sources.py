@@ -1,4 +1,4 @@
-"""A pipeline whose source is a table: of a new version only what changed is worked on."""
+"""A pipeline whose source is a table: a new version processes only changes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ROWS = pa.schema([("text", pa.string())])
 
 
 class ReadTables:
-    """A table of two data files, which the pipeline reads.
+    """A table of two data files that the pipeline reads.
 
     Args:
-        kind: its format.
-        iceberg: the table where it is one of Iceberg.
+        kind: the table's format.
+        iceberg: the table to use for the Iceberg format.
     """
 
     def __init__(self, kind: str, folder: Path, iceberg: OwnIceberg) -> None:
@@ -64,7 +64,7 @@ class ReadTables:
             lance.dataset(self.path).delete(condition)
 
     def find_first(self) -> int:
-        """The number of the first version."""
+        """Return the number of the first version."""
         if self.kind == "iceberg":
             return self.open_iceberg().snapshots()[0].snapshot_id
         return {"delta": 0, "lance": 1}[self.kind]
@@ -72,11 +72,11 @@ class ReadTables:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnIceberg:
-    """A catalogue, for this process and for those that it starts."""
+    """Return a catalog for this process and its child processes."""
     own = OwnIceberg(tmp_path)
     for name, value in own.variables.items():
         monkeypatch.setenv(name, value)
-    # The library has read the variables that name catalogues before this test.
+    # pyiceberg reads the environment variables of catalogs before this test.
     monkeypatch.setattr(iceberg_tables, "load_catalog", lambda _: own.open_catalog())
     return own
 
@@ -112,7 +112,7 @@ def list_files(project: Project) -> set[str]:
     return {name for name in project.list_outputs() if name.endswith(".parquet")}
 
 
-def test_changed_files_are_read_anew_and_removed_ones_go(
+def test_changed_files_are_read_again_and_removed_ones_are_deleted(
     table: ReadTables, project: Project, run: Call
 ) -> None:
     assert "all 2 sources" in run().stdout
@@ -130,7 +130,7 @@ def test_changed_files_are_read_anew_and_removed_ones_go(
     assert read_texts(project) == ["reef", "sand"]
 
 
-def test_of_a_new_version_its_new_file_alone_is_read(
+def test_only_the_new_file_of_a_new_version_is_read(
     table: ReadTables, project: Project, run: Call
 ) -> None:
     run()
@@ -145,18 +145,18 @@ def count_sources(result: Result, *kinds: str) -> tuple[int, ...]:
     return tuple(sources[kind] for kind in kinds)
 
 
-def test_an_older_version_has_what_it_had(table: ReadTables, project: Project, run: Call) -> None:
+def test_an_older_version_has_its_own_rows(table: ReadTables, project: Project, run: Call) -> None:
     project.spec["source"]["with"]["snapshot"] = table.find_first()
     project.save()
     assert run().exit_code == 0
     assert read_texts(project) == ["moon", "tide"]
     del project.spec["source"]["with"]["snapshot"]
     project.save()
-    assert run().exit_code == 0  # no other fingerprint, and one source more
+    assert run().exit_code == 0  # the same fingerprint, and one more source
     assert read_texts(project) == ["moon", "reef", "sand", "tide"]
 
 
-def test_a_table_that_is_not_there_ends_the_run_in_a_sentence(
+def test_a_missing_table_ends_the_run_with_a_clear_error(
     table: ReadTables, project: Project, run: Call
 ) -> None:
     project.spec["source"]["with"]["table"] = f"{table.target}.nowhere"
@@ -167,7 +167,7 @@ def test_a_table_that_is_not_there_ends_the_run_in_a_sentence(
     assert "Traceback" not in result.stderr
 
 
-def test_what_one_run_publishes_another_reads(project: Project, run: Call, call: Call) -> None:
+def test_another_run_reads_the_published_table(project: Project, run: Call, call: Call) -> None:
     project.spec["sink"] = {"use": "parquet"}
     project.spec["publish"] = {"to": "delta:table"}
     project.save()
@@ -185,12 +185,12 @@ def test_what_one_run_publishes_another_reads(project: Project, run: Call, call:
     assert sorted(row["text"] for row in rows) == [f"Note number {n}.\n" for n in range(3)]
 
 
-# Before any source is released, as its rows are written, and as it is made finished.
+# Before a source is released, while its rows are written, and while it is committed.
 STEPS = ["listing.marked", "output.written", "commit.written"]
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_law_a_new_version_between_a_killed_attempt_and_the_next_ends_as_if_nothing_was_killed(
+def test_law_a_new_version_after_a_killed_attempt_gives_the_undisturbed_result(
     step: str,
     table: ReadTables,
     project: Project,
@@ -214,11 +214,11 @@ def test_law_a_new_version_between_a_killed_attempt_and_the_next_ends_as_if_noth
 
 @pytest.fixture
 def iceberg(project: Project, own: OwnIceberg) -> Table:
-    """The table of Iceberg alone, which the pipeline reads."""
+    """Return the Iceberg table, which the pipeline reads."""
     return make_table("iceberg", project, own).open_iceberg()
 
 
-def test_a_new_column_of_iceberg_leaves_what_was_read(
+def test_a_new_column_of_iceberg_keeps_rows_that_were_read(
     iceberg: Table, project: Project, run: Call
 ) -> None:
     project.spec["stages"] = [{"use": "read-table"}]
@@ -255,7 +255,7 @@ def test_a_renamed_column_of_iceberg_is_read_by_its_new_name(
     ]
 
 
-def test_files_of_a_new_partition_of_iceberg_alone_are_read(
+def test_only_files_of_a_new_partition_of_iceberg_are_read(
     iceberg: Table, project: Project, run: Call
 ) -> None:
     run()
@@ -267,7 +267,7 @@ def test_files_of_a_new_partition_of_iceberg_alone_are_read(
     assert read_texts(project) == ["foam", "kelp", "moon", "reef", "sand", "tide"]
 
 
-def test_equality_deletes_of_iceberg_end_the_run_in_a_sentence_and_lose_nothing(
+def test_equality_deletes_of_iceberg_end_the_run_without_losses(
     iceberg: Table, project: Project, run: Call, tmp_path: Path
 ) -> None:
     run()
@@ -278,7 +278,7 @@ def test_equality_deletes_of_iceberg_end_the_run_in_a_sentence_and_lose_nothing(
     assert read_texts(project) == ["moon", "reef", "sand", "tide"]
 
 
-def test_a_positional_delete_of_iceberg_has_its_file_read_anew(
+def test_a_positional_delete_of_iceberg_rereads_its_file(
     iceberg: Table, project: Project, run: Call, tmp_path: Path
 ) -> None:
     run()
@@ -288,12 +288,12 @@ def test_a_positional_delete_of_iceberg_has_its_file_read_anew(
 
 
 def change_columns(table: ReadTables) -> None:
-    """Rename the column `text` to `words`, and add rows by its new name."""
+    """Rename the column `text` to `words`, and add rows under the new name."""
     if table.kind == "iceberg":
         with table.open_iceberg().update_schema() as columns:
             columns.rename_column("text", "words")
         table.open_iceberg().append(pa.table({"words": ["foam"]}))
-    elif table.kind == "delta":  # without column mapping a table is written again
+    elif table.kind == "delta":  # without column mapping, a table is rewritten
         rows = pa.table({"words": ["foam", "moon", "reef", "sand", "tide"]})
         write_deltalake(table.path, rows, mode="overwrite", schema_mode="overwrite")
     else:
@@ -308,7 +308,7 @@ COLUMN_CHANGE = (
 )
 
 
-def test_columns_that_a_table_dropped_or_renamed_are_told(
+def test_dropped_and_renamed_columns_are_reported(
     table: ReadTables, project: Project, run: Call
 ) -> None:
     project.spec["stages"] = [{"use": "read-table"}]
@@ -326,7 +326,7 @@ def list_incidents(result: Result) -> list[str]:
     return incidents
 
 
-def test_a_column_of_another_type_is_told_though_it_is_not_read(
+def test_a_changed_type_is_reported_even_for_unread_columns(
     iceberg: Table, project: Project, run: Call
 ) -> None:
     with iceberg.update_schema() as columns:
@@ -340,7 +340,7 @@ def test_a_column_of_another_type_is_told_though_it_is_not_read(
     assert "'lines' was int32 and is int64" in incident
 
 
-def test_columns_of_a_table_that_is_read_anew_are_no_change(
+def test_columns_of_a_table_read_from_scratch_are_not_reported(
     iceberg: Table, project: Project, run: Call
 ) -> None:
     assert run().exit_code == 0
@@ -353,7 +353,7 @@ def test_columns_of_a_table_that_is_read_anew_are_no_change(
     assert [] == list_incidents(run("--json"))
 
 
-def test_columns_are_told_by_the_attempt_that_ends(
+def test_column_changes_are_reported_by_the_attempt_that_ends(
     iceberg: Table, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.spec["stages"] = [{"use": "read-table"}]

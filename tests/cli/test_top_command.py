@@ -1,4 +1,4 @@
-"""`strandline top`: what it shows in each state of a run, whom it asks, and how it ends."""
+"""`strandline top`: its view of each state of a run, its source of data, and its end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from strandline.run.supervise.status_server import AttemptServer
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.reader_token import derive_token, digest_token
 
-# Something like what a driver says, with anything in the places of anything else.
+# Data similar to a driver's report, with arbitrary values in arbitrary places.
 _ANYTHING = st.recursive(
     st.none()
     | st.booleans()
@@ -73,7 +73,7 @@ def show(facts: TopFacts, width: int = 120) -> str:
     return console.file.getvalue()
 
 
-def test_what_a_driver_spells_is_read_back() -> None:
+def test_a_drivers_report_is_parsed_back() -> None:
     live = live_of()
     again = parse_json(json.loads(json.dumps(render_snapshot(live))))
     assert again == live
@@ -94,7 +94,7 @@ def test_stages_sources_and_failures_are_shown() -> None:
     assert "\x1b" not in text
 
 
-def test_the_last_note_is_shown_such_as_that_a_server_is_waited_for() -> None:
+def test_the_last_note_is_shown() -> None:
     note = "ask-model: it has not answered since 05:10 UTC \x1b[2J"
     live = live_of()._replace(note=note)
     assert parse_json(json.loads(json.dumps(render_snapshot(live)))) == live
@@ -105,7 +105,7 @@ def test_the_last_note_is_shown_such_as_that_a_server_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("cost", [None, 0.25])
-def test_what_a_model_was_asked_is_read_back_and_shown(cost: float | None) -> None:
+def test_requests_to_a_model_are_parsed_and_shown(cost: float | None) -> None:
     live = live_of()._replace(stages=(ASKING._replace(requests=ASKED._replace(cost=cost)),))
     again = parse_json(json.loads(json.dumps(render_snapshot(live))))
     assert again.stages == live.stages
@@ -120,7 +120,7 @@ def test_before_a_run_there_is_little_to_show() -> None:
     assert show(TopFacts("default/notes")) == "default/notes  not run yet\n"
 
 
-def test_what_failed_last_comes_first_and_is_told_once() -> None:
+def test_the_latest_failures_come_first_without_repetition() -> None:
     recent = RecentFailures()
     assert recent.take([]) == ()
     assert recent.take([failed(1), failed(2)]) == (failed(2), failed(1))
@@ -129,7 +129,7 @@ def test_what_failed_last_comes_first_and_is_told_once() -> None:
     assert len(recent.take(map(failed, range(50)))) == RECENT
 
 
-def test_what_an_earlier_attempt_failed_is_no_news() -> None:
+def test_failures_of_earlier_attempts_are_not_shown() -> None:
     recent = RecentFailures()
     assert recent.take([failed(1), failed(2)], 1) == (failed(2), failed(1))
     assert recent.take([], 2) == ()
@@ -157,7 +157,7 @@ def test_a_process_that_died_over_a_source_has_no_stage() -> None:
 
 
 @pytest.mark.parametrize("command", [("report", "--out", "-"), ("top", "--once")])
-def test_an_empty_ledger_is_none(
+def test_an_empty_ledger_counts_as_missing(
     project: Project, run: Call, call: Call, command: tuple[str, ...]
 ) -> None:
     run()
@@ -168,14 +168,14 @@ def test_an_empty_ledger_is_none(
 
 
 @given(said=ODD)
-def test_law_whatever_a_driver_says_can_be_drawn(said: object) -> None:
+def test_law_any_report_of_a_driver_can_be_rendered(said: object) -> None:
     live = parse_json(said)
     assert show(TopFacts("default/notes", running(2), live))
     assert render_page(facts_of(live=live))
 
 
 @pytest.mark.parametrize("moment", ["2026-11-22T12:00:00Z", None, [], 10**400, True])
-def test_a_driver_that_gives_no_time_has_said_it_long_ago(tmp_path: Path, moment: object) -> None:
+def test_a_report_without_a_time_counts_as_old(tmp_path: Path, moment: object) -> None:
     folder, view = PipelineFolder(tmp_path), running(2)
     folder.progress.parent.mkdir(parents=True, exist_ok=True)
     folder.progress.write_text(json.dumps({"pid": view.record.pid, "time": moment}))
@@ -183,7 +183,7 @@ def test_a_driver_that_gives_no_time_has_said_it_long_ago(tmp_path: Path, moment
     assert read_live(folder, view._replace(state=AttemptStanding.UNKNOWN), 1e9) is None
 
 
-def test_without_a_terminal_it_is_printed_once(project: Project, run: Call, call: Call) -> None:
+def test_without_a_terminal_top_prints_once(project: Project, run: Call, call: Call) -> None:
     assert call("top", "pipeline.yaml").stdout == "default/notes  not run yet\n"
     assert not project.folder.exists()
     project.add_stage(
@@ -202,7 +202,7 @@ def test_without_a_terminal_it_is_printed_once(project: Project, run: Call, call
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[AttemptServer]:
-    """A driver that serves."""
+    """Yield a driver that serves."""
     path = tmp_path / "progress.json"
     path.write_text(json.dumps({"pid": 7, **render_snapshot(live_of())}))
     server = AttemptServer(0)
@@ -211,14 +211,14 @@ def server(tmp_path: Path) -> Iterator[AttemptServer]:
     server.close()
 
 
-def test_a_driver_that_serves_is_asked(project: Project, call: Call, server: AttemptServer) -> None:
+def test_a_serving_driver_is_queried(project: Project, call: Call, server: AttemptServer) -> None:
     place = f"127.0.0.1:{server.port}"
     text = call("top", "pipeline.yaml", "--ask", place).stdout
     assert text.startswith(f"default/notes at {place}  1 min 0 s\n")
     assert "sets the pace" in text
 
 
-def test_a_driver_of_a_cluster_wants_the_uid_of_its_attempt(
+def test_a_driver_on_a_cluster_requires_the_uid_of_its_attempt(
     project: Project, call: Call, tmp_path: Path
 ) -> None:
     path = tmp_path / "progress.json"
@@ -232,7 +232,9 @@ def test_a_driver_of_a_cluster_wants_the_uid_of_its_attempt(
     server.close()
 
 
-def test_nobody_answers(project: Project, call: Call, server: AttemptServer) -> None:
+def test_an_unreachable_driver_is_reported(
+    project: Project, call: Call, server: AttemptServer
+) -> None:
     server.watch(Path("nowhere"), lambda: None, lambda: "")
     result = call("top", "pipeline.yaml", "--ask", f"127.0.0.1:{server.port}")
     assert (result.exit_code, "nothing to say yet (404)" in result.stderr) == (1, True)
@@ -241,7 +243,7 @@ def test_nobody_answers(project: Project, call: Call, server: AttemptServer) -> 
 
 
 @pytest.mark.parametrize("key", [b"q", b"\x03"])
-def test_in_a_terminal_it_goes_on_until_a_key_ends_it(project: Project, key: bytes) -> None:
+def test_in_a_terminal_top_runs_until_a_key_is_pressed(project: Project, key: bytes) -> None:
     leader, follower = pty.openpty()
     process = start_command(
         [sys.executable, "-c", AT_TERMINAL, "top", "pipeline.yaml"],
@@ -258,7 +260,7 @@ def test_in_a_terminal_it_goes_on_until_a_key_ends_it(project: Project, key: byt
         assert b"default/notes" in seen
         assert process.poll() is None
         os.write(leader, key)
-        # Whoever writes to a terminal waits until somebody reads.
+        # Writing to a terminal blocks until the output is read.
         seen = read_until(leader, b"\x1b[?1049l")
         assert process.wait(300) == 0
         assert b"Traceback" not in seen

@@ -1,4 +1,4 @@
-"""`strandline tune`: what a filter's limits take, by outputs with marks or by some sources."""
+"""`strandline tune`: rows dropped by a filter's limits, from marked outputs or sampled sources."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def find_rule(found: dict[str, Any], parameter: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("sink", ["jsonl", "parquet"])
-def test_outputs_with_marks_and_sources_tell_the_same(
+def test_marked_outputs_and_sources_give_the_same_numbers(
     project: Project, call: Call, sink: str
 ) -> None:
     write(project, sink=sink, mark=True)
@@ -90,9 +90,7 @@ def test_without_marks_some_sources_are_run_and_leave_nothing(project: Project, 
     assert 1 == tune(call, "--sources", "1")["lookedAt"]
 
 
-def test_rows_that_another_filter_dropped_behind_it_are_looked_at(
-    project: Project, call: Call
-) -> None:
+def test_rows_dropped_by_a_later_filter_are_included(project: Project, call: Call) -> None:
     write(project, {"use": "keep-rows", "with": {"where": "rules_keep"}}, mark=True)
     finish(project)
     result = call("tune", "pipeline.yaml", "--stage", "rules")
@@ -100,7 +98,7 @@ def test_rows_that_another_filter_dropped_behind_it_are_looked_at(
     assert "since 'keep-rows' drops rows behind it" in result.stderr
 
 
-def test_rows_that_it_would_pass_over_are_not_looked_at(project: Project, call: Call) -> None:
+def test_rows_that_the_filter_skips_are_not_included(project: Project, call: Call) -> None:
     write(project, reasonColumn="why")
     project.spec["stages"].insert(
         1, {"use": "keep-rows", "with": {"where": "True", "reasonColumn": "why"}}
@@ -109,7 +107,7 @@ def test_rows_that_it_would_pass_over_are_not_looked_at(project: Project, call: 
     assert (29, 9) == (tune(call)["rows"], tune(call)["dropped"])
 
 
-def test_a_source_that_fails_is_told_and_left_out(project: Project, call: Call) -> None:
+def test_a_failed_source_is_reported_and_omitted(project: Project, call: Call) -> None:
     write(project)
     (project.path / "in/c.jsonl").write_text("no JSON\n")
     result = call("tune", "pipeline.yaml", "--stage", "rules")
@@ -141,7 +139,7 @@ def test_a_filter_without_limits_shows_its_reasons(project: Project, call: Call)
         (["--stage", "rules", "--at", "minDocWords=few"], "write numbers, such as minDocWords="),
     ],
 )
-def test_what_can_not_be_tried_is_refused(
+def test_invalid_trials_are_refused(
     project: Project, call: Call, words: list[str], message: str
 ) -> None:
     write(project)

@@ -1,4 +1,4 @@
-"""A pipeline that asks for what this machine does not have: run, plan and doctor say so."""
+"""A pipeline that requests more than this machine has: run, plan, and doctor report that."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_an_engine_that_reserves_nothing_refuses_nothing(project: Project, run: 
     assert 0 == run().exit_code
 
 
-def test_a_plan_says_that_a_run_here_is_refused(project: Project, call: Call) -> None:
+def test_a_plan_reports_that_a_run_here_would_be_refused(project: Project, call: Call) -> None:
     assert [] == json.loads(call("plan", "pipeline.yaml", "--json").stdout)["refused"]
     ask_for_decoders(project)
     assert [f"{LACKS}; {HINT}"] == json.loads(call("plan", "pipeline.yaml", "--json").stdout)[
@@ -47,7 +47,7 @@ def test_a_plan_says_that_a_run_here_is_refused(project: Project, call: Call) ->
     assert last == f"refused on this machine: {LACKS}; {HINT}"
 
 
-def test_a_doctor_says_that_a_run_here_is_refused(project: Project, call: Call) -> None:
+def test_doctor_reports_that_a_run_here_would_be_refused(project: Project, call: Call) -> None:
     ask_for_decoders(project)
     result = call("doctor", "--quick", "pipeline.yaml", "--json")
     (found,) = (

@@ -1,4 +1,4 @@
-"""Tables fit the terminal they are printed in, and lose nothing by that."""
+"""Tables fit the terminal without losing content."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BUSY = Snapshot(125.2, 5000, True, 1000, 1189, 1, 9.5, STAGES, 2, bottleneck=LON
 
 @pytest.fixture
 def failing(project: Project, run: Call) -> Project:
-    """Two attempts, in which all sources failed."""
+    """Make two attempts in which all sources fail."""
     project.add_stage("def process(self, task):\n    raise ValueError('no')")
     project.spec["stages"][-1]["name"] = LONG
     project.spec["quarantine"] = {"after": 10}
@@ -56,7 +56,7 @@ def failing(project: Project, run: Call) -> Project:
 
 
 def find_too_long(text: str, width: int) -> list[str]:
-    """Lines that might have been broken, and were not: a path or a digest never is."""
+    """Return lines that could have been wrapped but were not; paths and digests never are."""
     lines = text.splitlines()
     return [
         line for line in lines if len(line) > width and max(map(len, line.split())) <= width - 40
@@ -66,12 +66,12 @@ def find_too_long(text: str, width: int) -> list[str]:
 @pytest.mark.usefixtures("failing")
 @pytest.mark.parametrize("command", TABLES)
 @pytest.mark.parametrize("width", [80, 200])
-def test_a_table_fits(
+def test_a_table_fits_the_terminal(
     command: str, width: int, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     fitted = call(*command.split()).stdout
-    # Around the table of a summary stand sentences, which the terminal breaks.
+    # Sentences around the table of a summary are wrapped by the terminal.
     table = fitted.split("\n\n")[1] if command.startswith("drive") else fitted
     assert table
     assert find_too_long(table, width) == []
@@ -79,7 +79,7 @@ def test_a_table_fits(
 
 @pytest.mark.usefixtures("failing")
 @pytest.mark.parametrize("command", SAME_TWICE)
-def test_what_does_not_fit_goes_on_below(
+def test_overlong_cells_continue_below(
     command: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -108,7 +108,7 @@ def test_a_table_of_attempts_at_80_columns(call: Call, monkeypatch: pytest.Monke
     left=st.integers(0, 5),
     width=st.integers(70, 90),
 )
-def test_law_no_word_is_lost_and_no_line_too_long(
+def test_law_no_word_is_lost_and_no_line_is_too_long(
     rows: list[list[str]], left: int, width: int
 ) -> None:
     texts = list(align(rows, left, width))
@@ -120,14 +120,14 @@ def test_law_no_word_is_lost_and_no_line_too_long(
         assert texts == list(align(rows, left))
 
 
-def test_a_table_goes_on_below_where_one_letter_is_missing() -> None:
+def test_a_table_wraps_if_one_letter_does_not_fit() -> None:
     rows = [("stage", "tasks in", "rows"), ("read", "12,345", "678")]
     whole = ["stage  tasks in  rows", "read     12,345   678"]
     assert list(align(rows, 1, 21)) == whole
     assert list(align(rows, 1, 20)) == ["stage  tasks in\n    rows", "read     12,345\n     678"]
 
 
-def test_a_last_text_goes_on_below_its_own_beginning() -> None:
+def test_a_last_text_continues_below_its_own_start() -> None:
     rows = [("pipeline", "default/notes"), ("ledger", "one two three four five six seven eight")]
     assert list(align(rows, 2, 36)) == [
         "pipeline  default/notes",
@@ -148,10 +148,10 @@ def test_a_live_table_drops_columns_and_never_digits(width: int) -> None:
         assert "12,345,678" in rows[0]
         (head,) = [line for line in text.splitlines() if line.startswith("stage")]
         assert "waiting" in head
-        assert "oldest" in head or width == 60  # by which a stage that hangs is seen
+        assert "oldest" in head or width == 60  # shows hanging stages
 
 
-def test_a_pipe_has_any_width_and_a_terminal_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_has_no_width_limit_and_a_terminal_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
     assert find_width() is None

@@ -1,4 +1,4 @@
-"""Workers of stages, as scripts and readers see them while an attempt runs and at its end."""
+"""Workers of stages, as scripts and readers see them during an attempt and at its end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def take(
     return take_snapshot(RunProgress(flow, listed, 0, 0, False, [], lambda: [pool]), seconds, pace)
 
 
-def test_a_stage_has_its_workers_and_what_became_of_them() -> None:
+def test_a_stage_shows_its_current_and_former_workers() -> None:
     (stage,) = render_snapshot(take(Pace(), 0.0, StageCounts(failed=3), POOL))["stages"]
     assert stage == {
         "name": "read",
@@ -53,7 +53,7 @@ def test_a_stage_has_its_workers_and_what_became_of_them() -> None:
     }
 
 
-def test_rate_and_utilisation_are_those_of_late() -> None:
+def test_rate_and_utilization_cover_recent_time() -> None:
     pace = Pace()
     take(pace, 1.0, StageCounts(tasks_in=10, seconds=2.0), PoolState(seconds=2.0))
     counts = StageCounts(tasks_in=30, seconds=5.0)
@@ -61,7 +61,7 @@ def test_rate_and_utilisation_are_those_of_late() -> None:
     assert (view.rate, view.utilisation) == (30 / 11, 5 / 12)
 
 
-def test_a_stage_is_measured_from_the_first_source_on_however_slow_the_listing_begins() -> None:
+def test_a_stage_is_measured_from_the_first_source_despite_a_slow_listing() -> None:
     pace = Pace()
     for seconds in range(0, 301, 2):
         take(pace, seconds, StageCounts(), PoolState(seconds=seconds), listed=0)
@@ -70,7 +70,7 @@ def test_a_stage_is_measured_from_the_first_source_on_however_slow_the_listing_b
     assert (view.rate, view.utilisation) == (10.0, 0.75)
 
 
-def test_a_call_that_is_under_way_counts_as_work() -> None:
+def test_a_running_call_counts_as_work() -> None:
     pool = PoolState(seconds=20.0, under_way=10.0)
     assert take(Pace(), 20.0, StageCounts(), pool).stages[0].utilisation == 0.5
 
@@ -89,7 +89,7 @@ def test_law_utilisation_is_a_share(looks: list[tuple[float, float, float, float
         assert 0 <= take(pace, seconds, StageCounts(seconds=busy), pool).stages[0].utilisation <= 1
 
 
-def test_counts_at_the_end_have_what_became_of_workers() -> None:
+def test_final_counts_include_former_workers() -> None:
     counts = {"files": StageCounts(), "read": StageCounts(tasks_in=8, calls=4)}
     source, read = render_counts(counts, {"read": POOL})
     assert not {"calls", "started", "lost", "recycled"} & source.keys()
@@ -115,12 +115,12 @@ def conclude(**pools: PoolState) -> AttemptResult:
     )
 
 
-def test_the_summary_names_pools_of_which_workers_were_lost_or_replaced() -> None:
+def test_the_summary_names_pools_with_lost_or_replaced_workers() -> None:
     text = describe_outcome(conclude(read=POOL, write=PoolState(4, 4, started=4)), Details())
     assert "workers of read: 9 started, 2 lost, 1 recycled" in text
     assert not [line for line in text if "workers of write" in line]
 
 
-def test_the_outcome_for_scripts_has_them_too() -> None:
+def test_the_outcome_for_scripts_has_these_pools_too() -> None:
     (stage,) = render_outcome(conclude(read=POOL), Details())["stages"]
     assert (stage["name"], stage["lost"]) == ("read", 2)

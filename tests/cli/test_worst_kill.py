@@ -1,4 +1,4 @@
-"""What `plan` says of a kill at the worst moment, and how it would cost less."""
+"""What `plan` reports about a kill at the worst moment, and how to lower its cost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_after_a_run_the_largest_source_is_named(project: Project, run: Call, ca
         ({"use": "files", "with": {"paths": ["in/*"]}}, 3.0, None),
     ],
 )
-def test_where_it_costs_much_a_way_is_told(
+def test_a_costly_kill_is_shown_with_a_remedy(
     project: Project, source: dict[str, object], seconds: float, words: str | None
 ) -> None:
     project.spec["source"] = source

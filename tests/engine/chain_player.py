@@ -1,4 +1,4 @@
-"""Plays pipelines in this process: the real queues and calls, cut into chains as a test says."""
+"""Plays pipelines in this process: real queues and calls, in chains that a test chooses."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ from strandline.storage.errors import VolumeError
 
 
 class Pass(Stage):
-    """Adds to the numbers that it hands on, in place."""
+    """Appends to the list of numbers in place, and passes the task on."""
 
     def process(self, task: Task) -> Task:
-        """The same list, changed."""
+        """Return the same task with its list changed."""
         task.data.append(len(task.data))
         self.count("passed")
         return task
 
 
 class Drop(Stage):
-    """Drops one in three."""
+    """Drops one task in three."""
 
     def process(self, task: Task) -> Task | None:
-        """The same task, or nothing."""
+        """Return the same task, or None."""
         return None if sum(task.data) % 3 == 0 else task
 
 
 class Spread(Stage):
-    """Fans out into as many as the last number says, some of them missing."""
+    """Fans out into as many tasks as the last number requests, with some of them missing."""
 
     def process(self, task: Task) -> list[Slot]:
-        """Tasks that share a list, which whoever changes it must not change for the others."""
+        """Return tasks that share a list, so a change of one task must not reach the others."""
         shared = list(task.data)
         slots: list[Slot] = [
             None if index % 4 == 1 else Task(shared) for index in range(task.data[-1] % 6)
@@ -61,7 +61,7 @@ class Spread(Stage):
 
 
 class SpreadSlowly(Stage):
-    """The same, yielded."""
+    """The same stage as a generator."""
 
     def process(self, task: Task):  # type: ignore[no-untyped-def]  # noqa: ANN201
         """Yield tasks."""
@@ -70,27 +70,27 @@ class SpreadSlowly(Stage):
 
 
 class Fail(Stage):
-    """Fails one in seven, in one way or another."""
+    """Fails one task in seven, in one of several ways."""
 
     def process(self, task: Task) -> Task | list[Slot]:
-        """The same task, or trouble.
+        """Return the same task, or fail.
 
         Raises:
-            ValueError: it is one of these.
+            ValueError: for one task in fourteen.
         """
         number = sum(task.data) % 14
         if number == 0:
             raise ValueError(str(task.data))
         if number == 7:
             return [FailedTask("seven")]
-        return Task(lambda: 1) if number == 13 else task  # which can't be pickled
+        return Task(lambda: 1) if number == 13 else task  # cannot be pickled
 
 
 class Twice(Stage):
-    """Works on batches."""
+    """Processes batches."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
-        """Each with a number more; every fifth is filtered."""
+        """Return the tasks with another number; filter every fifth task."""
         return [
             NoneTask() if sum(task.data) % 5 == 0 else task.replace([*task.data, 2])
             for task in tasks
@@ -98,13 +98,13 @@ class Twice(Stage):
 
 
 class Halve(Stage):
-    """Works on batches, and raises for some of them that it works on one by one."""
+    """Processes batches, and raises for some batches whose tasks succeed alone."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
-        """Each with a number more.
+        """Return the tasks with another number.
 
         Raises:
-            ValueError: the batch is one of these.
+            ValueError: for some batches of several tasks.
         """
         if len(tasks) > 1 and sum(tasks[0].data) % 2:
             raise ValueError("a batch")
@@ -112,36 +112,36 @@ class Halve(Stage):
 
 
 class Keep(StatefulFilter):
-    """Gathers the sums of what passes."""
+    """Gathers the sums of passing tasks."""
 
     def __init__(self) -> None:
         super().__init__()
         self.kept: list[int] = []
 
     def process(self, task: Task) -> Task:
-        """The same task."""
+        """Return the same task."""
         self.kept.append(sum(task.data))
         return task
 
     def flush(self) -> bytes | None:
-        """What was gathered since."""
+        """Return the sums gathered since the last call."""
         kept, self.kept = self.kept, []
         return bytes(str(kept), "ascii")
 
     @staticmethod
     def merge(paths: Sequence[Path], out: Path) -> None:
-        """Not called here."""
+        """Do nothing; not called here."""
 
 
 class Join(Stage):
     """Joins a group into one task."""
 
     def join(self, tasks: list[Task]) -> Task:
-        """All of their numbers, and how many they were."""
+        """Return the sums of all tasks, and the number of tasks."""
         return Task([*(sum(task.data) for task in tasks), len(tasks)])
 
     def process(self, task: Task) -> Task:
-        """The same."""
+        """Return the same task."""
         return task
 
 
@@ -159,7 +159,7 @@ KINDS: dict[str, Callable[[str], StagePlan]] = {
 
 
 def make_plan(kinds: Sequence[str]) -> PipelinePlan:
-    """A pipeline of stages of these kinds; there is no sink, and what comes out is kept."""
+    """Return a pipeline of stages of these kinds, without a sink; the player keeps the output."""
     stages = [KINDS[kind](f"{kind}-{number}") for number, kind in enumerate(kinds)]
     source = StagePlan("source", "source", Stage())
     return PipelinePlan("ns", "p", source, tuple(mark_streaming(stages)), Fingerprint("", {}))
@@ -167,16 +167,16 @@ def make_plan(kinds: Sequence[str]) -> PipelinePlan:
 
 @dataclass
 class Played:
-    """What came of a pipeline.
+    """The result of a pipeline.
 
     Attributes:
-        events: by source, in any order, without efforts.
-        changes: of the number of rows, by source and stage, as the ledger counts them.
-        failed: sources, with the stages that failed them.
-        outputs: by token; without those of failed sources.
-        counts: of each stage: tasks in and out, filtered, and its own counters; where nothing has
-            failed.
-        split: how often tasks left their call at work.
+        events: events by source, in any order, without efforts.
+        changes: changes of the number of rows, by source and stage, as the ledger counts them.
+        failed: failed sources, with the stages that failed.
+        outputs: output data by token, without failed sources.
+        counts: counts of each stage: tasks in and out, filtered tasks, and its own counters. Only
+            valid without failures.
+        split: how often tasks were taken out of their current call.
     """
 
     events: dict[bytes, set[Event]] = field(default_factory=dict)
@@ -188,7 +188,7 @@ class Played:
     split: int = 0
 
     def keep_whole(self) -> Played:
-        """Without what a failed source has left, which depends on who was quick."""
+        """Return the result without failed sources, whose traces depend on the order of calls."""
         events = {key: said for key, said in self.events.items() if key not in self.failed}
         changes = {
             key: {stage: rows for stage, rows in known.items() if rows}
@@ -205,7 +205,7 @@ class Played:
         )
 
     def count(self, event: Event) -> None:
-        """Count the rows that come with an event; a duplicate's count no more."""
+        """Count the rows of an event; ignore duplicates."""
         bare = event._replace(efforts=())
         known = self.events.setdefault(event.source, set())
         if bare in known:
@@ -218,13 +218,13 @@ class Played:
 
 
 class Player:
-    """Runs a pipeline's calls one after the other, in an order that is drawn.
+    """Runs a pipeline's calls one after the other in a random order.
 
     Args:
-        chains: how its stages run together.
-        seed: of the order, of what calls take, of suspicions, and of splits.
-        suspected: share of sources that are tried stage by stage.
-        split: share of turns of a stage's code in which its call is split.
+        chains: how the stages run together.
+        seed: seed of the order, durations, suspicions, and splits.
+        suspected: share of sources that run stage by stage.
+        split: share of stage executions in which the call is split.
         deaths: share of splits after which the worker dies.
     """
 
@@ -242,7 +242,7 @@ class Player:
         self._split = split
         self._deaths = deaths
         self._chains = chains
-        self._batch: list[Waiting] = []  # of the call at work
+        self._batch: list[Waiting] = []  # of the current call
         self._time = 0.0
         self._flow = Flow(plan, chains)
         self._calls = [self._set_up(number, chain, chains) for number, chain in enumerate(chains)]
@@ -264,7 +264,7 @@ class Player:
     def _interrupt(
         self, work: Callable[..., Any], number: int, call: ChainCall
     ) -> Callable[..., Any]:
-        """A stage's code with splits of its call in it, as of a task that takes long."""
+        """Return a stage's code that splits its call, as for a task that takes long."""
 
         def run(*given: Any) -> Any:
             self._maybe_split(number, call)
@@ -282,7 +282,7 @@ class Player:
         if self._rng.random() >= self._split:
             return
         with call.splitting() as split:
-            assert split is not None  # a call is at work
+            assert split is not None  # a call is running
             part, kept, returned = split
             gone = [slot for slot in self._batch if slot.token not in kept]
             self._batch = [slot for slot in self._batch if slot.token in kept]
@@ -301,7 +301,7 @@ class Player:
         return self._time
 
     def play(self, numbers: Sequence[int]) -> Played:
-        """Play it for a source a number."""
+        """Play the pipeline with one source per number."""
         flow = self._flow
         for number in numbers:
             source = digest_key(str(number))
@@ -335,7 +335,7 @@ class Player:
 
     def _work(self, stage: int, batch: list[Waiting]) -> None:
         packed = [slot.block[slot.position] for slot in batch]
-        # A worker has a copy of its own, so one that dies leaves nothing changed.
+        # A worker gets its own copy, so a worker that dies leaves no changes behind.
         tasks, unreadable = read_input(pickle.loads(pickle.dumps(packed)))  # noqa: S301
         link, is_alone = batch[0].link, batch[0].is_suspect
         call, self._batch = self._calls[stage], batch
@@ -350,7 +350,7 @@ class Player:
             self._batch = rest
 
     def _travel(self, call: ChainCall, part: CallPart) -> tuple[Receipt, list[list[object]]]:
-        """A part as it comes from a worker."""
+        """Return a part as received from a worker."""
         name_stage = partial(call.name_maker, part.receipt)
         dump = partial(pack_tasks, dumps=pickle.dumps)
         _, block, receipt = pack_answers(name_stage, part.data, part.receipt, dump)
@@ -372,5 +372,5 @@ class Player:
             )
             tokens = [each.token for each in receipt.emitted if not each.link]
             for token, task in zip(tokens, made, strict=True):
-                assert token not in played.outputs  # nothing comes twice
+                assert token not in played.outputs  # no token appears twice
                 played.outputs[token] = task.data

@@ -1,7 +1,7 @@
-"""A run on nodes that come and go, played on the flow, the losses and the tally, without Ray.
+"""A run on nodes that come and go, played with the flow, the losses, and the tally, without Ray.
 
-The first stage streams what it yields, the second works on that, the third ends it. What a stage
-has made lies on the node of its worker, and is lost with it.
+The first stage yields tasks in parts, the second stage processes them, and the third stage ends
+them. A stage's results are on the node of its worker and are lost with the node.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from test_flow import make_flow, make_slots
 
 STAGES = 3
 DEATHS = {
-    # By which word the driver hears of a worker that went with its node.
+    # The error by which the driver learns of a worker that was lost with its node.
     "node": lambda: NodeDiedError("its node has died"),
     "silent": lambda: ActorUnavailableError("keepalive watchdog timeout", b"a" * 16),
-    # A Ray that is told to end takes its workers down before itself.
+    # A Ray that is stopped takes its workers down first.
     "worker": ActorDiedError,
 }
 
 
 @dataclass(eq=False)
 class Block:
-    """Data of a call, on a node; no node: with the driver."""
+    """Data of a call on a node; an empty node is the driver."""
 
     node: str
 
 
 @dataclass
 class PlayedPools:
-    """Workers and their calls, as `RayPools` has them for the losses."""
+    """Workers and their calls, with the interface of `RayPools` that losses need."""
 
     pools: list[Any] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
@@ -67,11 +67,11 @@ class PlayedPools:
 
 
 class NodeLossPlayer:
-    """The run.
+    """The played run.
 
     Attributes:
-        failures: of sources.
-        finished: sources.
+        failures: failures of sources.
+        finished: finished sources.
         reached: children that the last stage has seen, by source.
     """
 
@@ -109,7 +109,7 @@ class NodeLossPlayer:
         self.finished.update(source for source, _ in self._tally.count(events))
 
     def join(self) -> None:
-        """Add a node with a worker of each stage."""
+        """Add a node with one worker per stage."""
         node = next(self._names)
         self.nodes.append(node)
         for stage in range(STAGES):
@@ -118,7 +118,7 @@ class NodeLossPlayer:
             self.pools[stage].workers.append(worker)
 
     def turn(self) -> None:
-        """Do what the driver does in a turn, but take answers."""
+        """Do a turn of the driver except taking answers."""
         self.losses.judge()
         self.losses.replays.release(self.pools.list_sources())
         for stage in reversed(range(STAGES)):
@@ -132,7 +132,7 @@ class NodeLossPlayer:
                         worker.calls[number] = call
 
     def answer(self, choice: int, size: int) -> bool:
-        """Take an answer, or a part of one, of that many tasks; False where nobody works."""
+        """Take an answer or a part of `size` tasks. Return False if no worker has a call."""
         calls = [call for worker in self.pools.workers for call in worker.calls.values()]
         if not calls:
             return False
@@ -178,7 +178,7 @@ class NodeLossPlayer:
         return Receipt(events, (), made, counts)
 
     def leave(self, choice: int, size: int) -> None:
-        """Tell a node that it is going, let end what it has, and lose it; its data has left it."""
+        """Announce a node's end, finish its calls, move its data away, and lose the node."""
         node = self.nodes[choice % len(self.nodes)]
         self.marks.leaving[node] = self.clock + 30.0
         while calls := [call for worker in self.pools.workers for call in worker.calls.values()]:
@@ -188,15 +188,15 @@ class NodeLossPlayer:
             self.answer(own[0], size)
             self.turn()
         for worker in [each for each in self.pools.workers if each.node == node]:
-            self.pools.remove(worker)  # a drained one ends with its last call
+            self.pools.remove(worker)  # a drained worker ends with its last call
         self.lose(self.nodes.index(node), "worker", is_known=False, keeps_data=True)
 
     def lose(self, choice: int, word: str, *, is_known: bool, keeps_data: bool = False) -> None:
-        """Lose a node; its workers are missed by that word.
+        """Lose a node; `word` names the error by which its workers are missed.
 
         Args:
-            is_known: its death is known at once, not when it is learnt of.
-            keeps_data: what was on it had left it before.
+            is_known: whether its death is known at once, instead of at the next `learn`.
+            keeps_data: whether its data was moved away before.
         """
         if not self.nodes:
             return
@@ -218,7 +218,7 @@ class NodeLossPlayer:
         self.losses.forgive(self.marks.learn(nodes))
 
     def finish(self) -> None:
-        """Go on without losses, until nothing is left to do."""
+        """Continue without losses until no work is left."""
         self.learn()
         for _ in range(20_000):
             if not self.nodes:

@@ -1,6 +1,6 @@
-"""The functions of Ray's own that are replaced while it starts, and what they take in each version.
+"""Ray's own functions that are replaced during its start, and their parameters by version.
 
-`make ray-versions` asks this of every version, so it must not need what only tests have.
+`make ray-versions` checks every version with this module, so it must not need test dependencies.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import reduce
 
 import ray
 
-# The first version that has each, and its parameters, by the path below `ray._private`.
+# First version and parameters of each function, by the path below `ray._private`.
 FUNCTIONS: Mapping[str, tuple[tuple[int, int], tuple[str, ...]]] = {
     "services.get_node": ((2, 50), ("gcs_address", "node_id")),
     "node.wait_for_persisted_port": (
@@ -31,7 +31,7 @@ FUNCTIONS: Mapping[str, tuple[tuple[int, int], tuple[str, ...]]] = {
 
 
 def list_differences(version: str = ray.__version__) -> list[str]:
-    """Return a line for each function that this Ray lacks or that takes other arguments."""
+    """Return a line per function that this Ray lacks or that has other parameters."""
     major, minor = (int(part) for part in version.split(".")[:2])
     lines = []
     for path, (since, expected) in FUNCTIONS.items():

@@ -1,4 +1,4 @@
-"""Pipelines and clusters for tests of the planner: builders, strategies, and a world that obeys."""
+"""Pipelines and clusters for tests of the planner: builders, strategies, and a simulated world."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def make_stage(
     fan: float = 1.0,
     **fields: int | None,
 ) -> StageLook:
-    """A stage with a queue; `cost` are its measured seconds a task, None: nothing was measured.
+    """Return a stage with a queue; `cost` is in measured seconds per task, or None if unmeasured.
 
-    `fan` tasks come out for each that goes in.
+    `fan` is the number of output tasks per input task.
     """
     look = StageLook(name, needs, waiting=10, tasks_in=MANY, tasks_out=round(MANY * fan))
     if cost is not None:
@@ -69,7 +69,7 @@ def make_inputs(
     now: float = 0.0,
     sources_left: int | None = None,
 ) -> Inputs:
-    """A look at a cluster with workers by node; all of them are ready."""
+    """Return the planner's inputs for a cluster with ready workers by node."""
     allocation = allocation or {}
     counts: Counter[str] = Counter()
     for workers in allocation.values():
@@ -83,7 +83,7 @@ def make_inputs(
 
 
 class World:
-    """A cluster where workers start and drain in no time, and rates never change."""
+    """A cluster where workers start and drain instantly and rates never change."""
 
     def __init__(self, stages: Sequence[StageLook], nodes: Mapping[str, NodeResources]) -> None:
         self.stages = tuple(stages)
@@ -93,7 +93,7 @@ class World:
         self.now = 0.0
 
     def look(self, params: ScalingParams | None = None) -> ScalingPlan:
-        """Plan, obey, and let a second pass."""
+        """Plan, apply the plan, and advance one second."""
         answer = plan(params or ScalingParams(), self.state, self.make_inputs())
         for stage in answer.stages:
             for placement in stage.start:
@@ -106,11 +106,11 @@ class World:
         return answer
 
     def make_inputs(self) -> Inputs:
-        """What there is."""
+        """Return the current inputs of the planner."""
         return make_inputs(self.stages, self.nodes, self.allocation, self.now)
 
     def count(self) -> dict[str, int]:
-        """Workers of each stage."""
+        """Return the number of workers by stage."""
         return {
             stage.name: sum(workers[stage.name] for workers in self.allocation.values())
             for stage in self.stages
@@ -118,7 +118,7 @@ class World:
 
 
 def is_idle(answer: ScalingPlan) -> bool:
-    """Nothing changes."""
+    """Return True if the plan changes nothing."""
     return not any(stage.starts or stage.drains for stage in answer.stages)
 
 
@@ -134,7 +134,7 @@ def stage_lists(
     costs: st.SearchStrategy[float | None] = costs,
     most_floor: int = 3,
 ) -> tuple[StageLook, ...]:
-    """Up to six stages."""
+    """Draw up to six stages."""
     count = draw(st.integers(1, 6))
     stages = []
     for number in range(count):
@@ -156,14 +156,14 @@ def stage_lists(
 
 @st.composite
 def clusters(draw: st.DrawFn, nodes: Sequence[NodeResources] = NODES) -> dict[str, NodeResources]:
-    """Up to six nodes."""
+    """Draw up to six nodes."""
     drawn = draw(st.lists(st.sampled_from(nodes), max_size=6))
     return {f"n{number}": node for number, node in enumerate(drawn)}
 
 
 @st.composite
 def looks(draw: st.DrawFn) -> Inputs:
-    """Any pipeline with any workers that its nodes can hold, some draining, some on no node yet."""
+    """Draw a pipeline with workers that its nodes can hold, some draining or not yet placed."""
     stages = draw(stage_lists())
     nodes = []
     totals: dict[str, list[int]] = {stage.name: [0, 0] for stage in stages}
@@ -200,12 +200,12 @@ states = st.builds(
 
 
 def count_room(free: Mapping[str, int], needs: NodeResources) -> int:
-    """Workers that fit."""
+    """Return the number of workers that fit."""
     units = needs.count_units()
     return min((free.get(kind, 0) // need for kind, need in units.items()), default=MANY)
 
 
 def take_room(free: Counter[str], needs: NodeResources, count: int) -> None:
-    """Use up what so many workers need."""
+    """Take the resources of `count` workers."""
     for kind, need in needs.count_units().items():
         free[kind] -= need * count

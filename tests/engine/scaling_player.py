@@ -1,8 +1,8 @@
-"""A pipeline played in steps of a tenth of a second, with the planner at its wheel.
+"""A pipeline simulated in steps of a tenth of a second under control of the planner.
 
-A pool works like a fluid: its workers share its tasks evenly. Queues are bounded, so whoever is
-slow holds back the stages above it. Workers take a while to start and a task's time to drain.
-The player refuses a plan that asks for more than a node has.
+A pool works like a fluid: its workers share its tasks evenly. Queues are bounded, so a slow stage
+holds back earlier stages. Workers take a while to start, and a task's time to drain. The player
+rejects a plan that exceeds a node's resources.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ SLOTS_PER_WORKER = 4
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stage to be played.
+    """A stage to simulate.
 
     Attributes:
-        cost: processing seconds of one task; `later` from `changes_at` on.
-        fan: tasks that come out for one that goes in.
+        cost: processing seconds of one task; `later` applies from `changes_at` on.
+        fan: number of output tasks per input task.
         skew: share of tasks that take `long` times as long.
-        noise: share by which measured seconds are off at a look, at most.
+        noise: maximum relative error of measured seconds.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Part:
     noise: float = 0.0
 
     def find_cost(self, now: float) -> float:
-        """Seconds of a usual task."""
+        """Return the seconds of a usual task."""
         return self.cost if now < self.changes_at or self.later is None else self.later
 
     def find_mean(self, now: float) -> float:
-        """Seconds of a task on average."""
+        """Return the mean seconds of a task."""
         return self.find_cost(now) * (1 + self.skew * (self.long - 1))
 
 
@@ -65,8 +65,8 @@ class Play:
     """A pipeline on a cluster.
 
     Attributes:
-        lost, joined: nodes that go or come, by time.
-        sources: there are so many; None: there is no end of them.
+        lost, joined: nodes that leave or join, by time.
+        sources: number of sources, or None for an endless listing.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Play:
     seed: int = 7
 
     def find_demand(self) -> list[float]:
-        """Tasks of each stage for one source."""
+        """Return the tasks per source for each stage."""
         demand = [1.0]
         for part in self.parts[:-1]:
             demand.append(demand[-1] * part.fan)
@@ -89,12 +89,12 @@ class Play:
 
 @dataclass(slots=True)
 class Crowd:
-    """The workers and queue of a part.
+    """The workers and the queue of a part.
 
     Attributes:
-        ready: by node.
-        starting, draining: how many on a node, and until when.
-        progress: seconds already worked on what is next.
+        ready: ready workers by node.
+        starting, draining: time and node of workers in transition.
+        progress: seconds already spent on the next task.
     """
 
     ready: Counter[str] = field(default_factory=Counter)
@@ -112,7 +112,7 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One look: what was planned, and what the pipeline can truly do."""
+    """One look: the plan, and the real capability of the pipeline."""
 
     now: float
     plan: ScalingPlan
@@ -122,7 +122,7 @@ class Moment:
 
 
 class Player:
-    """Plays one play to its end."""
+    """Simulates a play to its end."""
 
     def __init__(self, play: Play, params: ScalingParams | None = None) -> None:
         self.play = play
@@ -136,7 +136,7 @@ class Player:
         self._random = random.Random(play.seed)
 
     def run(self) -> list[Moment]:
-        """All looks, one a second."""
+        """Return all looks, one per second."""
         steps = round(self.play.seconds / STEP)
         for step in range(steps):
             self.now = round(step * STEP, 6)
@@ -151,7 +151,7 @@ class Player:
 
     @property
     def is_done(self) -> bool:
-        """Nothing is left to do."""
+        """Return True if no work is left."""
         return self.left == 0 and not any(exposed.queue for exposed in self.exposed_groups)
 
     def _look(self) -> None:
@@ -175,7 +175,7 @@ class Player:
         self.moments.append(Moment(self.now, answer, pace, done, workers))
 
     def make_inputs(self) -> Inputs:
-        """What the planner sees now."""
+        """Return the planner's current inputs."""
         stages = []
         for part, exposed in zip(self.play.parts, self.exposed_groups, strict=True):
             error = 1 + part.noise * self._random.uniform(-1, 1)
@@ -274,7 +274,7 @@ class Player:
         self.exposed_groups[0].queue += max(0, room)
 
     def _find_room(self, number: int) -> int:
-        """Tasks that the queue of a stage may still take."""
+        """Return the number of tasks that the queue of a stage can still accept."""
         exposed, cost = self.exposed_groups[number], self.play.parts[number].find_cost(self.now)
         workers = max(1, exposed.ready.total())
         return round(SLOTS_PER_WORKER * workers * max(1.0, STEP / cost)) + 1 - exposed.queue
@@ -282,7 +282,7 @@ class Player:
     def _work(self, number: int) -> None:
         part, exposed = self.play.parts[number], self.exposed_groups[number]
         is_last = number + 1 == len(self.exposed_groups)
-        # A fan-out may overfill the queue below by one task's children, not by more.
+        # A fan-out may overfill the next queue, but only by one task's children.
         most = exposed.queue
         if not is_last:
             below = self._find_room(number + 1)
@@ -294,7 +294,7 @@ class Player:
         exposed.completed += done
         exposed.seconds += spent
         exposed.progress = exposed.progress - spent
-        if done == most:  # nothing more to do
+        if done == most:  # no more work
             exposed.progress = min(exposed.progress, exposed.next_cost or part.find_cost(self.now))
         exposed.owed += done * part.fan
         out = int(exposed.owed + 1e-9)
@@ -304,7 +304,7 @@ class Player:
             self.exposed_groups[number + 1].queue += out
 
     def _take_tasks(self, part: Part, exposed: Crowd, most: int) -> tuple[int, float]:
-        """Tasks that end in this step, and their seconds."""
+        """Return the tasks that end in this step, and their seconds."""
         cost = part.find_cost(self.now)
         if not part.skew:
             done = min(most, int(exposed.progress / cost + 1e-9))

@@ -1,4 +1,4 @@
-"""The planner against the optimum of a linear programme, play by play.
+"""The planner compared with the optimum of a linear program, play by play.
 
 python tests/engine/scaling_simulator.py prints the table of docs/design, how many workers.
 """
@@ -24,12 +24,12 @@ CPU = NodeResources(cpu=1)
 
 
 def spread(count: int, resources: NodeResources, prefix: str = "n") -> dict[str, NodeResources]:
-    """So many equal nodes."""
+    """Return `count` equal nodes."""
     return {f"{prefix}{number:04d}": resources for number in range(count)}
 
 
 def chain(*costs: float, **options: float) -> tuple[Part, ...]:
-    """One CPU each, so many seconds a task."""
+    """Return parts of one CPU each with these costs in seconds per task."""
     return tuple(Part(f"s{number}", cost, **options) for number, cost in enumerate(costs))  # type: ignore[arg-type]
 
 
@@ -89,15 +89,15 @@ PLAYS = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a play went.
+    """The result of a play.
 
     Attributes:
-        optimum: sources per second of the linear programme, on the nodes of the end.
-        least: workers of the smallest pool in it.
+        optimum: sources per second of the linear program, on the final nodes.
+        least: workers of the smallest pool in that solution.
         whole: sources per second with whole workers.
         reached: sources per second in the last third.
-        seconds: until the workers that were there could do 90 % of that, counted from the
-            last change of the cluster or of a cost; None: never.
+        seconds: seconds until the existing workers could do 90 % of that, counted from the last
+            change of the cluster or of a cost; None if never.
         moments: all looks.
     """
 
@@ -112,24 +112,24 @@ class Result:
 
     @property
     def started(self) -> int:
-        """Workers started in all."""
+        """Return the total number of started workers."""
         return sum(stage.starts for moment in self.moments for stage in moment.plan.stages)
 
     @property
     def drained(self) -> int:
-        """Workers drained in all."""
+        """Return the total number of drained workers."""
         return sum(stage.drains for moment in self.moments for stage in moment.plan.stages)
 
     @property
     def ratio(self) -> float:
-        """Reached, of the optimum."""
+        """Return the reached share of the optimum."""
         return self.reached / self.optimum
 
 
 def find_optimum(
     parts: Sequence[Part], demand: Sequence[float], nodes: Sequence[NodeResources], now: float
 ) -> tuple[float, list[float]]:
-    """The most sources per second, and the workers for it, in fractions on nodes without borders.
+    """Return the maximum sources per second, and its fractional workers, without node borders.
 
     Variables x_i and t; t is maximal where t·demand·cost ≤ x_i, resources suffice, bounds hold.
     """
@@ -155,7 +155,7 @@ def find_optimum(
 def find_whole_optimum(
     parts: Sequence[Part], demand: Sequence[float], nodes: Sequence[NodeResources], now: float
 ) -> float:
-    """The most sources per second with whole workers, if nodes had no borders."""
+    """Return the maximum sources per second with whole workers, without node borders."""
     units = [part.needs.count_units() for part in parts]
     have: Counter[str] = Counter()
     for node in nodes:
@@ -180,7 +180,7 @@ def find_whole_optimum(
 def find_best_whole(
     parts: Sequence[Part], demand: Sequence[float], node: NodeResources
 ) -> tuple[float, tuple[int, ...]]:
-    """The best of all allocations on one node, each tried."""
+    """Return the best of all allocations on one node, by exhaustive search."""
     units = [part.needs.count_units() for part in parts]
     have = node.count_units()
     ranges = []
@@ -205,7 +205,7 @@ def find_best_whole(
 
 
 def judge(play: Play) -> Result:
-    """Play it, and compare."""
+    """Simulate a play, and compare the result with the optimum."""
     player = Player(play)
     moments = player.run()
     case = (play.parts, play.find_demand(), list(player.nodes.values()), play.seconds)
@@ -225,7 +225,7 @@ def judge(play: Play) -> Result:
 
 
 def find_throughput(moments: Sequence[Moment], begun: float) -> float:
-    """Sources per second from some time to the end."""
+    """Return the sources per second from a time to the end."""
     first = next(moment for moment in moments if moment.now >= begun)
     return (moments[-1].done - first.done) / (moments[-1].now - first.now)
 
@@ -239,7 +239,7 @@ def _is_near(moment: Moment, optimum: float, begun: float) -> bool:
 
 
 def print_table(results: Iterable[Result]) -> str:
-    """The table of the design note."""
+    """Return the table of the design note."""
     lines = [
         "| play | nodes | optimum, sources/s | whole workers | reached | ratio "
         "| seconds to 90 % | started | drained |",
@@ -256,7 +256,7 @@ def print_table(results: Iterable[Result]) -> str:
 
 
 def main() -> int:
-    """Print the table; `--write` keeps it in the page."""
+    """Print the table; `--write` stores the table in the page."""
     table = print_table(map(judge, PLAYS))
     print(table)
     if "--write" in sys.argv[1:]:

@@ -1,4 +1,4 @@
-"""What becomes of listed sources by the ledger's verdicts, and how they are counted."""
+"""Verdicts of the ledger about listed sources, and the resulting counts."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_law_each_source_is_skipped_quarantined_or_released() -> None:
     listing.close()
 
 
-def test_what_was_passed_over_is_skipped_and_the_ledger_is_told_once() -> None:
+def test_skipped_sources_are_reported_to_the_ledger_once() -> None:
     asked: list[tuple[int, int]] = []
     ledger: Any = SimpleNamespace(
         is_tracked=True, admit=lambda batch, passed: asked.append((len(batch), passed))
     )
-    batches = iter([(1, 4), (0, 4), (0, 9), (1, 9)])  # sources, and what was passed by then
+    batches = iter([(1, 4), (0, 4), (0, 9), (1, 9)])  # sources, and the number skipped by then
     listing: Any = SimpleNamespace(is_ended=False, passed=0)
 
     def take(*_: object) -> list[Any]:
@@ -52,15 +52,15 @@ def test_what_was_passed_over_is_skipped_and_the_ledger_is_told_once() -> None:
     for verdicts in ([SKIPPED], [], [], [RELEASED]):
         admission.ask(is_full=False)
         admission.take(verdicts)
-    assert asked == [(1, 4), (0, 5), (1, 0)]  # nothing to say is not said
+    assert asked == [(1, 4), (0, 5), (1, 0)]  # zero counts are not sent
     assert admission.skipped == 10
 
 
 @pytest.mark.parametrize(
     ("room", "size"), [(1, ADMIT_BATCH), (SOURCES_AHEAD, SOURCES_AHEAD), (10**6, SOURCES_AHEAD)]
 )
-def test_a_batch_is_larger_where_much_can_be_taken(room: int, size: int) -> None:
-    """A source that waits with a mark is one more to look after when the driver dies."""
+def test_a_batch_is_larger_if_there_is_much_room(room: int, size: int) -> None:
+    """The driver's death would leave a mark for every waiting source."""
     asked: list[int] = []
     ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda batch, _: asked.append(len(batch)))
     sources = (Source(str(number), "1", number) for number in range(2 * SOURCES_AHEAD))
@@ -76,7 +76,7 @@ def test_a_batch_is_larger_where_much_can_be_taken(room: int, size: int) -> None
     ("verdicts", "is_promising"),
     [([RELEASED], True), ([SKIPPED], False), ([RELEASED, QUARANTINED], False)],
 )
-def test_workers_are_worth_starting_while_the_ledger_has_released_all(
+def test_workers_start_early_while_the_ledger_releases_all_sources(
     verdicts: list[int], *, is_promising: bool
 ) -> None:
     ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda *_: "asked")
@@ -96,7 +96,7 @@ def test_workers_are_worth_starting_while_the_ledger_has_released_all(
 
 
 @pytest.mark.parametrize("is_promising", [True, False])
-def test_the_first_workers_start_while_the_ledger_is_asked(*, is_promising: bool) -> None:
+def test_the_first_workers_start_during_the_ledgers_verdict(*, is_promising: bool) -> None:
     looks: list[int | None] = []
 
     def look(_: object, sources_left: int | None) -> list[object]:
@@ -116,7 +116,7 @@ def test_the_first_workers_start_while_the_ledger_is_asked(*, is_promising: bool
 
 
 def wait_until_drawn(listing: ListingThread) -> None:
-    """Return once as much was drawn as is ever drawn ahead."""
-    assert listing.take(60.0) is not None  # which begins to draw, and makes room again
+    """Return once the thread has drawn as far ahead as allowed."""
+    assert listing.take(60.0) is not None  # starts drawing, and makes room again
     with listing._change:
         assert listing._change.wait_for(lambda: not listing._has_room(), 60.0)

@@ -1,4 +1,4 @@
-"""Workers that tasks are blamed for, until it turns out that it was their nodes."""
+"""Workers that tasks are blamed for, until a loss of nodes explains them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ deaths = st.lists(st.tuples(tasks, nodes, st.floats(0.0, 100.0)), max_size=12)
 
 
 @given(deaths=deaths, gone=st.sets(nodes))
-def test_law_what_was_of_a_node_that_went_is_taken_back_and_nothing_else(
+def test_law_only_blame_for_lost_nodes_is_withdrawn(
     deaths: list[tuple[bytes, str, float]], gone: set[str]
 ) -> None:
     blame = Blame()
@@ -27,7 +27,7 @@ def test_law_what_was_of_a_node_that_went_is_taken_back_and_nothing_else(
         assert blame.find_sure_at([task]) == max(left, default=0.0)
 
 
-def test_a_task_that_was_out_of_reach_with_nodes_that_stay_was_so_each_time() -> None:
+def test_losses_of_contact_with_surviving_nodes_all_count() -> None:
     blame = Blame()
     assert blame.note_out_of_reach([b"x", b"y"], "a") == 1
     assert blame.note_out_of_reach([b"x"], "b") == 2
@@ -36,7 +36,7 @@ def test_a_task_that_was_out_of_reach_with_nodes_that_stay_was_so_each_time() ->
     assert blame.note_out_of_reach([], "c") == 0
 
 
-def test_a_task_inherits_nothing_from_one_that_is_not_blamed() -> None:
+def test_a_task_inherits_no_blame_from_an_unblamed_task() -> None:
     blame = Blame()
     blame.inherit(b"child", b"x")
     assert blame.count(b"child") == 0

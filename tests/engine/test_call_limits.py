@@ -1,4 +1,4 @@
-"""A call that takes longer than it may: who notices, and what is said of it."""
+"""A call that takes too long: detection and message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE = 60.0
 
 
 class Clock:
-    """Seconds that pass when somebody says so."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.seconds = 100.0
@@ -28,7 +28,7 @@ class Clock:
         return self.seconds
 
 
-def test_a_call_that_hangs_is_told_of_while_it_hangs() -> None:
+def test_a_hanging_call_is_reported_while_it_hangs() -> None:
     said: list[str] = []
     is_told = threading.Event()
 
@@ -44,7 +44,7 @@ def test_a_call_that_hangs_is_told_of_while_it_hangs() -> None:
     assert said == ["too long"]
 
 
-def test_calls_that_are_over_in_time_are_never_told_of() -> None:
+def test_calls_that_end_in_time_are_never_reported() -> None:
     clock, said, last = Clock(), list[str](), threading.Event()
 
     def take(words: str) -> None:
@@ -67,12 +67,12 @@ def test_calls_that_are_over_in_time_are_never_told_of() -> None:
     ("tasks", "said"),
     [(1, "a task took longer than the 2.5 s"), (4, "a call of 4 tasks took longer than the 2.5 s")],
 )
-def test_it_is_said_what_took_too_long(tasks: int, said: str) -> None:
+def test_the_message_names_the_overdue_work(tasks: int, said: str) -> None:
     assert explain_overdue(tasks, 2.5).startswith(said)
 
 
 def make_pool(timeout: float | None = 10.0, group: int | None = None) -> Pool:
-    """A pool of one worker that works on two tasks since 100."""
+    """Return a pool of one worker that processes two tasks since second 100."""
     plan = StagePlan("s", "s", Stage(), batch_size=2, timeout=timeout, group=group)
     pool = Pool(Chain(0, (plan,)))
     worker = Worker(0, "actor", is_ready=True, busy_since=100.0)
@@ -90,15 +90,17 @@ Make = Callable[[], Pool]
     [
         (make_pool, 119.0, 0),  # twice ten seconds for two tasks
         (make_pool, 121.0, 1),
-        (lambda: make_pool(group=2), 111.0, 1),  # which make one
+        (lambda: make_pool(group=2), 111.0, 1),  # both tasks form one group
         (lambda: make_pool(timeout=None), 1e9, 0),
     ],
 )
-def test_law_a_call_gets_the_time_of_its_tasks(make: Make, now: float, overdue: int) -> None:
+def test_law_the_time_limit_of_a_call_depends_on_its_tasks(
+    make: Make, now: float, overdue: int
+) -> None:
     assert len(list(make().list_overdue(now))) == overdue
 
 
-def test_the_oldest_call_under_way_is_shown() -> None:
+def test_the_oldest_running_call_is_shown() -> None:
     pool = make_pool()
     assert pool.look(107.0).oldest == 7.0
     pool.workers[0].calls.clear()

@@ -1,4 +1,4 @@
-"""How many tasks a call carries: laws over any cost."""
+"""The number of tasks in a call: laws over any cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ batches = st.integers(1, 100)
 
 
 def make_cost(seconds: float = 0.0, made: int = 0) -> TaskCost:
-    """What is known after one call of one task."""
+    """Return the cost known after one call with one task."""
     cost = TaskCost()
     cost.note(StageCounts(tasks_in=1, tasks_out=1, seconds=seconds), made)
     cost.note_part(1, made)
@@ -49,7 +49,7 @@ def test_law_a_call_is_a_whole_number_of_batches_and_neither_long_nor_large(
     assert tasks <= most
 
 
-def test_what_is_quick_and_small_goes_by_many() -> None:
+def test_quick_and_small_tasks_are_sent_in_large_calls() -> None:
     assert bound_call(make_cost(1e-6, 100), 100, 1) == CALL_TASKS
     assert bound_call(make_cost(1e-6, 100), 100, 24) == 240
     assert bound_call(make_cost(0.0), 0, 1) == CALL_TASKS
@@ -57,14 +57,14 @@ def test_what_is_quick_and_small_goes_by_many() -> None:
     assert bound_call(make_cost(0.0, 300_000), 0, 1) == 3
 
 
-def test_before_anything_is_known_a_call_is_a_batch() -> None:
+def test_without_measurements_a_call_is_a_batch() -> None:
     cost = TaskCost()
-    cost.note(StageCounts(seconds=1.0), 10**9)  # nothing came in
+    cost.note(StageCounts(seconds=1.0), 10**9)  # no task came in
     assert cost.seconds is None
     assert bound_call(cost, 0, 3) == 3
 
 
-def test_the_last_task_is_not_waited_for_by_those_that_another_worker_could_take() -> None:
+def test_the_last_tasks_are_shared_among_workers() -> None:
     assert [size_call(16, 2, waiting, 4) for waiting in (64, 33, 9, 1)] == [16, 8, 2, 2]
 
 
@@ -82,7 +82,7 @@ loads = st.lists(
 
 
 @given(loads)
-def test_law_nobody_begins_more_than_all_below_work_on_in_a_few_rounds(
+def test_law_a_stage_takes_no_more_than_later_stages_process_in_a_few_rounds(
     stages: list[StageLoad],
 ) -> None:
     sizes = level_calls(stages)
@@ -90,7 +90,7 @@ def test_law_nobody_begins_more_than_all_below_work_on_in_a_few_rounds(
     for stage, (load, size) in enumerate(zip(stages, sizes, strict=True)):
         assert load.batch <= size <= load.call
         assert size % load.batch == 0
-        made: float = (size - load.batch) * load.workers  # one batch goes in any case
+        made: float = (size - load.batch) * load.workers  # one batch is always sent
         for below in range(stage + 1, len(stages)):
             made *= stages[below - 1].ratio
             assert made <= ROUNDS * stages[below].call * stages[below].workers * 1.000001
@@ -104,10 +104,10 @@ def test_law_nobody_begins_more_than_all_below_work_on_in_a_few_rounds(
         ((1, 256, 256), (1, 1, 1), [1, 256, 256]),
         ((256, 256, 1), (1, 100, 1), [1, 1, 1]),  # fans out
         ((256, 256, 1), (0.1, 1, 1), [20, 2, 1]),  # filters
-        ((256, 256, 1), (0, 1, 1), [256, 2, 1]),  # lets nothing through
+        ((256, 256, 1), (0, 1, 1), [256, 2, 1]),  # passes nothing
     ],
 )
-def test_however_quick_a_stage_is_it_keeps_to_the_slowest_below(
+def test_a_quick_stage_adapts_to_the_slowest_later_stage(
     calls: tuple[int, ...], ratios: tuple[float, ...], wanted: list[int]
 ) -> None:
     stages = [StageLoad(call, 1, 1, ratio) for call, ratio in zip(calls, ratios, strict=True)]
@@ -115,17 +115,17 @@ def test_however_quick_a_stage_is_it_keeps_to_the_slowest_below(
     assert level_calls(stages) == wanted
 
 
-def test_long_calls_of_a_sink_are_made_up_of_short_ones_above() -> None:
+def test_long_calls_of_a_sink_consist_of_results_of_short_calls() -> None:
     sink = StageLoad(5, 1, 1, 1.0, pace=1)
     assert level_calls([StageLoad(256, 1, 1, 1.0), sink]) == [2, 5]
 
 
-def test_many_slow_workers_are_fed_by_one_quick_one() -> None:
+def test_one_quick_worker_feeds_many_slow_workers() -> None:
     assert level_calls([StageLoad(256, 1, 1, 1.0), StageLoad(4, 1, 20, 1.0)]) == [160, 4]
 
 
 @given(st.lists(st.tuples(seconds, sizes), min_size=1))
-def test_law_a_cost_lies_between_those_that_were_seen(seen: list[tuple[float, int]]) -> None:
+def test_law_a_cost_is_between_the_measured_costs(seen: list[tuple[float, int]]) -> None:
     cost = TaskCost()
     for each, made in seen:
         cost.note(StageCounts(tasks_in=1, tasks_out=1, seconds=each), made)
@@ -140,20 +140,20 @@ def test_law_a_cost_lies_between_those_that_were_seen(seen: list[tuple[float, in
     assert cost.bytes_out <= most * 1.000001
 
 
-def test_a_call_that_turns_slow_is_believed_soon() -> None:
+def test_a_slowdown_of_calls_is_adopted_soon() -> None:
     cost = make_cost(1e-6)
     cost.note(StageCounts(tasks_in=1, tasks_out=1, seconds=1.0), 0)
     assert bound_call(cost, 0, 1) == 1
 
 
-def test_what_was_filtered_says_nothing_of_what_comes_out() -> None:
+def test_filtered_tasks_do_not_affect_the_output_size() -> None:
     cost = make_cost(0.0, 400)
     cost.note(StageCounts(tasks_in=3, tasks_out=0, filtered=3), 0)
     cost.note_part(0, 0)
     assert (cost.bytes_made, cost.bytes_out) == (300.0, 400.0)
 
 
-def test_how_large_tasks_are_is_known_before_the_first_call_has_ended() -> None:
+def test_the_size_of_tasks_is_known_before_the_first_call_has_ended() -> None:
     above, below = TaskCost(), make_cost(1e-6)
     assert bound_call(below, above.bytes_out, 1) > 1
     above.note_part(2, 2 * CALL_BYTES)

@@ -1,4 +1,4 @@
-"""What a worker's process died of, by Ray's words and the end of its log."""
+"""Causes of death of worker processes, from Ray's messages and the end of the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.engine.preemption.last_words import (
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
 
-# As Ray 2.60 says it.
+# As Ray 2.60 words the error.
 NO_WORD = (
     "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker "
     "exit detail: Worker unexpectedly exits with a connection error code 2. End of file. Some "
@@ -61,7 +61,7 @@ Extension modules: numpy, pyarrow.lib (total: 2)
         (EXITED, None, "its process exited: 4; its log is on its node"),
     ],
 )
-def test_a_death_is_told_in_words(sentence: str, log: str | None, words: str) -> None:
+def test_a_death_has_a_description(sentence: str, log: str | None, words: str) -> None:
     assert explain_death(sentence, log) == words
 
 
@@ -97,11 +97,11 @@ def test_a_crash_is_an_error_of_the_program(sentence: str, log: str, cause: Caus
         (ExitCode.INTERRUPTED, Cause.APPLICATION_ERROR),
     ],
 )
-def test_an_exit_code_of_a_worker_is_the_stages_own(code: int | None, cause: Cause) -> None:
+def test_an_exit_code_of_a_worker_is_an_error_of_the_stage(code: int | None, cause: Cause) -> None:
     assert judge_end(code) is cause
 
 
-def test_of_a_log_the_last_lines_are_shown_and_nothing_that_a_terminal_acts_on() -> None:
+def test_the_last_lines_of_a_log_are_shown_without_control_characters() -> None:
     lines = [f"line {number}" for number in range(9)]
     log = HEAD + "\n".join([*lines, "\x1b[31mred\x1b[0m " + "x" * 500, ""])
     _, _, shown = explain_death(EXITED, log).partition("the end of its log: ")
@@ -112,7 +112,7 @@ def test_of_a_log_the_last_lines_are_shown_and_nothing_that_a_terminal_acts_on()
     assert last.endswith("x…")
 
 
-# As the interpreter writes the stacks of a worker: a thread that reads calls, and the stage's.
+# Stacks of a worker as the interpreter prints them: the reading thread, and the stage's thread.
 CALLS = """Thread 0x00007f1c5a7fc6c0 (most recent call first):
   File "/opt/lib/python3.11/threading.py", line 327 in wait
   File "/code/strandline/engine/processes/worker.py", line 180 in _read
@@ -132,16 +132,16 @@ PLACES = (
 
 
 @pytest.mark.parametrize("stacks", [CALLS + STAGE.format(deep=""), STAGE.format(deep="") + CALLS])
-def test_of_a_worker_that_hangs_the_lines_of_its_stage_are_shown(stacks: str) -> None:
+def test_the_stage_lines_of_a_hanging_worker_are_shown(stacks: str) -> None:
     assert explain_hang("too long", stacks) == f"too long, in {PLACES}"
 
 
 @pytest.mark.parametrize("stacks", ["", "Segmentation", CALLS])
-def test_of_a_worker_whose_stage_does_not_show_no_line_is(stacks: str) -> None:
+def test_no_line_is_shown_without_the_stage_in_the_stack(stacks: str) -> None:
     assert explain_hang("too long", stacks) == "too long"
 
 
-def test_of_a_deep_stack_the_innermost_lines_are_shown() -> None:
+def test_the_innermost_lines_of_a_deep_stack_are_shown() -> None:
     deep = "".join(f'  File "/code/own/deep.py", line {n} in call\n' for n in range(300))
     words = explain_hang("too long", STAGE.format(deep=deep))
     assert words == f"too long, in {PLACES}, called from call (own/deep.py:0)"

@@ -1,4 +1,4 @@
-"""Stages that run in one worker: which do, and that nobody can tell it from what comes out."""
+"""Stages that run in one worker: which stages do, and that the output shows no difference."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from strandline.plan.task import FailedTask, Lineage, Slot, Task
 from test_flow import make_slots, pass_on
 from test_scaling_filling import fill_up, make_crew
 
-# Fan-outs are often drawn, since most that can go wrong does so behind one.
+# Draw fan-outs often, since most errors occur after a fan-out.
 PIPELINES = st.lists(st.sampled_from([*sorted(KINDS), "spread", "spread"]), min_size=2, max_size=7)
 
 
 def isolate(plan: PipelinePlan, cuts: set[int]) -> PipelinePlan:
-    """The same pipeline with these stages kept apart."""
+    """Return the same pipeline with these stages isolated."""
     stages = [replace(each, isolate=at in cuts) for at, each in enumerate(plan.stages)]
     return replace(plan, stages=tuple(stages))
 
@@ -44,14 +44,14 @@ def play(plan: PipelinePlan, chains: list[Chain], numbers: list[int], seed: int)
     return Player(plan, chains, seed).play(numbers)
 
 
-@settings(max_examples=scale_examples(1600))  # each is a few milliseconds
+@settings(max_examples=scale_examples(1600))  # one example takes a few milliseconds
 @given(
     kinds=PIPELINES,
     cuts=st.sets(st.integers(0, 6), max_size=3),
     numbers=st.lists(st.integers(0, 50), max_size=6, unique=True),
     seeds=st.tuples(st.integers(0, 1000), st.integers(0, 1000)),
 )
-def test_law_what_comes_of_a_source_does_not_depend_on_how_stages_are_chained(
+def test_law_results_of_a_source_do_not_depend_on_chains(
     kinds: list[str], cuts: set[int], numbers: list[int], seeds: tuple[int, int]
 ) -> None:
     plan = make_plan(kinds)
@@ -63,12 +63,12 @@ def test_law_what_comes_of_a_source_does_not_depend_on_how_stages_are_chained(
     assert ours.events == theirs.events
     assert ours.changes == theirs.changes
     assert ours.counts == theirs.counts
-    # What was written for a source that failed is written again with its replay.
+    # The replay of a failed source writes its outputs again, so only compare runs without failures.
     if not apart.failed:
         assert ours.outputs == theirs.outputs
 
 
-@settings(max_examples=scale_examples(1600))  # each is a few milliseconds
+@settings(max_examples=scale_examples(1600))  # one example takes a few milliseconds
 @given(
     kinds=PIPELINES,
     cuts=st.sets(st.integers(0, 6), max_size=3),
@@ -76,7 +76,7 @@ def test_law_what_comes_of_a_source_does_not_depend_on_how_stages_are_chained(
     seeds=st.tuples(st.integers(0, 1000), st.integers(0, 1000)),
     split=st.sampled_from([0.1, 0.3, 1.0]),
 )
-def test_law_what_comes_of_a_source_does_not_depend_on_how_calls_are_split(
+def test_law_results_of_a_source_do_not_depend_on_splits(
     kinds: list[str], cuts: set[int], numbers: list[int], seeds: tuple[int, int], split: float
 ) -> None:
     plan = make_plan(kinds)
@@ -108,7 +108,7 @@ def assert_same(parted: Played, whole: Played) -> None:
     ],
     ids=str,
 )
-def test_law_a_worker_that_dies_after_a_split_takes_nothing_along(
+def test_law_a_worker_that_dies_after_a_split_loses_nothing(
     kinds: list[str], cuts: set[int]
 ) -> None:
     plan = make_plan(kinds)
@@ -120,7 +120,7 @@ def test_law_a_worker_that_dies_after_a_split_takes_nothing_along(
 
 
 @pytest.mark.parametrize("kinds", [["pass"], ["pass", "pass", "pass"], ["yield", "pass"]])
-def test_only_the_task_at_work_stays_with_its_call(kinds: list[str]) -> None:
+def test_only_the_running_task_stays_with_its_call(kinds: list[str]) -> None:
     plan = make_plan(kinds)
     splits = [
         Player(plan, cut_chains(plan.stages), seed, suspected=0.0, split=0.2).play(range(20)).split
@@ -129,7 +129,7 @@ def test_only_the_task_at_work_stays_with_its_call(kinds: list[str]) -> None:
     assert max(splits) > 0
 
 
-def test_a_worker_gives_back_what_is_more_than_a_calls_worth() -> None:
+def test_a_worker_gives_back_tasks_beyond_a_calls_size() -> None:
     plan = make_plan(["pass", "spread", "pass", "pass"])
     chains = cut_chains(plan.stages)
     given_back = [
@@ -141,13 +141,13 @@ def test_a_worker_gives_back_what_is_more_than_a_calls_worth() -> None:
 @pytest.mark.parametrize(
     ("first", "each", "stays"),
     [
-        (0.001, 0.001, 50),  # to be handed on takes longer
-        (0.05, 0.001, 50),  # what it loads at first says nothing of the rest
+        (0.001, 0.001, 50),  # passing on would take longer
+        (0.05, 0.001, 50),  # the initial load time is ignored
         (0.05, 0.05, 2),
-        (5.0, 0.001, 1),  # nobody knows yet, and others may be waiting
+        (5.0, 0.001, 1),  # still unknown, and others may be waiting
     ],
 )
-def test_a_worker_keeps_what_is_quick_of_a_fan_out_that_took_long(
+def test_a_worker_keeps_quick_tasks_of_a_slow_fan_out(
     first: float, each: float, stays: int
 ) -> None:
     times = iter([1.0, first, *[each] * 49])
@@ -162,15 +162,15 @@ def test_a_worker_keeps_what_is_quick_of_a_fan_out_that_took_long(
         """Fans out."""
 
         def process(self, task: Task) -> list[Slot]:
-            """Fifty tasks."""
+            """Return fifty tasks."""
             spend(task)
             return [Task(number) for number in range(50)]
 
     class Spend(Stage):
-        """Takes its time."""
+        """Spends time."""
 
         def process(self, task: Task) -> Task:
-            """The same task."""
+            """Return the same task."""
             return spend(task)
 
     stages = [StagePlan(type(stage).__name__, "s", stage) for stage in (Fifty(), Spend())]
@@ -182,7 +182,7 @@ def test_a_worker_keeps_what_is_quick_of_a_fan_out_that_took_long(
 
 @pytest.mark.parametrize("kinds", [["fail", "pass"], ["pass", "fail"], ["pass", "fail", "pass"]])
 @pytest.mark.parametrize("suspected", [0.0, 1.0])
-def test_what_can_not_be_pickled_fails_its_source_under_the_stage_that_made_it(
+def test_unpicklable_data_fails_its_source_under_its_stage(
     kinds: list[str], suspected: float
 ) -> None:
     plan = make_plan(kinds)
@@ -192,25 +192,25 @@ def test_what_can_not_be_pickled_fails_its_source_under_the_stage_that_made_it(
 
 
 def fails_unpickled(kinds: list[str], number: int) -> bool:
-    """Whether the stage that fails would make something of this number that can't be pickled."""
+    """Return True if the stage that fails would return unpicklable data for this number."""
     return (number + kinds.index("fail")) % 14 == 13
 
 
-def test_nothing_more_is_done_for_a_source_that_has_failed() -> None:
+def test_no_more_work_is_done_for_a_failed_source() -> None:
     seen: list[int] = []
 
     class Half(Stage):
         """Fails the first of its siblings."""
 
         def process(self, task: Task) -> list[Slot]:
-            """The same task, or trouble."""
+            """Return the same task, or fail."""
             return [FailedTask("no") if task.data[-1] == 0 else task]
 
     class See(Stage):
-        """Notes what it is given."""
+        """Records its tasks."""
 
         def process(self, task: Task) -> Task:
-            """The same task."""
+            """Return the same task."""
             seen.append(task.data[-1])
             return task
 
@@ -218,14 +218,14 @@ def test_nothing_more_is_done_for_a_source_that_has_failed() -> None:
         """Fans out into three."""
 
         def process(self, task: Task) -> list[Slot]:
-            """Three tasks."""
+            """Return three tasks."""
             return [Task([*task.data, number]) for number in range(3)]
 
     stages = [StagePlan(type(stage).__name__, "s", stage) for stage in (Three(), Half(), See())]
     calls = [StageCall(stage, None, lambda: 0.0) for stage in stages]
     call = ChainCall(stages, calls, lambda: 0.0, pickle.dumps)
     root = Task([1], None, Lineage(b"s" * 16, b"t" * 16, "key"))
-    # Siblings are worked on one by one before it is known how long one takes.
+    # Siblings run one by one until the duration of one is known.
     (part,) = call.stream([root])
     assert [failure.stage for failure in part.receipt.failures] == ["Half"]
     assert (seen, part.data) == ([], [])
@@ -267,7 +267,7 @@ ONE = StagePlan("a", "a", Pass())
         ({}, {"streams": True}, None),
     ],
 )
-def test_neighbours_run_together_where_nothing_asks_for_another_worker(
+def test_neighbors_run_together_unless_a_worker_is_required(
     first: dict[str, Any], second: dict[str, Any], why: str | None
 ) -> None:
     stages = [replace(ONE, **first), replace(ONE, name="b", **second)]
@@ -275,7 +275,7 @@ def test_neighbours_run_together_where_nothing_asks_for_another_worker(
     assert [len(chain.stages) for chain in cut_chains(stages)] == ([2] if why is None else [1, 1])
 
 
-def test_a_chain_is_named_after_its_ends_and_asks_for_what_each_of_its_stages_does() -> None:
+def test_a_chain_is_named_after_its_ends_and_has_the_needs_of_all_stages() -> None:
     stages = [replace(ONE, name=name, cpu=2.0) for name in "abc"]
     stages[1] = replace(stages[1], min_workers=3)
     (chain,) = cut_chains(stages)
@@ -291,7 +291,7 @@ def make_chained_flow(stages: int) -> Flow:
 
 
 def give_back_next(flow: Flow, link: int) -> list[Waiting]:
-    """The next batch of the first chain, after a call that handed it on to that stage."""
+    """Return the next batch of the first chain, after a call that gave it back for stage `link`."""
     batch = flow.next_batch(0)
     receipt = pass_on(batch)
     emitted = tuple(each._replace(link=link) for each in receipt.emitted)
@@ -299,7 +299,7 @@ def give_back_next(flow: Flow, link: int) -> list[Waiting]:
     return batch
 
 
-def test_what_is_given_back_is_worked_on_before_anything_new() -> None:
+def test_returned_tasks_run_before_new_tasks() -> None:
     flow = make_chained_flow(3)
     flow.enter(make_slots(3))
     batch = give_back_next(flow, 2)
@@ -307,11 +307,11 @@ def test_what_is_given_back_is_worked_on_before_anything_new() -> None:
     (first,) = flow.next_batch(0)
     assert (first.link, first.block, first.root) == (2, "block", batch[0])
     (second,) = flow.next_batch(0, 5)[:1]
-    assert second.link == 0  # and no call has both
+    assert second.link == 0  # no call contains both
     assert [stage.running for stage in flow.list_stages()] == [3, 0, 0]
 
 
-def test_waiting_tasks_are_shown_under_the_stage_that_they_wait_for() -> None:
+def test_waiting_tasks_are_shown_under_their_stage() -> None:
     flow = make_chained_flow(3)
     flow.enter(make_slots(2))
     give_back_next(flow, 1)
@@ -319,7 +319,7 @@ def test_waiting_tasks_are_shown_under_the_stage_that_they_wait_for() -> None:
     assert shown == [("pass-0", 1), ("pass-1", 1), ("pass-2", 0)]
 
 
-def test_a_suspect_stays_one_from_stage_to_stage_and_no_further_than_its_chain() -> None:
+def test_a_suspect_remains_a_suspect_until_the_end_of_its_chain() -> None:
     plan = make_plan(["pass", "pass", "pass"])
     flow = Flow(plan, [Chain(0, plan.stages[:2]), Chain(2, plan.stages[2:])])
     flow.enter([slot._replace(is_suspect=True, deaths=2) for slot in make_slots(1)])
@@ -330,20 +330,20 @@ def test_a_suspect_stays_one_from_stage_to_stage_and_no_further_than_its_chain()
     assert (behind.is_suspect, behind.deaths) == (False, 0)
 
 
-def test_a_stage_within_a_chain_that_fails_all_it_sees_is_named() -> None:
+def test_a_stage_within_a_chain_that_fails_all_tasks_is_named() -> None:
     plan = make_plan(["pass", "fail"])
     numbers = [number for number in range(2000) if (number + 1) % 14 == 0]
     with pytest.raises(StageBrokenError, match="stage 'fail-1' failed each of its first"):
         play(plan, cut_chains(plan.stages), numbers, 1)
 
 
-def test_the_streak_of_a_stage_ends_with_a_success_of_its_own() -> None:
+def test_the_streak_of_a_stage_ends_with_its_own_success() -> None:
     streak = ChainStreak(3)
     for source in (b"a", b"b", b"c", b"d"):
-        streak.note((0, False), [source])  # over all of them
+        streak.note((0, False), [source])  # over the whole batch
         streak.end((0, True))
         streak.end((1, True))
-        streak.note((2, True), [source])  # alone it is seen which one it was
+        streak.note((2, True), [source])  # alone, the failing stage is known
     assert (streak.causes, streak.culprit) == (4, 2)
     streak.end((0, False))
     assert (streak.causes, streak.culprit) == (0, None)
@@ -355,7 +355,7 @@ def test_law_only_the_first_stage_of_a_chain_yields_in_parts() -> None:
     assert isinstance(stages[1].stage, Stage)
 
 
-def test_what_was_given_back_behind_a_group_is_tried_one_by_one() -> None:
+def test_tasks_returned_behind_a_group_are_retried_one_by_one() -> None:
     plan = make_plan(["spread", "join", "pass"])
     flow = Flow(plan, [Chain(0, plan.stages[:1]), Chain(1, plan.stages[1:])])
     slots = [slot._replace(link=1) for slot in make_slots(3)]
@@ -388,10 +388,10 @@ def test_a_call_that_is_answered_in_parts_counts_its_tasks_once(
     need=st.integers(1, 3),
     nodes=st.lists(st.integers(3, 12), min_size=1, max_size=4),
 )
-def test_law_no_sharing_of_workers_is_faster_than_a_chain_in_all_of_them(
+def test_law_a_chain_on_all_workers_is_at_least_as_fast_as_separate_pools(
     stages: list[tuple[float, float]], need: int, nodes: list[int]
 ) -> None:
-    # A stage that takes `cost` for a task, of which a source makes so many.
+    # A stage takes `cost` seconds per task; a source has as many tasks as the fan-outs make.
     costs = [cost * math.prod(fan for _, fan in stages[:at]) for at, (cost, _) in enumerate(stages)]
     apart = [make_crew(1 / cost, (need,)) for cost in costs]
     together = [make_crew(1 / sum(costs), (need,))]

@@ -1,4 +1,4 @@
-"""Data leaves nodes that are going: copied once, given to what waits, and nothing else touched."""
+"""Data leaves nodes that are going: copied once, used by waiting tasks, nothing else changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from test_flow import make_flow, make_slots
 
 
 class PlayedData:
-    """Blocks by name, and the nodes that each is on."""
+    """Blocks by name, with the nodes that have them."""
 
     def __init__(self, homes: dict[str, set[str]], others: Sequence[str]) -> None:
         self.homes = homes
@@ -49,7 +49,7 @@ class PlayedData:
 
 
 def fill(blocks: list[Any]) -> tuple[Flow, list[Call]]:
-    """A flow whose blocks wait in every way that there is, the last ones with workers."""
+    """Return a flow with blocks in all places where tasks wait, the last blocks with workers."""
     flow = make_flow(1, 1, group=2)
     slots = [
         slot._replace(block=block)
@@ -85,7 +85,7 @@ nodes = st.sampled_from(["a", "b", "c"])
 
 
 @given(homes=st.lists(st.sets(nodes, max_size=3), min_size=1, max_size=12), going=st.sets(nodes))
-def test_law_what_only_nodes_have_that_go_is_copied_and_nothing_else(
+def test_law_only_data_held_by_departing_nodes_alone_is_copied(
     homes: list[set[str]], going: set[str]
 ) -> None:
     blocks = [f"block{number:02}" for number in range(len(homes))]
@@ -99,7 +99,7 @@ def test_law_what_only_nodes_have_that_go_is_copied_and_nothing_else(
     assert sum(left.values()) == sum(len(data.homes[block]) for block in stuck)
     assert list_blocks(flow, calls) == blocks
 
-    assert not evacuation.look(going)  # they are made
+    assert not evacuation.look(going)  # the copies are made
     moved = [f"{block}+" if block in stuck else block for block in blocks]
     assert list_blocks(flow, calls) == moved
     assert not evacuation.look(going)
@@ -118,7 +118,7 @@ def test_a_copy_that_cannot_be_made_is_tried_again() -> None:
     assert data.copied == ["block", "block"]
 
 
-def test_without_another_node_it_stays_and_is_told() -> None:
+def test_data_without_another_node_stays_and_is_reported() -> None:
     data = PlayedData({"block": {"a"}}, [])
     flow, calls = fill(["block"])
     evacuation = Evacuation(flow, lambda: calls, data)
@@ -128,7 +128,7 @@ def test_without_another_node_it_stays_and_is_told() -> None:
     assert not evacuation.look({"a"})
 
 
-def test_no_more_copies_are_made_at_a_time_than_nodes_bear() -> None:
+def test_the_number_of_concurrent_copies_is_limited() -> None:
     blocks = [f"{number:03}" for number in range(COPIES + 5)]
     data = PlayedData({block: {"a"} for block in blocks}, ["d"])
     flow, calls = fill([])
@@ -141,7 +141,7 @@ def test_no_more_copies_are_made_at_a_time_than_nodes_bear() -> None:
     assert not evacuation.look({"a"})
 
 
-def test_what_is_with_the_driver_goes_nowhere() -> None:
+def test_data_at_the_driver_is_not_copied() -> None:
     flow, calls = fill([["packed"]])
     assert not Evacuation(flow, lambda: calls, PlayedData({}, ["d"])).look({"a"})
 
@@ -151,7 +151,7 @@ def take(departures: Departures, *notices: DepartureNotice, now: float = 0.0) ->
     return departures.take(notices, lambda name: known.get(name, []), now)
 
 
-def test_a_notice_marks_its_node_and_is_told_once() -> None:
+def test_a_notice_marks_its_node_and_is_reported_once() -> None:
     marks = LostNodes("here")
     departures = Departures(marks)
     notice = DepartureNotice("10.0.0.1", 30.0, "spot node x is taken back")
@@ -162,7 +162,7 @@ def test_a_notice_marks_its_node_and_is_told_once() -> None:
 
 
 @given(ends=st.lists(st.floats(0.0, 1e4), min_size=1, max_size=5))
-def test_law_of_several_notices_the_earliest_end_counts(ends: list[float]) -> None:
+def test_law_the_earliest_end_of_several_notices_counts(ends: list[float]) -> None:
     marks = LostNodes("here")
     departures = Departures(marks)
     for end in ends:
@@ -170,7 +170,7 @@ def test_law_of_several_notices_the_earliest_end_counts(ends: list[float]) -> No
     assert marks.leaving == {"a": min(ends)}
 
 
-def test_a_node_that_nobody_knows_and_the_drivers_own_have_nothing_to_leave() -> None:
+def test_unknown_nodes_and_the_drivers_node_are_not_evacuated() -> None:
     marks = LostNodes("here")
     departures = Departures(marks)
     assert (
@@ -180,7 +180,7 @@ def test_a_node_that_nobody_knows_and_the_drivers_own_have_nothing_to_leave() ->
     assert departures.sum_up({}) == {"10.9.9.9": 0, "10.0.0.9": 0}
 
 
-def test_a_node_that_is_gone_has_nothing_left() -> None:
+def test_a_lost_node_needs_no_evacuation() -> None:
     marks = LostNodes("here")
     departures = Departures(marks)
     take(departures, DepartureNotice("10.0.0.1", 1.0))
@@ -188,7 +188,7 @@ def test_a_node_that_is_gone_has_nothing_left() -> None:
     assert departures.sum_up({"a": 3}) == {"10.0.0.1": 0}
 
 
-def test_a_node_that_stays_is_trusted_again() -> None:
+def test_a_node_that_outlives_its_notice_is_used_again() -> None:
     marks = LostNodes("here")
     departures = Departures(marks)
     notice = DepartureNotice("10.0.0.1", 10.0)
@@ -201,7 +201,7 @@ def test_a_node_that_stays_is_trusted_again() -> None:
     assert take(departures, DepartureNotice("10.0.0.1", 500.0)) != []
 
 
-def test_law_a_node_is_left_only_once_nothing_was_there_for_a_moment() -> None:
+def test_law_a_node_is_released_only_after_being_empty_for_a_moment() -> None:
     marks = LostNodes("here")
     departures = Departures(marks)
     take(departures, DepartureNotice("10.0.0.1", 100.0))

@@ -1,4 +1,4 @@
-"""The loop of a run, with a transport that is made up: when it turns, reports, stops, and ends."""
+"""The loop of a run with a fake transport: its turns, reports, stop, and end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLAN = PipelinePlan(
 
 
 class MadeUpTransport(Transport):
-    """Answers one call a turn, at once, and notes what the loop requests of it."""
+    """Answers one call per turn at once, and records the loop's requests."""
 
     def __init__(self, state: RunState, listing: Listing) -> None:
         super().__init__(state)
@@ -67,10 +67,10 @@ class MadeUpTransport(Transport):
 
 
 class Run:
-    """A run over the made-up transport.
+    """A run over the fake transport.
 
     Attributes:
-        counts: tasks that each stage had finished, and sources listed, by report.
+        counts: finished tasks of each stage and listed sources, by report.
     """
 
     def __init__(self, stop_at: int = 1_000_000) -> None:
@@ -89,11 +89,11 @@ class Run:
         self.counts.append((progress.listed, *done))
 
 
-def test_a_run_ends_when_all_is_listed_and_nothing_waits() -> None:
+def test_a_run_ends_when_all_sources_are_listed_and_none_waits() -> None:
     run = Run()
     assert run.ending.is_listed
     assert run.ending.listed == run.ending.standing.finished == SOURCES
-    # Each turn admits two sources or makes one call.
+    # A turn admits two sources or makes one call.
     assert run.transport.turns == -(-SOURCES // 2) + 2 * SOURCES
     assert run.transport.requests == []
 
@@ -106,7 +106,7 @@ def test_each_turn_and_the_end_are_reported() -> None:
 
 
 @pytest.mark.parametrize("stop_at", [1, 4, 8])
-def test_a_run_that_is_to_stop_makes_no_turn_more_and_counts_what_is_lost(stop_at: int) -> None:
+def test_a_stopped_run_makes_no_more_turns_and_counts_lost_work(stop_at: int) -> None:
     run = Run(stop_at)
     assert run.transport.turns == stop_at - 1
     assert run.transport.requests == ["must_leave", "lose_rest"]

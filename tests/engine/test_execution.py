@@ -1,4 +1,4 @@
-"""One stage call: what becomes of lineage, and what the receipt says of it."""
+"""One stage call: the lineage of its tasks, and the content of the receipt."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def call(stage: Stage, tasks: list[Task], **plan: Any) -> tuple[list[Task], Rece
 
 
 class Answering(Stage):
-    """Gives the answer it was made with, or raises it."""
+    """Returns or raises its configured answer."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Answering(Stage):
 
 
 class Batched(Stage):
-    """Answers a batch with what a function makes of it."""
+    """Answers a batch with the result of a function."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ def test_a_fan_out_whose_slots_all_failed_keeps_its_source_open() -> None:
     assert tally.count(receipt.events) == []
 
 
-def test_an_exception_fails_its_own_source_and_no_other() -> None:
+def test_an_exception_fails_only_its_source() -> None:
     def divide(task: Task) -> Task:
         return task.replace(1 // task.data)
 
@@ -152,7 +152,7 @@ def test_a_batch_answers_by_position() -> None:
     assert [failure.token for failure in receipt.failures] == [b"\2" * 16]
 
 
-def test_a_batch_that_raises_is_taken_apart_to_find_the_culprit() -> None:
+def test_a_batch_that_raises_is_split_to_find_the_culprit() -> None:
     def answer(tasks: list[Task]) -> list[Task]:
         if any(task.data == 2 for task in tasks):
             msg = "two"
@@ -171,7 +171,7 @@ def rows_of(*pairs: Any) -> dict[str, Any]:
 
 
 def spoil(task: Task) -> None:
-    """Change all that a stage can get hold of."""
+    """Change everything that a stage can reach."""
     task.data["rows"].append("changed")
     task.data["array"] += 1
     task.data = {"rows": ["other"], "array": task.data["array"]}
@@ -180,7 +180,7 @@ def spoil(task: Task) -> None:
     task.lineage = None
 
 
-def test_law_a_try_never_sees_what_another_try_has_changed() -> None:
+def test_law_a_try_never_sees_changes_of_another_try() -> None:
     seen: list[Any] = []
 
     def answer(tasks: list[Task]) -> list[Task]:
@@ -207,7 +207,7 @@ def test_law_a_try_never_sees_what_another_try_has_changed() -> None:
     assert [task.data["array"].tolist() for task in data] == [[1, 2], [1, 2]]
 
 
-def test_what_can_not_be_changed_is_not_copied() -> None:
+def test_immutable_data_is_not_copied() -> None:
     array = np.arange(3)
     array.setflags(write=False)
     whole = [pa.table({"n": [1]}), b"bytes", "text", 1, array, (b"x", array)]
@@ -285,7 +285,7 @@ def test_a_shape_without_lineage_is_refused_by_name(answer: Any, sentence: str) 
         call(Batched(answer), make_tasks(2), batch_size=2)
 
 
-def test_a_stranger_in_a_fan_out_is_refused_by_name() -> None:
+def test_an_invalid_slot_in_a_fan_out_is_refused_by_name() -> None:
     with pytest.raises(ShapeError, match="'stage' put int into a fan-out"):
         call(Answering(lambda _: [1]), [make_task()])
 
@@ -301,14 +301,14 @@ def test_a_group_settles_all_its_parents_in_one_event() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_law_a_fan_out_of_a_group_can_be_grouped_again_whatever_was_left_of_it(size: int) -> None:
+def test_law_a_fan_out_of_a_partial_group_can_be_grouped_again(size: int) -> None:
     tasks = [make_task(index, bytes([index]) * 16, Origin(TOKEN, index, 3)) for index in range(3)]
     stage = Answering(lambda task: [Task(1), None, Task(3)])
     stage.join = lambda tasks: tasks[0]  # type: ignore[method-assign]
 
     _, receipt = call(stage, tasks[3 - size :], group=3)
 
-    parent = bytes([3 - size]) * 16  # the first of those that are left
+    parent = bytes([3 - size]) * 16  # the first remaining one
     origins = [emitted.origin for emitted in receipt.emitted]
     assert origins == [Origin(parent, 0, 3), Origin(parent, 2, 3)]
 
@@ -339,7 +339,7 @@ def test_counts_and_the_stages_own_counters_travel_with_the_receipt() -> None:
 
 
 class Text(SinkStage):
-    """Writes a task's data as text; raises what it carries."""
+    """Writes a task's data as text, or raises the data."""
 
     suffix = ".txt"
 
@@ -350,7 +350,7 @@ class Text(SinkStage):
 
 
 class AlsoEmpty(Text):
-    """Writes a table without rows, too."""
+    """Also writes a table without rows."""
 
     writes_empty = True
 
@@ -379,7 +379,7 @@ def test_a_sink_writes_no_file_for_a_table_without_rows(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sink_that_wants_to_writes_a_table_without_rows(tmp_path: Path) -> None:
+def test_a_sink_that_supports_empty_tables_writes_them(tmp_path: Path) -> None:
     empty = make_task(pa.table({"n": pa.array([], pa.int64())}))
     receipt = call_sink([empty], tmp_path, AlsoEmpty())
 
@@ -398,7 +398,7 @@ def test_a_sink_that_raises_fails_the_source_and_leaves_no_file(tmp_path: Path) 
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_volume_that_fails_ends_the_call(tmp_path: Path) -> None:
+def test_a_failing_volume_ends_the_call(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
 

@@ -1,4 +1,4 @@
-"""Rows that fail alone: which they are is found by halves, and the others never notice."""
+"""Rows that fail alone: bisection finds them, and other rows are unaffected."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BAD = -1
 
 
 class Doubles(Stage):
-    """Doubles numbers, and can't bear one below nought."""
+    """Doubles numbers, and fails on negative numbers."""
 
     def process(self, task: Task) -> Task | list[Slot] | list[Task] | Iterator[Slot] | None:
         numbers = task.table.column("n").to_pylist()
@@ -62,7 +62,7 @@ class Doubles(Stage):
 
 
 class Batched(Stage):
-    """The same, in batches."""
+    """The same in batches."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         for task in tasks:
@@ -77,7 +77,7 @@ class Batched(Stage):
 
 
 class Marks(Doubles):
-    """The same, and it knows itself which rows fail."""
+    """The same, but marks failing rows itself."""
 
     def process(self, task: Task) -> list[Slot]:
         numbers = task.table.column("n").to_pylist()
@@ -87,7 +87,7 @@ class Marks(Doubles):
 
 
 class Sums(StatefulFilter):
-    """Adds numbers up, before it looks at them."""
+    """Adds numbers up before it checks them."""
 
     def setup(self) -> None:
         self.sum = 0
@@ -109,7 +109,7 @@ class Sums(StatefulFilter):
 
 
 class Yields(Stage):
-    """Yields each number as a task, until one is below nought."""
+    """Yields each number as a task until a negative number."""
 
     def process(self, task: Task) -> Iterator[Slot]:
         for number in task.table.column("n").to_pylist():
@@ -119,14 +119,14 @@ class Yields(Stage):
 
 
 class Payloads(Stage):
-    """Fails on each payload."""
+    """Fails on all payloads."""
 
     def process(self, task: Task) -> Task:
         raise KeyError(task.key)
 
 
 class AtATime(Doubles):
-    """Fails where it is handed more rows than one, and on none alone."""
+    """Fails on several rows, but on no single row."""
 
     def process(self, task: Task) -> Task:
         if task.num_rows > 1:
@@ -135,13 +135,13 @@ class AtATime(Doubles):
 
 
 class Mixes(Doubles):
-    """Doubles, by the word of other rows."""
+    """Doubles numbers depending on other rows."""
 
     mixes_rows = True
 
 
 class Dribbles(Doubles):
-    """Says of the whole task that it failed."""
+    """Marks a whole task as failed."""
 
     def process(self, task: Task) -> Task | FailedTask:  # type: ignore[override]
         numbers = task.table.column("n").to_pylist()
@@ -185,7 +185,7 @@ def test_law_the_rows_that_fail_are_found_with_few_tries(bad: set[int], rows: in
     assert len(tries) <= 2 + 2 * len(here) * math.ceil(math.log2(rows))
 
 
-def test_where_none_passes_it_is_not_a_row_that_fails() -> None:
+def test_if_no_row_passes_no_single_row_is_blamed() -> None:
     rows = 10 * MOST_WITHOUT_ONE
     tries: list[int] = []
 
@@ -198,7 +198,7 @@ def test_where_none_passes_it_is_not_a_row_that_fails() -> None:
 
 
 @given(rows=numbers, stage=st.sampled_from([Doubles, Batched, Marks]))
-def test_law_the_others_go_on_as_if_the_failed_had_never_been(
+def test_law_other_rows_continue_as_without_the_failed_rows(
     rows: list[int], stage: type[Stage]
 ) -> None:
     data, receipt = call(stage(), rows)
@@ -215,7 +215,7 @@ def test_law_the_others_go_on_as_if_the_failed_had_never_been(
 
 
 @given(rows=numbers)
-def test_law_what_is_dropped_is_counted_and_leaves_nothing(rows: list[int]) -> None:
+def test_law_dropped_rows_are_counted_and_leave_nothing(rows: list[int]) -> None:
     data, receipt = call(Doubles(), rows, "drop")
     passed, dead = part(data)
     bad = rows.count(BAD)
@@ -225,7 +225,7 @@ def test_law_what_is_dropped_is_counted_and_leaves_nothing(rows: list[int]) -> N
 
 
 @given(rows=numbers)
-def test_law_a_stage_that_gathers_has_gathered_of_the_others_alone(rows: list[int]) -> None:
+def test_law_a_gathering_stage_omits_failed_rows(rows: list[int]) -> None:
     data, receipt = call(Sums(), rows)
     passed, dead = part(data)
     assert [number for number in rows if number >= 0] == passed
@@ -236,10 +236,10 @@ def test_law_a_stage_that_gathers_has_gathered_of_the_others_alone(rows: list[in
 
 
 @given(rows=numbers.filter(lambda rows: BAD in rows), other=numbers)
-def test_law_tries_that_disagree_on_what_fails_have_other_children(
+def test_law_tries_with_different_failures_have_different_children(
     rows: list[int], other: list[int]
 ) -> None:
-    """So the tally refuses the second one, and no row is lost between them."""
+    """The tally then rejects the second try, so no row is lost between the tries."""
     failed = [[at for at, each in enumerate(each) if each < 0] for each in (rows, other)]
     first, second = (call(Doubles(), each)[1].events for each in (rows, other))
     same = [event.children for event in first] == [event.children for event in second]
@@ -249,8 +249,8 @@ def test_law_tries_that_disagree_on_what_fails_have_other_children(
     assert same == is_alike
 
 
-def test_what_passes_stands_where_its_task_stood() -> None:
-    """A group that is joined below would wait for its slot for ever."""
+def test_passing_rows_keep_the_slot_of_their_task() -> None:
+    """A group joined later would wait for its slot forever."""
     data, receipt = call(Doubles(), [1, BAD, 2])
     good, dead = data
     assert good.lineage is not None
@@ -258,10 +258,10 @@ def test_what_passes_stands_where_its_task_stood() -> None:
     assert (ROOT.origin, None) == (good.lineage.origin, dead.lineage.origin)
     (event,) = receipt.events
     assert ((ROOT.token,), (good.lineage.token, dead.lineage.token)) == event[1:3]
-    assert good.meta == {"spoilt": True}  # by the try that counts, once
+    assert good.meta == {"spoilt": True}  # set once, by the try that counts
 
 
-def test_dead_letters_tell_what_went_wrong_beside_the_columns() -> None:
+def test_dead_letters_have_the_error_beside_the_columns() -> None:
     _, (table,) = part(call(Doubles(), [1, BAD, 2])[0])
     (row,) = table.to_pylist()
     message = row.pop("dead_message")
@@ -295,7 +295,7 @@ def test_one_reason_for_all_rows_of_a_task_is_found(
 
 
 @pytest.mark.parametrize(("stage", "row"), [("stage", 41), ("other", 1)])
-def test_a_row_of_another_try_is_called_what_it_was(stage: str, row: int) -> None:
+def test_a_row_of_another_try_keeps_its_name(stage: str, row: int) -> None:
     class Marks(Stage):
         def process(self, task: Task) -> list[Slot]:
             return [FailedRow(1, "bad")]
@@ -308,7 +308,7 @@ def test_a_row_of_another_try_is_called_what_it_was(stage: str, row: int) -> Non
     assert receipt.failures[0].message == f"row {row}: bad"
 
 
-def test_what_a_stage_adds_to_a_failed_row_is_kept_in_bounded_length() -> None:
+def test_explanations_of_failed_rows_are_kept_and_truncated() -> None:
     class Explains(Stage):
         def process(self, task: Task) -> list[Slot]:
             return [
@@ -322,37 +322,37 @@ def test_what_a_stage_adds_to_a_failed_row_is_kept_in_bounded_length() -> None:
     assert ["bad", "worse", ""] == table["dead_message"].to_pylist()
 
 
-def test_a_failed_task_is_parted_too() -> None:
+def test_a_failed_task_is_split_too() -> None:
     passed, (table,) = part(call(Dribbles(), [1, BAD, 2])[0])
     assert ([1, 2], ["not these"]) == (passed, table["dead_message"].to_pylist())
 
 
 @pytest.mark.parametrize("stage", [Mixes(), AtATime()])
-def test_where_rows_do_not_fail_alone_the_task_does(stage: Stage) -> None:
+def test_the_task_fails_if_rows_do_not_fail_alone(stage: Stage) -> None:
     passed, (table,) = part(call(stage, [1, BAD, 2])[0])
     assert ([], [1, BAD, 2]) == (passed, table["n"].to_pylist())
     assert [0, 1, 2] == table["dead_position"].to_pylist()
 
 
 @pytest.mark.parametrize("payload", [b"\x00bytes", "text"])
-def test_of_a_payload_bytes_and_text_are_kept(payload: object) -> None:
+def test_bytes_and_text_of_a_payload_are_kept(payload: object) -> None:
     ((task,), receipt) = call_with(Payloads(), [Task(payload, None, ROOT)])
     (row,) = task.data.table.to_pylist()
     assert (payload, None, "KeyError") == (row["payload"], row["dead_position"], row["dead_error"])
     assert 1 == receipt.counts.dead
 
 
-def test_of_any_other_payload_only_the_error_is_kept() -> None:
+def test_only_the_error_of_other_payloads_is_kept() -> None:
     ((task,), _) = call_with(Payloads(), [Task(object(), None, ROOT)])
     assert ["KeyError"] == task.data.table["dead_error"].to_pylist()
 
 
-def test_what_was_yielded_before_an_error_goes_on() -> None:
+def test_tasks_yielded_before_an_error_continue() -> None:
     passed, (table,) = part(call(Yields(), [1, 2, BAD, 3], streams=True)[0])
     assert ([1, 2], ["ValueError"] * 4) == (passed, table["dead_error"].to_pylist())
 
 
-def test_a_group_is_parted_as_it_was_joined() -> None:
+def test_a_group_is_split_as_it_was_joined() -> None:
     tasks = [
         Task(pa.table({"n": rows}), None, ROOT._replace(token=bytes([at]) * 16))
         for at, rows in enumerate([[1, BAD], [2], [BAD]])
@@ -374,7 +374,7 @@ def test_batches_are_tried_task_by_task_and_row_by_row() -> None:
 
 
 @pytest.mark.parametrize("row", [-1, 3])
-def test_a_failed_row_that_there_is_not_ends_the_attempt(row: int) -> None:
+def test_a_failed_row_with_an_invalid_index_ends_the_attempt(row: int) -> None:
     class Beyond(Stage):
         def process(self, task: Task) -> list[Slot]:
             return [task, FailedRow(row, "beyond")]
@@ -383,12 +383,12 @@ def test_a_failed_row_that_there_is_not_ends_the_attempt(row: int) -> None:
         call(Beyond(), [1, 2, 3])
 
 
-def test_unless_the_pipeline_says_otherwise_a_failed_row_fails_its_source() -> None:
+def test_by_default_a_failed_row_fails_its_source() -> None:
     data, receipt = call(Marks(), [1, BAD], "fail")
     assert ([], ["row 1: below nought"]) == (data, [each.message for each in receipt.failures])
 
 
-def test_a_row_that_fails_now_and_then_is_found_in_another_round() -> None:
+def test_a_row_that_fails_intermittently_is_found_in_another_round() -> None:
     class Flaky(Doubles):
         tries = 0
 
@@ -452,7 +452,7 @@ def test_rounds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("on_error", ["fail", "drop"])
-def test_a_task_is_copied_only_where_it_may_begin_anew(on_error: OnError) -> None:
+def test_a_task_is_copied_only_if_it_may_be_retried(on_error: OnError) -> None:
     plan = StagePlan("stage", "stage", Doubles(), on_error=on_error)
     task = Task(pa.table({"n": [1]}), {"spoilt": False}, ROOT)
     copied = Rescue(plan, Trials(plan.stage), lambda: None).copy(task)

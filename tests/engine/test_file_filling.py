@@ -1,4 +1,4 @@
-"""What waits for the sink until it fills a file: full ones, no long wait, and nothing is lost."""
+"""Tasks that wait for the sink to fill a file: full files, no long wait, and no losses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from strandline.plan.task import Task
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline_packs.sinks.jsonl_sink import JsonlSink
 
-SIZE = 1000  # of a source's lines
+SIZE = 1000  # bytes of a source's lines
 
 
 def receipt_of(*sizes: int) -> Receipt:
@@ -36,9 +36,9 @@ def receipt_of(*sizes: int) -> Receipt:
     return Receipt(events, (), (), StageCounts(tasks_in=len(sizes)))
 
 
-def test_so_many_fill_a_file_as_its_bytes_are_of_the_target() -> None:
+def test_the_tasks_of_a_file_follow_from_its_bytes_and_the_target() -> None:
     filling = FileFilling(10_000)
-    assert filling.count_tasks(500.0) == 20  # by what is in memory, until a file is known
+    assert filling.count_tasks(500.0) == 20  # by size in memory until a file is known
     filling.note(receipt_of(100, 300))
     assert filling.count_tasks(500.0) == 50
     filling.note(receipt_of())
@@ -56,7 +56,7 @@ def test_law_some_task_fills_a_file_and_never_very_many_do(
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.floats(0, MOST_SECONDS))))
-def test_law_nothing_waits_when_a_file_is_full_or_long_or_when_no_more_comes(
+def test_law_no_task_waits_beyond_a_full_file_a_long_wait_or_the_end(
     steps: list[tuple[int, float]],
 ) -> None:
     filling, now, since = FileFilling(1000), 0.0, None
@@ -71,7 +71,7 @@ def test_law_nothing_waits_when_a_file_is_full_or_long_or_when_no_more_comes(
             since = None
 
 
-def test_a_wait_begins_with_the_first_that_waits() -> None:
+def test_a_wait_starts_with_the_first_waiting_task() -> None:
     filling = FileFilling(1000)
     assert filling.must_wait(1, 1.0, 5.0, may_grow=True)
     assert filling.must_wait(2, 1.0, 4.0 + MOST_SECONDS, may_grow=True)
@@ -86,7 +86,7 @@ class Fill(Stage):
     """Makes a table of a source."""
 
     def process(self, task: Task) -> Task:
-        """One row."""
+        """Return a table with one row."""
         return task.replace(pa.table({"t": [f"{task.key}".ljust(SIZE - 8, "-")]}))
 
 
@@ -105,7 +105,7 @@ def run(
     must_stop: Callable[[Flow], bool] = lambda _: False,
     seconds: float = 0.0,
 ) -> list[int]:
-    """Lines of each file, in the order in which they were written."""
+    """Run sources, and return the lines of each file in the order of writing."""
     seen: list[Flow] = []
     clock = iter(range(1 << 30))
     listing = Listing(Source(str(number), "1", number) for number in range(sources))
@@ -131,22 +131,22 @@ def test_without_a_target_nothing_waits_and_nothing_is_shared() -> None:
     assert run(10, None) == [1] * 10
 
 
-def test_the_rest_is_written_when_nothing_more_comes() -> None:
+def test_the_rest_is_written_at_the_end_of_input() -> None:
     assert run(3, 1 << 30) == [3]
 
 
-def test_what_waits_is_written_when_a_run_is_stopped() -> None:
+def test_waiting_tasks_are_written_when_a_run_is_stopped() -> None:
     files = run(1000, 1 << 30, lambda flow: len(flow.queues[-1]) >= 100)
     assert files == [100]
 
 
-def test_what_waits_long_is_written_though_it_fills_no_file() -> None:
+def test_tasks_that_wait_long_are_written_without_filling_a_file() -> None:
     files = run(600, 1 << 30, seconds=MOST_SECONDS / 1000)
     assert len(files) > 1
     assert sum(files) == 600
 
 
-def test_a_sink_that_fills_files_has_workers_of_its_own() -> None:
+def test_a_sink_that_fills_files_has_its_own_workers() -> None:
     apart, together = plan_of(1).stages, plan_of(None).stages
     assert explain_cut(apart[:1], apart[1]) == "targetBytes"
     assert [len(chain.stages) for chain in cut_chains(apart)] == [1, 1]
@@ -154,7 +154,7 @@ def test_a_sink_that_fills_files_has_workers_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("target", [1, None])
-def test_what_waits_for_a_file_outlives_a_stop_and_nothing_else_does(target: int | None) -> None:
+def test_only_tasks_that_wait_for_a_file_survive_a_stop(target: int | None) -> None:
     flow = Flow(plan_of(target))
     enter(flow)
     batch = flow.next_batch(0)
@@ -177,7 +177,7 @@ def pass_on(batch: list[Slot]) -> Receipt:
     return Receipt((), (), emitted, StageCounts(tasks_in=len(batch), tasks_out=len(batch)))
 
 
-def test_less_than_is_asked_for_is_not_handed_out() -> None:
+def test_fewer_tasks_than_requested_are_not_handed_out() -> None:
     flow = Flow(plan_of(1))
     enter(flow)
     assert flow.next_batch(0, 0, 2) == []

@@ -1,4 +1,4 @@
-"""Which calls are waited for when somebody is about to leave: those that were measured to fit."""
+"""Calls that are awaited before a node or driver leaves: those measured to fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ seconds = st.floats(0.01, 1e4)
 
 
 def make_worker(*sizes: int, busy_since: float = 0.0) -> Worker:
-    """A worker with calls of so many tasks, the first of which it is at since then."""
+    """Return a worker with calls of these sizes; the first call runs since `busy_since`."""
     worker = Worker(0, "actor", busy_since=busy_since)
     for number, size in enumerate(sizes):
         worker.calls[number] = Call(0, worker, make_slots(size), None, number, size_in=size)
@@ -37,7 +37,7 @@ def find_numbers(worker: Worker, cost: float | None, leave: Leave, now: float) -
     spent=st.floats(0.0, 1e4),
     left=seconds,
 )
-def test_law_a_call_is_waited_for_where_it_ends_by_then_and_so_are_those_before_it(
+def test_law_calls_that_end_in_time_and_their_predecessors_are_awaited(
     cost: float, sizes: list[int], spent: float, left: float
 ) -> None:
     worker, now = make_worker(*sizes, busy_since=-spent), 0.0
@@ -51,27 +51,25 @@ def test_law_a_call_is_waited_for_where_it_ends_by_then_and_so_are_those_before_
 
 
 @given(spent=st.floats(0.0, 1e4), prompt=st.floats(0.0, 10.0), now=st.floats(0.0, 20.0))
-def test_law_what_nobody_has_measured_is_given_a_moment(
-    spent: float, prompt: float, now: float
-) -> None:
+def test_law_unmeasured_calls_get_a_moment(spent: float, prompt: float, now: float) -> None:
     worker = make_worker(1, busy_since=now - spent)
     assert bool(find_numbers(worker, None, Leave(prompt, 1e6), now)) == (now < prompt)
 
 
-def test_nothing_is_waited_for_once_it_is_time() -> None:
+def test_no_call_is_awaited_after_the_deadline() -> None:
     worker = make_worker(1, 1)
     assert find_numbers(worker, 0.1, Leave(5.0, 5.0), 4.0) == [0, 1]
     assert find_numbers(worker, 0.1, Leave(5.0, 5.0), 5.0) == []
 
 
-def test_a_call_that_answers_in_parts_takes_as_long_for_the_next_as_for_those_before() -> None:
+def test_the_next_part_of_a_call_is_estimated_from_previous_parts() -> None:
     worker = make_worker(1)
     (call,) = worker.calls.values()
     call.counts = StageCounts(calls=4, seconds=8.0)
     assert [end.at for end in predict_ends(worker, lambda *_: 100.0, 0.5)] == [2.0]
 
 
-def test_what_was_not_asked_for_is_not_waited_for() -> None:
+def test_unrequested_parts_are_not_awaited() -> None:
     worker = make_worker(1)
     (call,) = worker.calls.values()
     call.is_paused = True
@@ -79,16 +77,14 @@ def test_what_was_not_asked_for_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize(("cost", "late"), [(None, True), (6.0, True), (5.0, False)])
-def test_a_worker_is_asked_once_to_leave_a_call_that_may_not_end_in_time(
-    cost: float | None, late: bool
-) -> None:
+def test_a_worker_is_requested_once_to_leave_a_late_call(cost: float | None, late: bool) -> None:
     worker, leave = make_worker(1, 9), Leave(3.0, 5.0)
     assert is_late(worker, lambda *_: cost, leave, 0.0) == late
     worker.is_leaving = True
     assert not is_late(worker, lambda *_: cost, leave, 0.0)
 
 
-def test_a_worker_that_leaves_its_call_is_waited_for_to_the_end() -> None:
+def test_a_worker_that_leaves_its_call_is_awaited() -> None:
     worker, leave = make_worker(1), Leave(3.0, 5.0)
     assert is_hopeless([worker], lambda *_: None, leave, 4.0)
     worker.is_leaving = True

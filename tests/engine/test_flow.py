@@ -1,4 +1,4 @@
-"""The queues between stages: what is due, what is queued again, what is dropped."""
+"""The queues between stages: due batches, requeued tasks, and dropped tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline.plan.task import Origin
 
 
 def make_flow(*batch_sizes: int, group: int | None = None) -> Flow:
-    """A flow of stages with these batch sizes, the last one joining groups where asked."""
+    """Return a flow of stages with these batch sizes; the last stage joins groups if requested."""
     last = len(batch_sizes) - 1
     stages = tuple(
         StagePlan(
@@ -46,7 +46,7 @@ def fail_all(batch: list[Slot]) -> Receipt:
     return Receipt((), failures, (), StageCounts(tasks_in=len(batch), failed=len(batch)))
 
 
-def test_the_first_stage_takes_what_there_is() -> None:
+def test_the_first_stage_takes_a_partial_batch() -> None:
     flow = make_flow(4, 1)
     flow.enter(make_slots(3))
 
@@ -54,7 +54,7 @@ def test_the_first_stage_takes_what_there_is() -> None:
     assert flow.next_batch(0) == []
 
 
-def test_a_part_batch_waits_while_work_upstream_could_fill_it() -> None:
+def test_a_partial_batch_waits_while_upstream_work_could_fill_it() -> None:
     flow = make_flow(1, 2)
     flow.enter(make_slots(2))
     first = flow.next_batch(0)
@@ -66,7 +66,7 @@ def test_a_part_batch_waits_while_work_upstream_could_fill_it() -> None:
     assert [slot.key for slot in flow.next_batch(1)] == ["k0", "k1"]
 
 
-def test_a_part_batch_goes_when_nothing_upstream_is_left() -> None:
+def test_a_partial_batch_is_sent_without_upstream_work() -> None:
     flow = make_flow(1, 2)
     flow.enter(make_slots(1))
     batch = flow.next_batch(0)
@@ -87,7 +87,7 @@ def test_lost_work_comes_first_and_alone() -> None:
     assert [slot.key for slot in flow.next_batch(0)] == ["k2", "k3"]
 
 
-def test_work_that_was_only_queued_with_a_dead_worker_is_no_suspect() -> None:
+def test_queued_work_of_a_dead_worker_is_not_suspected() -> None:
     flow = make_flow(2, 1)
     flow.enter(make_slots(2))
 
@@ -129,7 +129,7 @@ def test_a_stage_that_fails_everything_ends_the_run_by_name() -> None:
         flow.complete(0, batch, fail_all(batch), None)
 
 
-def test_law_sources_that_failed_before_do_not_hide_those_behind_them() -> None:
+def test_law_previously_failed_sources_do_not_hide_a_broken_stage() -> None:
     flow = make_flow(BROKEN_AFTER, 1)
     slots = make_slots(2 * BROKEN_AFTER)
     flow.known_bad.update(slot.source for slot in slots[:BROKEN_AFTER])
@@ -137,7 +137,7 @@ def test_law_sources_that_failed_before_do_not_hide_those_behind_them() -> None:
     batch = flow.next_batch(0)
     flow.complete(0, batch, fail_all(batch), None)
 
-    batch = flow.next_batch(0)  # as many again, of which nothing was known
+    batch = flow.next_batch(0)  # the same number of sources, none of which had failed
     with pytest.raises(StageBrokenError, match="'s0' failed each of its first 100 tasks"):
         flow.complete(0, batch, fail_all(batch), None)
 
@@ -148,7 +148,7 @@ def kill_all(batch: list[Slot], passed: int = 0) -> Receipt:
     return Receipt((), (), (), counts)
 
 
-def test_a_first_task_of_which_all_rows_are_dead_ends_the_run_before_the_ledger_has_it() -> None:
+def test_a_first_task_with_only_dead_rows_ends_the_run_before_it_is_recorded() -> None:
     flow = make_flow(1, 1)
     flow.enter(make_slots(1))
     with pytest.raises(
@@ -157,7 +157,7 @@ def test_a_first_task_of_which_all_rows_are_dead_ends_the_run_before_the_ledger_
         flow.refuse_uniform(0, kill_all(flow.next_batch(0)))
 
 
-def test_a_task_that_fails_as_a_whole_is_none_of_a_stage_that_has_passed_something() -> None:
+def test_a_wholly_failed_task_does_not_end_a_run_after_a_success() -> None:
     flow = make_flow(1, 1)
     flow.enter(make_slots(4))
     flow.refuse_uniform(0, kill_all(flow.next_batch(0), passed=1))  # in the same call
@@ -169,7 +169,7 @@ def test_a_task_that_fails_as_a_whole_is_none_of_a_stage_that_has_passed_somethi
         flow.complete(0, batch, kill_all(batch), None)
 
 
-def test_a_source_that_has_failed_before_says_nothing_of_the_stage() -> None:
+def test_a_previously_failed_source_does_not_count_against_the_stage() -> None:
     flow, slots = make_flow(1, 1), make_slots(2)
     flow.known_bad.add(slots[0].source)
     flow.enter(slots)
@@ -216,7 +216,7 @@ def test_a_group_is_due_when_its_slots_have_arrived_or_gone() -> None:
         Emitted(index, parent.source, token, origin)
         for index, (token, origin) in enumerate(zip(children, origins, strict=True))
     )
-    # Slot 2 was filtered by the fan-out itself.
+    # The fan-out itself filtered slot 2.
     flow.complete(0, root, Receipt((), (), emitted, StageCounts(tasks_out=3)), "block")
 
     first, second, third = (flow.next_batch(1) for _ in range(3))
@@ -227,7 +227,7 @@ def test_a_group_is_due_when_its_slots_have_arrived_or_gone() -> None:
     assert [slot.token for slot in flow.next_batch(2)] == [children[1]]
 
 
-def test_a_group_whose_slots_all_went_is_never_due() -> None:
+def test_a_group_without_remaining_slots_is_never_due() -> None:
     flow = make_flow(1, 1, 1, group=2)
     flow.enter(make_slots(1))
     (parent,) = root = flow.next_batch(0)
@@ -264,12 +264,12 @@ def test_work_lost_to_memory_is_held_back_and_released_apart() -> None:
     assert flow.requeue(0, lost, 4, holds=True, most_deaths=3) == []
     assert flow.next_batch(0) == []
     flow.release_suspects()
-    # Two are released, and still neither goes with the other: they were suspected together.
+    # Two batches are released, but run separately because they were suspected together.
     assert [[slot.key for slot in flow.next_batch(0)] for _ in range(2)] == [["k0"], ["k1"]]
     assert flow.next_batch(0) == []
 
 
-def test_a_crowd_is_never_to_blame() -> None:
+def test_a_group_of_suspects_is_never_blamed() -> None:
     flow = make_flow(2, 1)
     flow.enter(make_slots(2))
     for _ in range(10):
@@ -306,12 +306,12 @@ def test_a_stop_drops_suspects_too() -> None:
     assert len(flow.suspects) == 0
 
 
-def test_law_a_suspect_goes_alone_wherever_it_waits() -> None:
+def test_law_a_suspect_runs_alone() -> None:
     flow = make_flow(4, 1)
     flow.enter(make_slots(8))
     first, second = flow.next_batch(0), flow.next_batch(0)
     flow.requeue(0, first, 1, holds=False, most_deaths=3)
-    flow.requeue(0, second[:2], 0, holds=False, most_deaths=3)  # put before the suspects
+    flow.requeue(0, second[:2], 0, holds=False, most_deaths=3)  # placed before the suspects
 
     batches = [flow.next_batch(0, 8) for _ in range(5)]
 
@@ -324,7 +324,7 @@ def test_law_a_suspect_goes_alone_wherever_it_waits() -> None:
     ]
 
 
-def test_law_nothing_is_kept_of_the_groups_of_a_failed_source() -> None:
+def test_law_groups_of_a_failed_source_are_dropped() -> None:
     flow = make_flow(1, 1, 1, group=3)
     flow.enter(make_slots(1))
     (parent,) = root = flow.next_batch(0)
@@ -340,7 +340,7 @@ def test_law_nothing_is_kept_of_the_groups_of_a_failed_source() -> None:
     assert len(grouping) == 1
 
     flow.complete(1, batches[1], fail_all(batches[1]), None)
-    for batch in batches[2:4]:  # these were with workers meanwhile
+    for batch in batches[2:4]:  # with workers meanwhile
         flow.complete(1, batch, pass_on(batch), "block")
     flow.complete(1, batches[4], Receipt((), (), (), StageCounts(filtered=1)), None)
 
@@ -349,7 +349,7 @@ def test_law_nothing_is_kept_of_the_groups_of_a_failed_source() -> None:
     assert flow.is_idle()
 
 
-def test_why_the_first_sources_failed_is_kept_and_no_more() -> None:
+def test_only_the_reasons_of_the_first_failures_are_kept() -> None:
     flow = make_flow(1)
     failures = [
         Failure(number.to_bytes(16, "big"), str(number), b"", "s0", "no")
@@ -363,7 +363,7 @@ def test_why_the_first_sources_failed_is_kept_and_no_more() -> None:
     assert len(flow.failed) == len(failures)
 
 
-def test_a_batch_is_split_where_an_answer_goes_on() -> None:
+def test_a_batch_is_split_if_an_answer_continues() -> None:
     batch = make_slots(3)
     over, rest = split_opened(batch, batch[1].token, 5)
     assert over == batch[:1]

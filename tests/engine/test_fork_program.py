@@ -1,4 +1,4 @@
-"""The process that forks workers, started before it is known what they will do."""
+"""The process that forks workers, started before their work is known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline.engine.processes.fork_program import (
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ForkProgram]]:
-    """Those that were started, in their order; all are ended after the test."""
+    """Yield the started processes in order; end them after the test."""
     programs: list[ForkProgram] = []
     start = ForkProgram.__init__
 
@@ -34,13 +34,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ForkProgram]]:
         program.end()
 
 
-def test_who_starts_one_ahead_takes_it_once(started: list[ForkProgram]) -> None:
+def test_a_program_started_early_is_used_once(started: list[ForkProgram]) -> None:
     start_ahead()
     assert [take_program(), take_program()] == started
     assert len(started) == 2
 
 
-def test_variables_that_were_set_since_are_those_of_workers(
+def test_workers_get_variables_set_after_the_start(
     started: list[ForkProgram], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_ahead()
@@ -49,10 +49,10 @@ def test_variables_that_were_set_since_are_those_of_workers(
     assert started[0].process.returncode == 0
 
 
-def test_one_that_still_loads_ends_in_order(
+def test_a_program_that_is_still_loading_ends_cleanly(
     started: list[ForkProgram], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # On a busy machine a program loads for longer than its end is waited for.
+    # On a busy machine, loading may take longer than the wait for the process's end.
     (tmp_path / "pyarrow.py").write_text("import time\nwhile True:\n    time.sleep(0.01)\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with ending_ahead():
@@ -60,7 +60,7 @@ def test_one_that_still_loads_ends_in_order(
     assert started[0].process.returncode == 0
 
 
-def test_one_that_has_died_is_replaced(started: list[ForkProgram]) -> None:
+def test_a_dead_program_is_replaced(started: list[ForkProgram]) -> None:
     start_ahead()
     started[0].process.kill()
     started[0].process.wait()
@@ -68,7 +68,7 @@ def test_one_that_has_died_is_replaced(started: list[ForkProgram]) -> None:
     assert started[0].process.returncode == -signal.SIGKILL
 
 
-def test_one_that_is_not_taken_ends_in_order() -> None:
+def test_an_unused_program_ends_cleanly() -> None:
     with ending_ahead():
         start_ahead()
         program = ForkProgram()

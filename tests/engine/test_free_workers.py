@@ -1,4 +1,4 @@
-"""Looked up once for many calls: which workers are free, and how many there are."""
+"""The free workers and their number, looked up once for many calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strandline.plan.stages.stage import Stage
 
 
 class Pools(PooledCalls):
-    """Pools whose workers are only known by name."""
+    """Pools that only know their workers by name."""
 
     def __init__(self) -> None:
         super().__init__([Chain(0, (StagePlan("a", "a", Stage()),))], None, lambda: 0.0, print)
@@ -49,7 +49,7 @@ class Pools(PooledCalls):
 
 
 class LookedUp(RuleBasedStateMachine):
-    """Whatever happens to workers, what is looked up is what a look at each of them would say."""
+    """After any event of workers, the lookup equals the result of examining each worker."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,10 +117,10 @@ def test_a_busy_driver_sends_fewer_and_larger_calls(busy: float) -> None:
     assert stretches == sorted(stretches)
     assert stretches[-1] == MOST_STRETCH
     assert load.bound_seconds(0.02) == 1.0
-    assert load.bound_seconds(5.0) == 5.0  # no call is made shorter
+    assert load.bound_seconds(5.0) == 5.0  # no call becomes shorter
 
 
-def test_a_driver_with_little_to_do_sends_calls_as_short_as_they_may_be() -> None:
+def test_an_idle_driver_sends_the_shortest_calls() -> None:
     load = DriverLoad()
     for look in range(10):
         load.look(look * LOAD_SECONDS, look * LOAD_SECONDS)
@@ -133,7 +133,7 @@ def test_a_driver_with_little_to_do_sends_calls_as_short_as_they_may_be() -> Non
     assert load.bound_seconds(0.02) == 0.02
 
 
-def test_a_short_moment_says_nothing_of_a_driver() -> None:
+def test_a_short_moment_does_not_measure_a_driver() -> None:
     load = DriverLoad()
     for look in range(9):
         load.look(look * LOAD_SECONDS / 10, look * LOAD_SECONDS / 10)
@@ -144,4 +144,4 @@ def test_a_short_moment_says_nothing_of_a_driver() -> None:
 def test_a_stretched_call_has_the_shares_of_several_workers() -> None:
     assert size_call(100, 1, 100, 50) == 2
     assert size_call(100, 1, 100, 50, stretch=8.0) == 16
-    assert size_call(10, 1, 100, 50, stretch=8.0) == 10  # and no more than a call may have
+    assert size_call(10, 1, 100, 50, stretch=8.0) == 10  # limited by the size of a call

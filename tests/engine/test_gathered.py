@@ -1,4 +1,4 @@
-"""A stage that gathers: one piece a task, in the event that settles the task."""
+"""A stage that gathers: one piece per task, in the event that settles the task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHILD = derive_child([TOKENS[0]], "seen", 0)
 
 
 class Seen(StatefulFilter):
-    """Notes the data of each task, and answers with what that says."""
+    """Records the data of each task, and answers as the data requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Seen(StatefulFilter):
 
 
 class SeenInBatches(Seen):
-    """The same, in batches."""
+    """The same in batches."""
 
     process = StatefulFilter.process
 
@@ -80,16 +80,16 @@ def pieces_of(receipt: Receipt) -> list[tuple[bytes, bytes]]:
     return [(piece.token, piece.data) for piece in left if isinstance(piece, Piece)]  # type: ignore[misc]
 
 
-def test_a_task_that_is_passed_on_is_settled_and_its_child_announced() -> None:
+def test_a_passed_task_is_settled_and_its_child_announced() -> None:
     tasks, receipt = call(Seen(), "a")
     event = Event(SOURCE, (TOKENS[0],), (CHILD,), (Piece("seen", TOKENS[0], b"a"),))
     assert (event,) == receipt.events
     assert [CHILD] == [task.lineage.token for task in tasks if task.lineage]
     assert [CHILD] == [emitted.token for emitted in receipt.emitted]
-    assert receipt.emitted[0].origin == Origin(b"p" * 16, 3, 9)  # so groups still find it
+    assert receipt.emitted[0].origin == Origin(b"p" * 16, 3, 9)  # groups still find the child
 
 
-def test_each_task_of_a_call_has_a_piece_of_its_own() -> None:
+def test_each_task_of_a_call_has_its_own_piece() -> None:
     _, receipt = call(Seen(), "a", "drop", "fan")
     assert [(TOKENS[0], b"a"), (TOKENS[1], b"drop"), (TOKENS[2], b"fan")] == pieces_of(receipt)
     assert [1, 0, 2] == [len(event.children) for event in receipt.events]
@@ -121,26 +121,26 @@ def test_a_group_has_one_piece() -> None:
 
 
 @pytest.mark.parametrize("what", ["raise", "fail"])
-def test_what_was_gathered_of_a_task_that_failed_is_in_no_piece(what: str) -> None:
+def test_data_of_a_failed_task_is_in_no_piece(what: str) -> None:
     _, receipt = call(Seen(), "a", what, "b")
     assert [(TOKENS[0], b"a"), (TOKENS[2], b"b")] == pieces_of(receipt)
     assert [TOKENS[1]] == [failure.token for failure in receipt.failures]
 
 
-def test_a_flush_that_raises_fails_the_source_and_says_nothing_else_of_it() -> None:
+def test_a_flush_that_raises_fails_the_source_without_other_events() -> None:
     stage = Seen()
     stage.broken = 1
     tasks, receipt = call(stage, "drop", "b")
     assert ["RuntimeError: broken"] == [
         failure.message.partition(" (")[0] for failure in receipt.failures
     ]
-    # Had the filtered task been settled too, the source could be finished without its piece.
+    # If the filtered task were settled too, the source could finish without its piece.
     assert [(TOKENS[1], b"b")] == pieces_of(receipt)
     assert [TOKENS[1]] == [event.settled[0] for event in receipt.events]
     assert ["b"] == [task.data for task in tasks]
 
 
-def test_a_stage_that_can_not_forget_ends_the_attempt() -> None:
+def test_a_stage_that_cannot_drop_a_failed_task_ends_the_attempt() -> None:
     stage = Seen()
     stage.broken = 2
     with pytest.raises(FlushError, match="stage 'seen' can't flush: RuntimeError: broken"):
@@ -154,7 +154,7 @@ def test_a_piece_is_bytes() -> None:
         call(stage, "a")
 
 
-def test_where_nothing_was_gathered_the_task_is_settled_all_the_same() -> None:
+def test_a_task_without_gathered_data_is_settled_anyway() -> None:
     stage = Seen()
     stage.flush = lambda: None  # type: ignore[method-assign]
     _, receipt = call(stage, "a")

@@ -1,4 +1,4 @@
-"""Groups of a fan-out: the same members whatever order its slots arrive in."""
+"""Groups of a fan-out: the same members in any order of arrival."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_group_waits_for_its_last_slot() -> None:
     assert grouping.arrive(Origin(PARENT, 0, 3), "a", PARENT) == ["a", "b"]
 
 
-def test_a_task_without_a_fan_out_is_a_group_of_its_own() -> None:
+def test_a_task_without_a_fan_out_is_its_own_group() -> None:
     assert Grouping[str](16).arrive(None, "only", PARENT) == ["only"]
 
 
@@ -63,7 +63,7 @@ def test_fan_outs_do_not_mix() -> None:
     assert grouping.arrive(Origin(b"two", 1, 2), "y", b"two") == ["x", "y"]
 
 
-def test_the_groups_of_an_owner_are_dropped_and_arrive_anew() -> None:
+def test_dropped_groups_of_an_owner_can_arrive_again() -> None:
     grouping: Grouping[str] = Grouping(2)
     grouping.arrive(Origin(b"one", 0, 4), "a", b"mine")
     grouping.vanish(Origin(b"one", 2, 4), b"mine")

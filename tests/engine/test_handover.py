@@ -1,4 +1,4 @@
-"""What crosses between processes, and what happens to what can't."""
+"""Data that crosses between processes, and data that cannot."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BAD = [
 
 
 def make_receipt(*data: Any) -> ReceiptDraft:
-    """A draft that has handed these payloads on, each of a source of its own."""
+    """Return a draft that emitted these payloads, each from its own source."""
     writing = ReceiptDraft("stage")
     for number, one in enumerate(data):
         token = bytes([number]) * 16
@@ -42,7 +42,7 @@ def make_receipt(*data: Any) -> ReceiptDraft:
 
 @pytest.mark.parametrize(("payload", "said"), BAD)
 @pytest.mark.parametrize("is_local", [False, True])
-def test_law_what_can_not_be_pickled_fails_its_source_alone(
+def test_law_unpicklable_data_fails_only_its_source(
     payload: Any, said: str, is_local: bool
 ) -> None:
     writing = make_receipt("good", payload, b"fine")
@@ -63,7 +63,7 @@ def test_law_what_can_not_be_pickled_fails_its_source_alone(
     assert (counts.tasks_out, counts.rows_out, counts.failed) == (2, 2, 1)
 
 
-def test_an_answer_in_order_is_not_looked_at_twice() -> None:
+def test_a_valid_answer_is_pickled_once() -> None:
     writing = make_receipt(1, 2)
     receipt = writing.close()
     packed: list[Any] = []
@@ -77,7 +77,7 @@ def test_an_answer_in_order_is_not_looked_at_twice() -> None:
 
 
 @pytest.mark.parametrize("is_local", [False, True])
-def test_what_can_not_be_read_is_told_with_its_lineage(is_local: bool) -> None:
+def test_unreadable_data_is_reported_with_its_lineage(is_local: bool) -> None:
     writing = make_receipt("good", Unreadable(), "fine")
 
     tasks, unreadable = read_input(pack_tasks(writing.data, is_local=is_local))
@@ -106,7 +106,7 @@ PAYLOADS = [
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 @pytest.mark.parametrize("is_local", [False, True])
-def test_a_payload_is_read_as_it_was(payload: Any, is_local: bool) -> None:
+def test_a_payload_is_read_unchanged(payload: Any, is_local: bool) -> None:
     writing = make_receipt(payload)
 
     packed = pack_tasks(writing.data, cloudpickle.dumps, is_local=is_local)
@@ -119,7 +119,7 @@ def test_a_payload_is_read_as_it_was(payload: Any, is_local: bool) -> None:
     assert task.lineage == writing.data[0].lineage
 
 
-def test_large_parts_of_a_payload_are_not_copied_to_be_pickled() -> None:
+def test_pickling_does_not_copy_large_parts_of_a_payload() -> None:
     array = np.arange(100_000)
 
     ((body, buffers, *_),) = pack_tasks(make_receipt({"array": array}).data, cloudpickle.dumps)
@@ -129,7 +129,7 @@ def test_large_parts_of_a_payload_are_not_copied_to_be_pickled() -> None:
 
 
 @pytest.mark.parametrize("payload", [{"a": 1}, [1], np.arange(3), {"array": np.arange(3)}])
-def test_within_a_process_nobody_changes_what_another_was_given(payload: Any) -> None:
+def test_within_a_process_changes_do_not_reach_the_receiver(payload: Any) -> None:
     kept = copy.deepcopy(payload)
 
     packed = pack_tasks(make_receipt(payload).data, is_local=True)
@@ -143,7 +143,7 @@ def test_within_a_process_nobody_changes_what_another_was_given(payload: Any) ->
 
 
 @given(key=st.text(), version=st.text())
-def test_a_source_in_order_is_known_by_its_key_and_version(key: str, version: str) -> None:
+def test_a_valid_source_keeps_its_key_and_version(key: str, version: str) -> None:
     listed = identify(Source(key, version, None), 3)
 
     assert listed == (digest_key(key), digest_version(version), key, 3)
@@ -158,7 +158,7 @@ ODD: list[tuple[Any, Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("key", "version", "spelled", "why"), ODD)
-def test_an_odd_source_gets_a_name_to_fail_under(
+def test_an_invalid_source_gets_a_name_for_its_failure(
     key: Any, version: Any, spelled: str, why: str
 ) -> None:
     source = Source(key, version, None)

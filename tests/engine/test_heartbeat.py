@@ -1,4 +1,4 @@
-"""An attempt shows that it works, to whoever looks at the ledger or at the work in flight."""
+"""Signs of life of an attempt, in the ledger and in the work in flight."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENT_TICKS = int(PATIENCE)
 
 
 class Watched:
-    """A process on a clock of its own, and what others see of it."""
+    """A process with its own clock, and the signs of life that others see."""
 
     def __init__(self, limit: float | None = PATIENCE) -> None:
         self.now = 1000.0
@@ -51,7 +51,7 @@ class Watched:
 
 
 @given(st.lists(st.booleans(), max_size=300))
-def test_law_the_lease_is_renewed_while_the_last_step_is_not_long_ago(steps: list[bool]) -> None:
+def test_law_the_lease_is_renewed_while_the_last_step_is_recent(steps: list[bool]) -> None:
     watched, worked = Watched(), 1000.0
     for works in steps:
         watched.tick(works=works)
@@ -63,7 +63,7 @@ def test_law_the_lease_is_renewed_while_the_last_step_is_not_long_ago(steps: lis
     assert all(after - before >= RENEWAL_SECONDS for before, after in later)
 
 
-def test_who_does_nothing_shows_it_and_loses_the_lease_in_the_end() -> None:
+def test_an_idle_attempt_is_detected_and_loses_the_lease() -> None:
     watched = Watched()
     for _ in range(3 * PATIENT_TICKS):
         watched.tick()
@@ -73,7 +73,7 @@ def test_who_does_nothing_shows_it_and_loses_the_lease_in_the_end() -> None:
     assert watched.now == watched.beats[-1] == watched.shown[-1]
 
 
-def test_without_patience_the_lease_is_kept_by_who_lives() -> None:
+def test_without_a_limit_a_living_process_keeps_the_lease() -> None:
     watched = Watched(limit=None)
     for _ in range(3 * PATIENT_TICKS):
         watched.tick()
@@ -81,7 +81,7 @@ def test_without_patience_the_lease_is_kept_by_who_lives() -> None:
 
 
 @pytest.mark.parametrize("moved", [0, LEAST_BYTES // 10])
-def test_code_that_tells_no_steps_works_where_it_computes_or_moves_bytes(moved: int) -> None:
+def test_code_without_steps_counts_as_working_if_it_computes_or_moves_bytes(moved: int) -> None:
     watched = Watched()
     with watched.beating.trusting():
         for _ in range(3 * PATIENT_TICKS):
@@ -90,8 +90,8 @@ def test_code_that_tells_no_steps_works_where_it_computes_or_moves_bytes(moved: 
             assert watched.now - watched.shown[-1] <= WINDOW_SECONDS
 
 
-def test_what_idles_in_code_that_tells_no_steps_does_not_work() -> None:
-    """A process that hangs still wakes up now and then, and that adds up."""
+def test_idle_code_without_steps_does_not_count_as_working() -> None:
+    """A hanging process still wakes up now and then, which adds up."""
     watched = Watched()
     with watched.beating.trusting():
         for _ in range(30 * PATIENT_TICKS):
@@ -100,8 +100,8 @@ def test_what_idles_in_code_that_tells_no_steps_does_not_work() -> None:
     assert {1000.0} == set(watched.shown)
 
 
-def test_what_is_computed_elsewhere_is_no_step() -> None:
-    """Where there are steps, a loop that spins without one hangs."""
+def test_computation_in_code_with_steps_is_not_a_step() -> None:
+    """In code that reports steps, a loop that spins without steps counts as hanging."""
     watched = Watched()
     for _ in range(PATIENT_TICKS):
         watched.strain(1.0, LEAST_BYTES)
@@ -109,7 +109,7 @@ def test_what_is_computed_elsewhere_is_no_step() -> None:
     assert {1000.0} == set(watched.shown)
 
 
-def test_the_end_of_code_that_tells_no_steps_is_one() -> None:
+def test_the_end_of_code_without_steps_is_a_step() -> None:
     watched = Watched()
     with watched.beating.trusting():
         watched.tick()
@@ -117,7 +117,7 @@ def test_the_end_of_code_that_tells_no_steps_is_one() -> None:
     assert watched.now == watched.shown[-1]
 
 
-def test_a_lease_that_is_lost_ends_the_work_and_not_the_thread() -> None:
+def test_a_lost_lease_ends_the_work_but_not_the_thread() -> None:
     watched, asked = Watched(), []
 
     def lose(time: float) -> None:
@@ -133,7 +133,7 @@ def test_a_lease_that_is_lost_ends_the_work_and_not_the_thread() -> None:
 
 
 def test_renewals_may_end_in_any_order() -> None:
-    """A thread that gathers has the ledger open beyond the engine's last message."""
+    """A thread that gathers keeps the ledger open beyond the engine's last message."""
     watched = Watched()
     second: list[float] = []
     third: list[float] = []
@@ -148,14 +148,14 @@ def test_renewals_may_end_in_any_order() -> None:
     assert (1, 0, 2) == (len(watched.beats), len(second), len(third))
 
 
-def test_after_the_work_nobody_is_told_any_more() -> None:
+def test_no_heartbeats_are_sent_after_the_work() -> None:
     watched = Watched()
     watched.around.close()
     watched.tick(PATIENCE / 2, works=True)
     assert ([], [1000.0]) == (watched.beats, watched.shown)
 
 
-def test_a_thread_beats_while_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_sends_heartbeats_during_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.001)
     beats = threading.Semaphore(0)
     beating = Heartbeat(lambda: 0.0, lambda: 0.0)
@@ -174,13 +174,15 @@ def test_a_thread_beats_while_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) 
         (LEAST_SECONDS * 0.99, LEAST_BYTES - 1, False),
     ],
 )
-def test_what_counts_as_work(seconds: float, moved: int, expected: bool) -> None:
+def test_computation_and_moved_bytes_count_as_work(
+    seconds: float, moved: int, expected: bool
+) -> None:
     assert expected == has_progressed(
         ProcessUsage(5.0, 100), ProcessUsage(5.0 + seconds, 100 + moved)
     )
 
 
-def test_bytes_are_counted_where_the_kernel_does(tmp_path: Path) -> None:
+def test_bytes_are_counted_if_the_kernel_counts_them(tmp_path: Path) -> None:
     (tmp_path / "io").write_text("rchar: 5\nwchar: 7\nsyscr: 99\nread_bytes: 11\nwrite_bytes: 13\n")
     assert 36 == read_moved(tmp_path / "io")
     assert 0 == read_moved(tmp_path / "none")

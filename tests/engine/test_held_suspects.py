@@ -1,4 +1,4 @@
-"""Suspects wait until nothing else is left; each round tries half as many beside each other."""
+"""Suspects wait until no other work is left; each round retries half as many together."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def release_all(suspects: Suspects) -> list[list[SuspectBatch]]:
         ([1, 8, 8, 8, 8, 8], [4, 1, 1]),
     ],
 )
-def test_a_round_is_half_the_crowd(exposed_groups: list[int], sizes: list[int]) -> None:
+def test_a_round_retries_half_of_a_group(exposed_groups: list[int], sizes: list[int]) -> None:
     suspects = Suspects()
     for number, exposed in enumerate(exposed_groups):
         suspects.hold(hold(number, exposed))
     assert sizes == [len(group) for group in release_all(suspects)]
 
 
-def test_whoever_was_alone_comes_last() -> None:
+def test_suspects_that_ran_alone_come_last() -> None:
     suspects = Suspects()
     for number, exposed in enumerate([1, 2, 4, 2]):
         suspects.hold(hold(number, exposed))
@@ -51,7 +51,7 @@ def test_whoever_was_alone_comes_last() -> None:
 
 
 @given(exposed_groups=st.lists(st.integers(1, 40), max_size=40))
-def test_everyone_is_released_once_and_never_beside_more_than_half(
+def test_every_suspect_is_released_once_with_at_most_half_of_its_group(
     exposed_groups: list[int],
 ) -> None:
     suspects = Suspects()
@@ -66,10 +66,10 @@ def test_everyone_is_released_once_and_never_beside_more_than_half(
 
 
 @given(size=st.integers(1, 500), culprit=st.data())
-def test_the_culprit_is_alone_after_as_many_deaths_as_there_are_halvings(
+def test_the_number_of_deaths_until_the_culprit_is_alone_is_logarithmic(
     size: int, culprit: st.DataObject
 ) -> None:
-    """Each death tells of a crowd of at most half the one before."""
+    """Every death leaves at most half of the previous crowd."""
     guilty = culprit.draw(st.integers(0, size - 1))
     suspects, deaths, exposed = Suspects(), 0, size
     for number in range(size):
@@ -93,7 +93,7 @@ def test_failed_sources_are_not_tried_again() -> None:
     assert len(suspects) == 0
 
 
-def test_what_is_held_of_one_source_is_dropped_and_nothing_else() -> None:
+def test_only_held_work_of_the_given_source_is_dropped() -> None:
     suspects = Suspects()
     others = [hold(1, 2), hold(3, 2)]
     for held in (others[0], hold(2, 2), others[1], hold(2, 1)):
@@ -103,7 +103,7 @@ def test_what_is_held_of_one_source_is_dropped_and_nothing_else() -> None:
     assert [group[0] for group in release_all(suspects)] == others
 
 
-def test_a_clear_drops_all() -> None:
+def test_clear_drops_all_suspects() -> None:
     suspects = Suspects()
     suspects.hold(hold(1, 1))
     suspects.clear()

@@ -1,4 +1,4 @@
-"""What a worker of a node that is going still does: what it is at, where that fits."""
+"""Work of a worker on a departing node: the current task if it fits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from test_ray_driver_parts import make_driver
 
 
 class Leaving:
-    """A worker with calls of one task each, which take ten seconds, and its driver."""
+    """A worker with calls of one ten-second task each, and its driver."""
 
     def __init__(self, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.flow = make_flow(1)
@@ -42,7 +42,7 @@ class Leaving:
 @pytest.mark.parametrize(
     ("seconds", "pending", "skipped"), [(25.0, 2, []), (15.0, 1, [1]), (5.0, 0, [1])]
 )
-def test_what_it_has_not_begun_and_does_not_fit_is_taken_back(
+def test_waiting_calls_that_do_not_fit_are_taken_back(
     seconds: float, pending: int, skipped: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leaving = Leaving(2, monkeypatch)
@@ -54,13 +54,13 @@ def test_what_it_has_not_begun_and_does_not_fit_is_taken_back(
     assert not leaving.killed
 
 
-def test_what_is_taken_back_leaves_the_clock_of_what_is_worked_on(
+def test_taking_calls_back_keeps_the_clock_of_the_running_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By which it is known when that ends; what ends itself starts the clock of the next."""
+    """The clock tells when the current task ends; its end restarts the clock for the next task."""
     leaving = Leaving(2, monkeypatch)
     leaving.worker.busy_since = -7.0
-    leaving.leave(12.0)  # the first ends in three seconds, the second would ten later
+    leaving.leave(12.0)  # the first ends in three seconds, the second ten seconds later
     assert leaving.skipped == [1]
     assert leaving.worker.busy_since == -7.0
 
@@ -68,13 +68,13 @@ def test_what_is_taken_back_leaves_the_clock_of_what_is_worked_on(
     assert leaving.worker.busy_since == 0.0
 
 
-def test_one_without_calls_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_without_calls_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     leaving = Leaving(0, monkeypatch)
     assert leaving.leave(30.0) == 0
     assert leaving.killed == [leaving.worker.actor]
 
 
-def test_what_it_is_at_is_queued_again_when_its_node_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_running_call_is_requeued_when_the_node_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     leaving = Leaving(1, monkeypatch)
     assert leaving.leave(5.0, now=5.0) == 0
     (slot,) = leaving.flow.queues[0].waiting
@@ -82,7 +82,7 @@ def test_what_it_is_at_is_queued_again_when_its_node_goes(monkeypatch: pytest.Mo
     assert leaving.driver._losses.anything_died
 
 
-def test_an_answer_that_goes_on_is_asked_for_more_only_where_that_fits(
+def test_more_of_an_answer_is_requested_only_if_it_fits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     leaving = Leaving(1, monkeypatch)

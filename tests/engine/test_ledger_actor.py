@@ -1,4 +1,4 @@
-"""The ledger's process removes outputs, so a take-over waits for it as for any who writes them."""
+"""The ledger's process removes outputs, so a takeover waits for it as for output writers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ input()
 
 
 @pytest.mark.slow
-def test_a_take_over_waits_for_an_orphan_and_ends_it(tmp_path: Path) -> None:
+def test_a_takeover_waits_for_an_orphan_and_ends_it(tmp_path: Path) -> None:
     with closing(Store(tmp_path / "ledger")) as store:
         store.take_lease({"attempt": 1, "uid": "a"})
     orphan = subprocess.Popen(

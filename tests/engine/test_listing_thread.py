@@ -1,4 +1,4 @@
-"""A listing that is drawn ahead: in order, not far, and never waited for."""
+"""A listing drawn ahead: in order, not far, and without blocking."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE = 120.0
 
 
 class Days:
-    """A listing that says how far it was drawn, goes on when told to, and is closed."""
+    """A listing that records its progress, continues on request, and is closed."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -47,7 +47,7 @@ def take_all(thread: ListingThread) -> list[str]:
 
 
 def wait_until_full(days: Days) -> None:
-    """Until nothing more is drawn."""
+    """Wait until no more sources are drawn."""
     end, before = time.monotonic() + PATIENCE, -1
     while days.drawn != before and time.monotonic() < end:
         before = days.drawn
@@ -55,7 +55,7 @@ def wait_until_full(days: Days) -> None:
 
 
 @given(count=st.integers(0, 3 * ADMIT_BATCH))
-def test_law_all_is_handed_over_once_and_in_order(count: int) -> None:
+def test_law_all_sources_are_returned_once_and_in_order(count: int) -> None:
     days = Days(count)
     days.may_go_on.set()
     listing = Listing(iter(days))
@@ -68,7 +68,7 @@ def test_law_all_is_handed_over_once_and_in_order(count: int) -> None:
     assert days.is_closed.wait(PATIENCE)
 
 
-def test_no_more_is_drawn_than_a_little_ahead() -> None:
+def test_a_listing_is_drawn_only_a_little_ahead() -> None:
     days = Days(100 * ADMIT_BATCH)
     thread = ListingThread(Listing(iter(days)), time.monotonic)
     assert not days.drawn
@@ -79,12 +79,12 @@ def test_no_more_is_drawn_than_a_little_ahead() -> None:
     assert days.is_closed.wait(PATIENCE)
 
 
-def test_law_nobody_waits_for_a_listing_that_hangs() -> None:
+def test_law_a_hanging_listing_does_not_block() -> None:
     days, now = Days(3), 0.0
     thread = ListingThread(Listing(iter(days)), lambda: now)
     assert thread.take() is None
     wait_until_full(days)
-    assert thread.take() is None  # perhaps there will be a whole batch
+    assert thread.take() is None  # a whole batch may still come
     now += GATHER_SECONDS
     assert [source.key for _, source in thread.take() or []] == ["0", "1", "2"]
     assert thread.take() is None
@@ -105,7 +105,7 @@ def test_a_fast_listing_comes_in_whole_batches() -> None:
     thread.close()
 
 
-def test_what_a_listing_raises_is_raised_where_it_is_taken() -> None:
+def test_errors_of_a_listing_are_raised_on_take() -> None:
     def list_sources() -> Iterator[Source]:
         yield from (Source(str(number), "1", number) for number in range(ADMIT_BATCH))
         msg = "no bucket"
@@ -119,7 +119,7 @@ def test_what_a_listing_raises_is_raised_where_it_is_taken() -> None:
 
 
 class Passing(Listing):
-    """Passes over all but every `step`th source, ten at a time."""
+    """Skips all sources except every `step`th, ten at a time."""
 
     def __init__(self, count: int, step: int) -> None:
         super().__init__(list_sources(count))
@@ -138,9 +138,7 @@ def list_sources(count: int) -> Iterator[Source]:
 
 
 @given(count=st.integers(0, 3 * ADMIT_BATCH), step=st.integers(1, 400))
-def test_law_what_was_passed_over_is_counted_with_what_is_handed_over(
-    count: int, step: int
-) -> None:
+def test_law_skipped_sources_are_counted_with_returned_ones(count: int, step: int) -> None:
     thread = ListingThread(Passing(count, step), time.monotonic)
     taken = 0
     while not thread.is_ended:
@@ -150,7 +148,7 @@ def test_law_what_was_passed_over_is_counted_with_what_is_handed_over(
     thread.close()
 
 
-def test_who_takes_hears_of_what_is_passed_over_while_nothing_is_left() -> None:
+def test_skipped_sources_are_reported_while_no_source_is_returned() -> None:
     may_end = threading.Event()
 
     def hang() -> Iterator[Source]:

@@ -1,4 +1,4 @@
-"""A call that takes long: in which stage of its chain it is shown."""
+"""Long calls, and the stage of a chain in which they are shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOW = 100.0
 
 
 def make_pool(*busy: tuple[int, float]) -> Pool:
-    """A pool of a chain of three, with workers that have so many calls, since so many seconds."""
+    """Return a pool with a chain of three stages; workers have a call count and busy seconds."""
     stages = tuple(StagePlan(name, name, Stage()) for name in ("read", "work", "write"))
     pool = Pool(Chain(0, stages))
     for count, seconds in busy:
@@ -32,7 +32,7 @@ def times_of(pool: Pool) -> list[tuple[float, float]]:
     return [(state.under_way, state.oldest) for state in pool.look_apart(NOW)]
 
 
-def test_a_call_is_shown_in_the_stage_that_it_is_in() -> None:
+def test_a_call_is_shown_in_its_current_stage() -> None:
     pool = make_pool((1, 30.0), (1, 10.0), (0, 0.0))
     assert times_of(pool) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
 
@@ -40,11 +40,11 @@ def test_a_call_is_shown_in_the_stage_that_it_is_in() -> None:
     assert times_of(pool) == [(10.0, 10.0), (0.0, 0.0), (30.0, 30.0)]
     assert (pool.look(NOW).under_way, pool.look(NOW).oldest) == (40.0, 30.0)
 
-    pool.workers[0].located = Located(7, 2)  # a call that is over
+    pool.workers[0].located = Located(7, 2)  # a previous call
     assert times_of(pool) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
 
 
-def test_what_is_of_workers_is_told_once_for_a_chain() -> None:
+def test_worker_counts_are_reported_once_per_chain() -> None:
     pool = make_pool((1, 30.0), (0, 0.0))
     pool.started, pool.lost = 5, 3
     states = pool.look_apart(NOW)
@@ -67,24 +67,24 @@ def test_a_long_call_names_its_source() -> None:
 
 
 def list_stuck(pool: Pool) -> list[tuple[int, int]]:
-    """Calls that are to be given back: the worker's place in the pool, and their number."""
+    """Return the worker's place in the pool and the number of calls that are to be given back."""
     return [(pool.workers.index(call.worker), call.number) for call in pool.list_stuck(NOW)]
 
 
-def test_what_waits_behind_a_long_call_is_asked_back_where_a_worker_has_nothing_to_do() -> None:
+def test_waiting_calls_behind_a_long_call_move_to_idle_workers() -> None:
     assert list_stuck(make_pool((2, 30.0), (0, 0.0))) == [(0, 2)]
-    assert list_stuck(make_pool((2, 30.0), (1, 1.0))) == []  # nobody would do it sooner
+    assert list_stuck(make_pool((2, 30.0), (1, 1.0))) == []  # no worker would do it sooner
     assert list_stuck(make_pool((2, 1.0), (0, 0.0))) == []  # its turn comes soon
-    assert list_stuck(make_pool((1, 30.0), (0, 0.0))) == []  # what is begun stays
-    assert list_stuck(make_pool((3, 30.0), (2, 40.0), (0, 0.0))) == [(0, 2)]  # one for each idle
+    assert list_stuck(make_pool((1, 30.0), (0, 0.0))) == []  # a started call stays
+    assert list_stuck(make_pool((3, 30.0), (2, 40.0), (0, 0.0))) == [(0, 2)]  # one per idle worker
 
 
-def test_what_can_not_be_taken_or_given_back_is_not_asked_for() -> None:
+def test_calls_that_cannot_be_taken_back_are_not_requested() -> None:
     pool = make_pool((2, 30.0), (0, 0.0))
     pool.workers[1].is_draining = True
     assert list_stuck(pool) == []
     pool.workers[1].is_draining = False
-    pool.workers[0].calls[2].is_paused = True  # it is begun
+    pool.workers[0].calls[2].is_paused = True  # the call has started
     assert list_stuck(pool) == []
     pool.workers[0].calls[2].is_paused = False
     pool.workers[0].calls[2].is_asked_back = True
@@ -92,7 +92,7 @@ def test_what_can_not_be_taken_or_given_back_is_not_asked_for() -> None:
 
 
 def list_late(pool: Pool) -> list[int]:
-    """Workers with a call that is to be split, by their place in the pool."""
+    """Return the places in the pool of workers whose call is to be split."""
     return [pool.workers.index(call.worker) for call in pool.list_late(NOW)]
 
 
@@ -112,11 +112,11 @@ def test_a_long_call_of_several_tasks_is_split_again_after_a_while() -> None:
     call.split_at = NOW - LONG_SECONDS
     assert list_late(pool) == [0]
     call.is_paused = True
-    assert list_late(pool) == []  # nothing works on it
+    assert list_late(pool) == []  # no worker processes it
 
 
 def test_a_call_in_parts_takes_as_long_as_all_of_them() -> None:
     pool = make_pool((2, 30.0), (0, 0.0))
     add_task(pool, 0)
-    pool.workers[0].busy_since = NOW - 1  # of its part
+    pool.workers[0].busy_since = NOW - 1  # time of its part
     assert (list_late(pool), list_stuck(pool)) == ([0], [(0, 2)])

@@ -1,4 +1,4 @@
-"""What an event costs does not grow with what waits: looks are counted, not seconds."""
+"""The cost of an event does not grow with waiting tasks; tests count looks, not seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANY = 2000
 
 
 class Looks:
-    """How many items were looked at."""
+    """Counts the examined items."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -52,7 +52,7 @@ class WatchedDict(dict[Any, Any]):
 
 
 def watch(flow: Flow) -> Looks:
-    """Count from now on how much of what waits is looked at."""
+    """Count the waiting items that are examined from now on."""
     looks = Looks()
     for queue in flow.queues:
         for holder, names in ((queue, ("waiting", "groups")), (queue.grouping, None)):
@@ -88,7 +88,7 @@ def fan_out(slot: Slot, count: int, of: int | None = None) -> Receipt:
 
 
 def wait_in_groups() -> Flow:
-    """Of one source many whole groups wait; of many others each has begun one."""
+    """Return a flow in which one source has many complete groups, and others one partial group."""
     flow = make_flow(1, 1, group=4)
     flow.enter([root(0), *map(root, range(1, MANY))])
     for _ in range(MANY):
@@ -96,7 +96,7 @@ def wait_in_groups() -> Flow:
         is_first = not flow.queues[1].groups
         receipt = fan_out(slot, 4 * MANY) if is_first else fan_out(slot, 2, of=2)
         if not is_first:
-            # One of two has come, and what became of the other is not known yet.
+            # One of two members has arrived, and the other is still unknown.
             late = make_late(slot)
             flow.complete(0, [slot], late, None)
             continue
@@ -105,7 +105,7 @@ def wait_in_groups() -> Flow:
 
 
 def make_late(slot: Slot) -> Receipt:
-    """A task passed on whose fan-out happened before: its group waits for another."""
+    """Return a receipt of an older fan-out's task, whose group waits for another member."""
     emitted = (
         Emitted(
             0,
@@ -147,7 +147,7 @@ EVENTS: dict[str, Callable[[Flow, int], Any]] = {
 
 @pytest.mark.parametrize("event", EVENTS)
 @pytest.mark.parametrize("wait", [wait_in_groups, wait_in_line])
-def test_law_no_event_looks_through_what_waits(wait: Callable[[], Flow], event: str) -> None:
+def test_law_no_event_scans_waiting_tasks(wait: Callable[[], Flow], event: str) -> None:
     flow = wait()
     looks = watch(flow)
     for number in range(10):
@@ -155,7 +155,7 @@ def test_law_no_event_looks_through_what_waits(wait: Callable[[], Flow], event: 
     assert looks.count <= 10 * 8
 
 
-def test_law_sources_that_are_lost_together_are_looked_for_once() -> None:
+def test_law_sources_lost_together_are_searched_once() -> None:
     flow = wait_in_line()
     looks = watch(flow)
     flow.withdraw({name(number) for number in range(100)})
@@ -163,7 +163,7 @@ def test_law_sources_that_are_lost_together_are_looked_for_once() -> None:
     assert len(flow.queues[0]) == MANY - 100
 
 
-def test_what_waits_is_counted_as_it_comes_and_goes() -> None:
+def test_waiting_tasks_are_counted_incrementally() -> None:
     flow = wait_in_groups()
     (queue,) = flow.queues[1:]
 
@@ -186,7 +186,7 @@ def test_what_waits_is_counted_as_it_comes_and_goes() -> None:
     assert 0 == len(last.queues[1])
 
 
-def test_law_suspects_are_each_looked_at_once() -> None:
+def test_law_each_suspect_is_examined_once() -> None:
     class Counted(Collection[bytes]):
         asked = 0
 

@@ -1,4 +1,4 @@
-"""What the loss of a worker, or of data, means for sources and for the pool."""
+"""Consequences of lost workers or data for sources and for the pool."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNREACHABLE = ActorUnavailableError("keepalive watchdog timeout", b"a" * 16)
 
 
 class Pools(list[Any]):
-    """Pools of which the only thing known is who is with them."""
+    """Pools that only know the calls of their workers."""
 
     def __init__(self, stages: int) -> None:
         super().__init__(
@@ -44,7 +44,7 @@ class Pools(list[Any]):
 
 
 class Scene:
-    """Losses of a flow, with what the ledger is told of them."""
+    """Losses of a flow, with the failures sent to the ledger."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
@@ -65,7 +65,7 @@ class Scene:
         self.losses.take_out(worker, error)
 
 
-def test_law_a_lost_node_blames_no_source_by_whichever_word_it_is_known() -> None:
+def test_law_a_lost_node_blames_no_source_whatever_the_error() -> None:
     for error in (NodeDiedError("its node has died"), UNREACHABLE):
         flow = make_flow(1)
         flow.enter(make_slots(1))
@@ -76,7 +76,7 @@ def test_law_a_lost_node_blames_no_source_by_whichever_word_it_is_known() -> Non
         assert scene.failures == []
 
 
-def test_what_was_with_a_worker_out_of_reach_is_tried_apart() -> None:
+def test_calls_of_an_unreachable_worker_are_retried_alone() -> None:
     flow = make_flow(2)
     flow.enter(make_slots(4))
     scene = Scene(flow)
@@ -88,7 +88,7 @@ def test_what_was_with_a_worker_out_of_reach_is_tried_apart() -> None:
     ]
 
 
-def test_a_crash_is_still_blamed_on_who_was_alone() -> None:
+def test_a_crash_is_still_blamed_on_a_lone_source() -> None:
     flow = make_flow(1)
     flow.enter(make_slots(1))
     scene = Scene(flow)
@@ -97,7 +97,7 @@ def test_a_crash_is_still_blamed_on_who_was_alone() -> None:
     assert [failure.key for failure in scene.failures] == ["k0"]
 
 
-def test_law_of_an_overdue_worker_only_what_it_works_on_is_suspected() -> None:
+def test_law_only_the_running_call_of_an_overdue_worker_is_suspected() -> None:
     flow = make_flow(1)
     flow.enter(make_slots(2))
     scene = Scene(flow)
@@ -129,17 +129,17 @@ def test_a_stage_that_always_hangs_ends_the_attempt_with_the_cause() -> None:
     assert caught.value.cause is Cause.TIMEOUT
 
 
-def test_law_a_killer_that_is_always_out_of_reach_breaks_its_pool_in_the_end() -> None:
+def test_law_a_source_that_always_loses_contact_breaks_its_pool_finally() -> None:
     flow = make_flow(1)
     flow.enter(make_slots(1))
     scene = Scene(flow)
-    for _ in range(DEATHS_PER_POOL):  # the first may have been its node
+    for _ in range(DEATHS_PER_POOL):  # the first may be a lost node
         scene.lose(flow.next_batch(0), error=UNREACHABLE)
     with pytest.raises(PoolBrokenError, match="stage 's0' lost 4 workers in a row"):
         scene.lose(flow.next_batch(0), error=UNREACHABLE)
 
 
-def test_law_a_node_with_many_workers_is_one_cause_however_often_nodes_are_lost() -> None:
+def test_law_a_node_with_many_workers_is_one_cause_per_loss() -> None:
     flow = make_flow(1)
     flow.enter(make_slots(40))
     scene = Scene(flow)
@@ -165,13 +165,13 @@ def fan_out(slot: Slot, count: int, first: int) -> Receipt:
     return Receipt((), (), emitted, StageCounts(tasks_in=1, tasks_out=count))
 
 
-def test_law_a_source_that_waits_to_begin_anew_is_not_queued_again_by_another_call() -> None:
+def test_law_a_source_that_waits_for_a_restart_is_not_requeued() -> None:
     flow = make_flow(1, 2)
     flow.enter(make_slots(2))
     first, second = flow.next_batch(0), flow.next_batch(0)
     flow.complete(0, first, fan_out(first[0], 3, 50), "lost")
     flow.complete(0, second, fan_out(second[0], 1, 90), "kept")
-    whole, mixed = flow.next_batch(1), flow.next_batch(1)  # the second one is over two blocks
+    whole, mixed = flow.next_batch(1), flow.next_batch(1)  # the second batch spans two blocks
     assert [slot.source[0] for slot in mixed] == [0, 1]
     scene, worker = Scene(flow), Worker(1, "actor")
 
@@ -200,7 +200,7 @@ def test_a_worker_that_cannot_be_set_up_is_replaced_once() -> None:
     assert caught.value.is_lasting
 
 
-def test_workers_that_cannot_be_set_up_for_two_reasons_may_have_better_luck() -> None:
+def test_setup_failures_with_different_reasons_are_retried() -> None:
     scene = Scene(make_flow(1))
     fail_setup(scene, "no room on /tmp/a")
     with pytest.raises(StageSetupError, match="no room on /tmp/b") as caught:

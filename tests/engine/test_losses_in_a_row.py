@@ -1,4 +1,4 @@
-"""Which losses of workers in a row have one cause."""
+"""Consecutive losses of workers that have one cause."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def note_all(losses: list[frozenset[bytes]]) -> ChainStreak:
 
 
 @given(killers=st.lists(sources, max_size=20))
-def test_law_one_that_dies_alone_again_and_again_is_one_cause(killers: list[bytes]) -> None:
+def test_law_repeated_deaths_of_one_source_are_one_cause(killers: list[bytes]) -> None:
     assert note_all([frozenset([killer]) for killer in killers]).causes == len(set(killers))
 
 
 @given(neighbours=st.frozensets(sources, min_size=2, max_size=4), times=st.integers(1, 5))
-def test_law_a_crowd_and_the_culprit_that_is_found_in_it_are_one_cause(
+def test_law_a_group_and_its_culprit_are_one_cause(
     neighbours: frozenset[bytes], times: int
 ) -> None:
     culprit = min(neighbours)
@@ -33,7 +33,7 @@ def test_law_a_crowd_and_the_culprit_that_is_found_in_it_are_one_cause(
 
 
 @given(losses=exposed_groups)
-def test_law_there_is_a_cause_at_least_and_never_more_than_losses(
+def test_law_causes_are_between_one_and_the_number_of_losses(
     losses: list[frozenset[bytes]],
 ) -> None:
     streak = note_all(losses)
@@ -44,13 +44,13 @@ def test_law_there_is_a_cause_at_least_and_never_more_than_losses(
     losses=exposed_groups,
     loss=st.frozensets(sources, min_size=2, max_size=4) | st.just(frozenset()),
 )
-def test_law_whoever_cannot_be_told_is_a_cause_of_its_own(
+def test_law_unknown_culprits_are_separate_causes(
     losses: list[frozenset[bytes]], loss: frozenset[bytes]
 ) -> None:
     assert note_all([*losses, loss]).causes == note_all(losses).causes + 1
 
 
-def test_the_second_culprit_of_a_crowd_is_a_cause_of_its_own() -> None:
+def test_the_second_culprit_of_a_group_is_a_separate_cause() -> None:
     streak = note_all([frozenset([b"a", b"b"]), frozenset([b"a"])])
     assert streak.causes == 1
     streak.note(WHOLE, [b"b"])
@@ -66,7 +66,7 @@ def test_a_success_ends_the_streak() -> None:
 
 
 @given(times=st.lists(st.integers(1, 5), max_size=20))
-def test_law_work_that_is_lost_again_is_a_cause_each_time_and_what_is_lost_with_it_is_none(
+def test_law_work_lost_again_is_a_cause_and_work_lost_with_it_is_not(
     times: list[int],
 ) -> None:
     streak = ChainStreak()

@@ -1,4 +1,4 @@
-"""Seconds of work that are done again: of calls under way, and of sources that begin anew."""
+"""Seconds of repeated work: running calls, and sources that start again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["page"]
 
 
 def answer(seconds: float, *made: Slot) -> Receipt:
-    """A call of so many seconds, and what came of it."""
+    """Return the receipt of a call with this duration and these results."""
     emitted = tuple(
         Emitted(place, slot.source, slot.token, None) for place, slot in enumerate(made)
     )
@@ -39,7 +39,7 @@ costs = st.lists(st.floats(0.0, 100.0), min_size=1, max_size=8)
 
 
 @given(costs=costs)
-def test_law_what_was_done_for_a_source_is_lost_once_when_it_begins_anew(
+def test_law_work_of_a_restarted_source_is_lost_once(
     costs: list[float],
 ) -> None:
     meter, (slot,) = WorkMeter(), make_slots(1)
@@ -52,7 +52,7 @@ def test_law_what_was_done_for_a_source_is_lost_once_when_it_begins_anew(
 
 
 @given(costs=costs)
-def test_law_nothing_of_a_source_that_is_over_is_lost_or_remembered(costs: list[float]) -> None:
+def test_law_work_of_a_completed_source_is_not_lost_or_remembered(costs: list[float]) -> None:
     meter, (slot,) = WorkMeter(), make_slots(1)
     children = [slot._replace(token=bytes([9, number])) for number in range(len(costs))]
     meter.note([slot], 0, answer(1.0, *children))
@@ -62,20 +62,20 @@ def test_law_nothing_of_a_source_that_is_over_is_lost_or_remembered(costs: list[
     assert meter.lost == WorkLost()
 
 
-def test_an_answer_that_goes_on_is_of_its_source() -> None:
+def test_parts_of_an_answer_belong_to_their_source() -> None:
     meter, (slot,) = WorkMeter(), make_slots(1)
     meter.note([], 0, answer(3.0, slot._replace(token=b"child")), slot)
     meter.lose_sources([slot.source])
     assert meter.lost.node == 3.0
 
 
-def test_what_is_answered_for_a_source_that_begins_anew_is_lost_too() -> None:
+def test_answers_for_a_restarted_source_are_lost_too() -> None:
     meter, (first, _) = WorkMeter(), make_slots(2)
     meter.note([first], 1, answer(4.0, first))
     assert meter.lost.node == 2.0
 
 
-def test_losses_are_told_by_their_cause_and_a_node_that_is_missed_later_is_one() -> None:
+def test_losses_are_reported_by_cause_including_nodes_missed_later() -> None:
     meter = WorkMeter()
     for name, seconds, node in (("kill", 5.0, "a"), ("kill", 2.0, "b"), ("memory", 1.0, "a")):
         meter.lose_call(name, seconds, node)
@@ -86,7 +86,7 @@ def test_losses_are_told_by_their_cause_and_a_node_that_is_missed_later_is_one()
     assert meter.lost == WorkLost(node=6.0, kill=2.0)
 
 
-def test_an_attempt_that_is_ended_loses_what_it_has_begun() -> None:
+def test_an_ended_attempt_loses_its_running_work() -> None:
     meter, (first, second) = WorkMeter(), make_slots(2)
     meter.note([first], 0, answer(4.0, first))
     meter.note([second], 0, answer(3.0))
@@ -96,7 +96,7 @@ def test_an_attempt_that_is_ended_loses_what_it_has_begun() -> None:
     assert meter.lost.find_share(meter.worked) == 6.5 / 9.5
 
 
-def test_a_wait_for_a_service_is_no_work_and_is_not_done_again() -> None:
+def test_waits_for_a_service_are_not_work_to_repeat() -> None:
     meter, (slot,) = WorkMeter(), make_slots(1)
     counts = StageCounts(seconds=60.0, waited=58.0)
     meter.note([slot], 0, answer(0.0, slot)._replace(counts=counts))
@@ -105,7 +105,7 @@ def test_a_wait_for_a_service_is_no_work_and_is_not_done_again() -> None:
     assert meter.worked == 2.0
 
 
-def test_a_wait_under_way_is_no_work(page: WorkerPage) -> None:
+def test_a_running_wait_is_not_work(page: WorkerPage) -> None:
     worker = make_worker(2, busy_since=100.0)
     assert worker.measure_work(130.0) == 30.0
     worker.page = page
@@ -122,14 +122,14 @@ def test_a_wait_under_way_is_no_work(page: WorkerPage) -> None:
 
 
 class Waits(Stage):
-    """Waits for somebody."""
+    """Waits for a service."""
 
     def process(self, task: Task) -> Task:
         with self.waiting(), self.waiting():
             return task
 
 
-def test_a_stage_shows_how_long_it_waits() -> None:
+def test_a_stage_reports_its_waiting_time() -> None:
     clock, noted = itertools.count(), list[float | None]()
     call = StageCall(StagePlan("s", "s", Waits()), None, lambda: float(next(clock)))
     call.share_waits(noted.append)

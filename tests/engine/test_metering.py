@@ -1,4 +1,4 @@
-"""What was done for each source: shares that add up, and nothing of what is taken back."""
+"""Work done for each source: shares add up, and work that is taken back is not counted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ A, B = b"a" * 16, b"b" * 16
 
 
 class Halve(Stage):
-    """Keeps every second row; drops one task in four, fails one in five."""
+    """Keeps every second row, drops one task in four, and fails one task in five."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         return [self._halve(task) for task in tasks]
@@ -36,21 +36,21 @@ class Halve(Stage):
 
 
 class Split(Stage):
-    """A task for each row."""
+    """Makes one task per row."""
 
     def process(self, task: Task) -> list[Task]:
         return [task.replace(task.table.slice(place, 1)) for place in range(task.num_rows)]
 
 
 class Keep(Stage):
-    """Returns each task without a change."""
+    """Returns all tasks unchanged."""
 
     def process(self, task: Task) -> Task:
         return task
 
 
 class CountMuch(Stage):
-    """Counts more dropped rows than 64 bits hold."""
+    """Counts more dropped rows than fit into 64 bits."""
 
     def process(self, task: Task) -> None:
         self.count("dropped: too many", 2**70)
@@ -88,9 +88,9 @@ def test_law_shares_of_a_call_add_up_to_its_counts(
     assert unpack_receipt(pack_receipt(receipt)) == receipt
 
 
-def test_bytes_are_those_that_come_out_and_seconds_go_by_rows() -> None:
+def test_output_bytes_are_counted_and_seconds_are_shared_by_rows() -> None:
     receipt = run(Split(), [task_of(A, 6), task_of(B, 1), task_of(A, 0)])
-    # A task without rows weighs as much as one with a row.
+    # A task without rows weighs as much as a task with one row.
     assert dict(receipt.efforts) == {
         A: Effort("half", 6, 6, 3.5 * 7 / 8, 48),
         B: Effort("half", 1, 1, 3.5 * 1 / 8, 8),
@@ -122,7 +122,7 @@ def test_a_count_beyond_64_bits_can_be_sent() -> None:
     assert unpack_receipt(pack_receipt(receipt)) == receipt
 
 
-def test_nothing_is_said_where_nobody_asks() -> None:
+def test_no_efforts_are_reported_without_metering() -> None:
     assert run(Split(), [task_of(A, 6)], is_metered=False).efforts == ()
 
 
@@ -131,7 +131,7 @@ def told(source: bytes, stage: str, rows: int, *, has_event: bool) -> Receipt:
     return Receipt(events, (), (), StageCounts(), ((source, Effort(stage, rows, rows, 1.0, 8)),))
 
 
-def test_what_is_done_waits_for_the_sources_next_event() -> None:
+def test_efforts_wait_for_the_sources_next_event() -> None:
     meter = Meter()
     assert meter.attach(told(A, "read", 5, has_event=False), set()).events == ()
     meter.attach(told(A, "read", 2, has_event=False), set())
@@ -147,14 +147,14 @@ def test_what_is_done_waits_for_the_sources_next_event() -> None:
     assert meter.attach(again, set()) is again
 
 
-def test_nothing_is_kept_of_a_source_that_failed() -> None:
+def test_efforts_of_a_failed_source_are_dropped() -> None:
     meter = Meter()
     receipt = meter.attach(told(A, "write", 1, has_event=True), {A})
     assert receipt.events[0].efforts == ()
     assert len(meter) == 0
 
 
-def test_what_a_source_did_before_it_begins_anew_is_taken_back() -> None:
+def test_efforts_before_a_restart_are_taken_back() -> None:
     flow: Flow = make_flow(1, 1)
     flow.enter(make_slots(2))
     (slot,) = flow.next_batch(0)

@@ -1,4 +1,4 @@
-"""Nodes that are lost, in any number and by any word, are the fault of no source and no stage."""
+"""Lost nodes, in any number and with any error, are never the fault of a source or a stage."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_law_no_sequence_of_lost_nodes_fails_a_source_or_breaks_a_pool(
     children=st.integers(1, 6),
     story=st.lists(st.tuples(numbers, st.integers(1, 4), st.booleans()), max_size=20),
 )
-def test_law_nodes_that_are_left_in_time_cost_nothing(
+def test_law_nodes_evacuated_in_time_cost_nothing(
     sources: int, children: int, story: list[tuple[int, int, bool]]
 ) -> None:
     player = NodeLossPlayer(sources, children)
@@ -86,7 +86,7 @@ def test_law_a_source_may_lose_its_data_with_any_number_of_nodes(word: str, is_k
     for _ in range(10):
         player.join()
         player.turn()
-        player.answer(0, 2)  # two tasks lie on the node
+        player.answer(0, 2)  # two tasks are on the node
         player.turn()
         player.lose(0, word, is_known=is_known)
         player.join()
@@ -105,7 +105,7 @@ def test_law_a_source_may_lose_its_data_with_any_number_of_nodes(word: str, is_k
 
 
 def kill_alone(player: NodeLossPlayer, error: Exception) -> None:
-    """Lose a worker of the first stage, whose node stays, and let it come back."""
+    """Lose a worker of the first stage while its node stays, then replace it."""
     player.turn()
     (worker,) = [each for each in player.pools.workers if each.stage == 0]
     player.losses.take_out(worker, error)
@@ -116,7 +116,7 @@ def kill_alone(player: NodeLossPlayer, error: Exception) -> None:
     player.join()
 
 
-def test_law_a_task_that_kills_workers_on_nodes_that_stay_still_fails() -> None:
+def test_law_a_task_that_kills_workers_on_live_nodes_fails() -> None:
     player = NodeLossPlayer(1, 1)
     player.join()
     for _ in range(DEATHS_PER_TASK):
@@ -145,7 +145,7 @@ def test_law_a_worker_whose_node_is_missed_later_is_forgiven() -> None:
     assert player.finished == player.sources
 
 
-def test_law_a_stage_that_always_goes_out_of_reach_on_nodes_that_stay_breaks_its_pool() -> None:
+def test_law_a_stage_that_always_loses_contact_on_live_nodes_breaks_its_pool() -> None:
     player = NodeLossPlayer(1, 1)
     player.join()
     for _ in range(DEATHS_PER_POOL + 1):
@@ -156,7 +156,7 @@ def test_law_a_stage_that_always_goes_out_of_reach_on_nodes_that_stay_breaks_its
 
 
 @pytest.mark.parametrize("word", sorted(DEATHS))
-def test_law_nodes_that_go_in_a_row_break_no_pool_however_late_that_is_known(word: str) -> None:
+def test_law_consecutive_node_losses_break_no_pool_even_if_noticed_late(word: str) -> None:
     nodes = 2 * DEATHS_PER_POOL
     player = NodeLossPlayer(nodes, 1)
     for _ in range(nodes):
@@ -171,7 +171,7 @@ def test_law_nodes_that_go_in_a_row_break_no_pool_however_late_that_is_known(wor
     assert player.finished == player.sources
 
 
-def test_a_worker_that_dies_on_a_node_that_is_leaving_is_no_fault() -> None:
+def test_a_worker_that_dies_on_a_departing_node_is_not_blamed() -> None:
     player = NodeLossPlayer(1, 1)
     player.join()
     for _ in range(DEATHS_PER_TASK + DEATHS_PER_POOL):

@@ -1,4 +1,4 @@
-"""What is done once on a node: by one, with the others waiting, and again where it died over it."""
+"""Node setup: done once by one worker while others wait, and repeated after its death."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ set_up_once(pathlib.Path(sys.argv[1]), "decode", set_up)
 
 
 class Fetching(Stage):
-    """Has something to do on each node."""
+    """Needs a setup on each node."""
 
     def setup_on_node(self) -> None:
         raise OSError(28, "No space left on device")
@@ -51,14 +51,14 @@ def run(folder: Path, log: Path, what: str = "live") -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.slow
-def test_law_of_many_at_once_one_does_it(tmp_path: Path) -> None:
+def test_law_one_of_many_workers_sets_the_node_up(tmp_path: Path) -> None:
     folder, log = tmp_path / "node", tmp_path / "log"
     workers = [run(folder, log) for _ in range(4)]
     assert [worker.wait(120) for worker in workers] == [0] * 4
     assert len(log.read_text().split()) == 1
 
 
-def test_the_others_wait_until_it_is_done(tmp_path: Path) -> None:
+def test_the_other_workers_wait_for_the_setup(tmp_path: Path) -> None:
     is_begun, may_end = threading.Event(), threading.Event()
     done: list[str] = []
 
@@ -80,7 +80,7 @@ def test_the_others_wait_until_it_is_done(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_who_dies_over_it_leaves_it_to_the_next(tmp_path: Path) -> None:
+def test_after_a_death_the_next_worker_sets_the_node_up(tmp_path: Path) -> None:
     folder, log = tmp_path / "node", tmp_path / "log"
     assert run(folder, log, "die").wait(120) == 9
     assert run(folder, log).wait(120) == 0
@@ -88,7 +88,7 @@ def test_who_dies_over_it_leaves_it_to_the_next(tmp_path: Path) -> None:
     assert len(log.read_text().split()) == 2
 
 
-def test_what_fails_is_not_done(tmp_path: Path) -> None:
+def test_a_failed_setup_does_not_count_as_done(tmp_path: Path) -> None:
     calls: list[int] = []
 
     def fail() -> None:
@@ -101,14 +101,14 @@ def test_what_fails_is_not_done(tmp_path: Path) -> None:
     assert len(calls) == 2
 
 
-def test_each_stage_has_its_own(tmp_path: Path) -> None:
+def test_each_stage_has_its_own_setup(tmp_path: Path) -> None:
     calls: list[str] = []
     for name in ("a", "b", "a"):
         set_up_once(tmp_path, name, partial(calls.append, name))
     assert calls == ["a", "b"]
 
 
-def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StageSetupError, match=r"'decode' can't be set up on a node, .* Not a dir"):
         set_up_once(tmp_path / "file" / "node", "decode", lambda: None)
@@ -120,12 +120,12 @@ def test_a_failure_names_stage_and_node() -> None:
         set_up_node(plan, "n7")
 
 
-def test_a_stage_without_the_hook_is_known() -> None:
+def test_a_stage_without_the_hook_is_recognized() -> None:
     assert has_node_setup(StagePlan("decode", "decode", Fetching()))
     assert not has_node_setup(StagePlan("other", "other", Stage()))
 
 
-def test_a_new_attempt_sweeps_what_earlier_ones_of_the_pipeline_left(tmp_path: Path) -> None:
+def test_a_new_attempt_removes_folders_of_earlier_attempts(tmp_path: Path) -> None:
     old, new, far, other = (
         find_folder(pipeline, attempt, node, tmp_path)
         for pipeline, attempt, node in (
@@ -138,10 +138,10 @@ def test_a_new_attempt_sweeps_what_earlier_ones_of_the_pipeline_left(tmp_path: P
     for folder in (old, new, far, other):
         set_up_once(folder, "decode", lambda: None)
     sweep(new)
-    assert all(folder.exists() for folder in (old, new, far, other))  # their workers live
+    assert all(folder.exists() for folder in (old, new, far, other))  # their workers are alive
 
     for folder in (old, new, far, other):
-        os.close(node_setup._HELD.pop(folder) or 0)  # as with the end of its process
+        os.close(node_setup._HELD.pop(folder) or 0)  # as at the end of its process
 
     sweep(new)
 

@@ -1,4 +1,4 @@
-"""Odd answers and odd errors of a stage: they fail their source, and take nothing else along."""
+"""Odd answers and odd errors of a stage fail their source and nothing else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from test_execution import (
 
 
 class MuteError(Exception):
-    """Can't be put into words."""
+    """An error that cannot be converted to text."""
 
     def __str__(self) -> str:
         raise RuntimeError
@@ -49,7 +49,7 @@ class MuteError(Exception):
     ],
 )
 @pytest.mark.parametrize("is_batch", [False, True])
-def test_an_odd_error_fails_its_source_and_no_other(
+def test_an_odd_error_fails_only_its_source(
     error: BaseException, said: str, is_batch: bool
 ) -> None:
     def answer(task: Task) -> Task:
@@ -70,13 +70,13 @@ def test_an_odd_error_fails_its_source_and_no_other(
     failure.message.encode()
 
 
-def test_a_keyboard_interrupt_that_nobody_typed_fails_its_source(
+def test_a_keyboard_interrupt_raised_by_code_fails_its_source(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def answer(task: Task) -> Task:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):  # Python's own handler: somebody may have typed it
+    with pytest.raises(KeyboardInterrupt):  # Python's own handler is for real key presses
         call(Answering(answer), [make_task()])
     monkeypatch.setattr(signal, "getsignal", lambda _: lambda *_: None)
     _, receipt = call(Answering(answer), [make_task()])
@@ -84,12 +84,12 @@ def test_a_keyboard_interrupt_that_nobody_typed_fails_its_source(
 
 
 @pytest.mark.parametrize(("message", "said"), [("\ud800!", "\\ud800!"), (7, "7"), (None, "None")])
-def test_a_failed_tasks_message_can_always_be_told(message: Any, said: str) -> None:
+def test_a_failed_tasks_message_is_always_printable(message: Any, said: str) -> None:
     _, receipt = call(Answering(FailedTask(message)), [make_task()])
     assert receipt.failures[0].message == said
 
 
-def test_a_generator_is_a_fan_out_and_one_that_raises_late_fails_its_source() -> None:
+def test_a_generator_is_a_fan_out_and_fails_its_source_if_it_raises_late() -> None:
     def answer(task: Task) -> Iterator[Slot]:
         yield Task("first")
         if task.data == 1:
@@ -116,7 +116,7 @@ def close_object() -> None:
 
 @pytest.mark.parametrize("close", [close_number, close_object])
 @pytest.mark.parametrize("is_raised", [False, True])
-def test_a_stage_that_closes_standard_output_fails_its_source_and_others_print_on(
+def test_a_stage_that_closes_stdout_fails_its_source_and_others_can_print(
     close: Callable[[], None], is_raised: bool, tmp_path: Path
 ) -> None:
     def answer(task: Task) -> Task:
@@ -144,7 +144,7 @@ def test_a_stage_that_closes_standard_output_fails_its_source_and_others_print_o
 
 
 @pytest.mark.parametrize("counters", [None, {"lock": threading.Lock(), "\ud800": 2, 3: 1}])
-def test_counters_that_can_not_be_told_are_left_out(counters: Any) -> None:
+def test_invalid_counters_are_omitted(counters: Any) -> None:
     class Odd(Stage):
         def process(self, task: Task) -> Task:
             self.counters = counters
@@ -156,7 +156,7 @@ def test_counters_that_can_not_be_told_are_left_out(counters: Any) -> None:
     assert receipt.failures == ()
 
 
-def test_what_a_call_has_done_is_shared_out_though_its_tasks_were_spoiled() -> None:
+def test_work_of_a_call_is_shared_although_its_tasks_were_changed() -> None:
     def answer(task: Task) -> Task:
         spoil(task)
         return Task(1)
@@ -167,7 +167,7 @@ def test_what_a_call_has_done_is_shared_out_though_its_tasks_were_spoiled() -> N
     assert [(source, effort.rows_in) for source, effort in receipt.efforts] == [(SOURCE, 1)]
 
 
-def test_a_task_that_can_not_be_read_fails_and_takes_its_group_along() -> None:
+def test_an_unreadable_task_fails_with_its_group() -> None:
     unreadable = [(Lineage(SOURCE, b"u" * 16, "other"), "no")]
     for group, wanted in ((None, [0, 1]), (2, [])):
         ticks = iter((1.0, 2.0))

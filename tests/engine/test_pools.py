@@ -24,7 +24,7 @@ def test_a_queue_has_room_for_a_whole_batch() -> None:
 
 
 @given(waiting=st.integers(0, 100), starting=st.integers(0, 9), batch=st.integers(1, 8))
-def test_law_nobody_takes_ahead_what_those_that_are_starting_could_begin(
+def test_law_workers_do_not_take_ahead_tasks_for_starting_workers(
     waiting: int, starting: int, batch: int
 ) -> None:
     most = bound_calls(StagePlan("a", "a", Stage(), batch_size=batch), waiting, starting)
@@ -34,7 +34,7 @@ def test_law_nobody_takes_ahead_what_those_that_are_starting_could_begin(
 
 
 @given(waiting=st.integers(0, 100), taken=st.integers(0, 100))
-def test_law_the_last_calls_wait_for_whoever_is_done_first(waiting: int, taken: int) -> None:
+def test_law_the_last_calls_wait_for_the_first_free_worker(waiting: int, taken: int) -> None:
     most = bound_calls(StagePlan("a", "a", Stage()), waiting, 0, taken)
 
     assert most == (1 if waiting <= taken else CALLS_PER_WORKER)
@@ -47,10 +47,10 @@ near_bytes = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(
 
 
 @given(workers=free_workers, nears=st.lists(near_bytes, max_size=12), data=st.data())
-def test_law_calls_go_where_one_look_at_each_worker_would_send_them(
+def test_law_calls_go_where_a_full_scan_of_workers_would_send_them(
     workers: list[tuple[str, int]], nears: list[dict[str, int]], data: st.DataObject
 ) -> None:
-    """To an idle one, else the one nearest to most of its input, else the one with fewest calls."""
+    """The choice is an idle worker, else one near most of the input, else one with few calls."""
     calls = dict(enumerate(number for _, number in workers))
     free = FreeWorkers((node, calls[each], each) for each, (node, _) in enumerate(workers))
     for near in nears:
@@ -70,7 +70,7 @@ def test_law_calls_go_where_one_look_at_each_worker_would_send_them(
 
 
 @given(workers=free_workers)
-def test_law_workers_are_spread_where_those_that_are_free_are_on_several_nodes(
+def test_law_free_workers_on_several_nodes_count_as_spread(
     workers: list[tuple[str, int]],
 ) -> None:
     free = FreeWorkers((node, calls, each) for each, (node, calls) in enumerate(workers))
@@ -79,8 +79,8 @@ def test_law_workers_are_spread_where_those_that_are_free_are_on_several_nodes(
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.floats(0, 1e6)))
-def test_law_a_stage_stands_out_only_where_most_work_is_in_it(seconds: dict[str, float]) -> None:
-    """What is named has two fifths of all the work, and no other has more; else none is."""
+def test_law_a_stage_is_named_only_if_it_has_most_of_the_work(seconds: dict[str, float]) -> None:
+    """A named stage has two fifths of all work and the largest share; otherwise none is named."""
     found = find_heaviest({name: StageCounts(seconds=each) for name, each in seconds.items()})
     total = sum(seconds.values())
     if found is None:

@@ -1,4 +1,4 @@
-"""When the autoscaler is asked for more nodes, and when for none."""
+"""When the driver requests more nodes from the autoscaler, and when not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def queue(waiting: int, running: int = 0) -> StageQueue:
 
 
 class Asked:
-    """An autoscaler that notes what it is asked, and a clock that stands still."""
+    """An autoscaler that records requests, with a clock that stands still."""
 
     def __init__(self, full: tuple[dict[str, float], ...] = FULL) -> None:
         self.now = 100.0
@@ -49,13 +49,13 @@ class Asked:
         (0, 0, 0, False),
     ],
 )
-def test_more_is_wanted_while_work_waits(
+def test_more_nodes_are_requested_while_work_waits(
     waiting: int, running: int, sources_left: int | None, wanted: bool
 ) -> None:
     assert wants_more([queue(waiting, running)], sources_left) is wanted
 
 
-def test_the_whole_cluster_is_asked_for_once() -> None:
+def test_the_whole_cluster_is_requested_once() -> None:
     asked = Asked()
     for _ in range(3):
         asked.look(5)
@@ -76,7 +76,7 @@ def test_nodes_are_given_back_when_nothing_has_waited_for_a_while() -> None:
     assert len(asked.requests) == 3
 
 
-def test_a_queue_that_is_empty_for_a_moment_gives_nothing_back() -> None:
+def test_a_briefly_empty_queue_releases_no_nodes() -> None:
     asked = Asked()
     asked.look(5)
     for _ in range(3):
@@ -86,7 +86,7 @@ def test_a_queue_that_is_empty_for_a_moment_gives_nothing_back() -> None:
     assert len(asked.requests) == 1
 
 
-def test_a_cluster_of_a_fixed_size_is_never_asked() -> None:
+def test_a_cluster_of_fixed_size_gets_no_requests() -> None:
     asked = Asked(())
     asked.look(5)
     asked.now += 2 * WAIT_SECONDS

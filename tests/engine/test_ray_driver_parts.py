@@ -1,4 +1,4 @@
-"""What the driver of the Ray engine does about a worker that is gone, and where nothing is left."""
+"""Reactions of the Ray engine's driver to lost workers, and to the end of work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from test_flow import make_flow, make_slots, pass_on
 
 
 def make_driver(flow: Flow) -> Any:
-    """A transport with pools of its own, and no Ray below them."""
+    """Return a transport with its own pools, without Ray."""
     driver: Any = object.__new__(ActorTransport)
     stages = tuple(StagePlan(queue.name, "s", Stage()) for queue in flow.queues)
     plan = PipelinePlan("ns", "p", StagePlan("s", "s", Stage()), stages, Fingerprint("", {}))
@@ -54,7 +54,7 @@ def make_driver(flow: Flow) -> Any:
 
 
 def add_worker(pools: RayPools, batch: list[Slot], *, is_draining: bool) -> Worker:
-    """A worker with one call."""
+    """Add a worker with one call."""
     worker = Worker(0, "actor", is_placed=True, is_ready=True, is_draining=is_draining)
     pools[0].workers.append(worker)
     pools.calls["receipt"] = worker.calls["receipt"] = Call(0, worker, batch, "data", 1)
@@ -62,7 +62,7 @@ def add_worker(pools: RayPools, batch: list[Slot], *, is_draining: bool) -> Work
 
 
 def have_answered(monkeypatch: pytest.MonkeyPatch, batch: list[Slot], why: str = "") -> None:
-    """Let there be a Ray in which a call has been answered; what is said last recycles a worker."""
+    """Install a fake Ray with one answered call; a non-empty `why` recycles the worker."""
     answer: Plain = [*pack_receipt(pass_on(batch)), None, why, []]
     ray = SimpleNamespace(get=lambda *_, **__: answer, kill=lambda _: None)
     monkeypatch.setattr(ray_pool, "ray", ray)
@@ -73,13 +73,13 @@ def have_answered(monkeypatch: pytest.MonkeyPatch, batch: list[Slot], why: str =
 @pytest.mark.parametrize(
     ("left", "is_stopped", "calls", "waits"),
     [
-        (None, False, 0, True),  # the listing goes on
+        (None, False, 0, True),  # the listing continues
         (0, False, 0, False),
-        (None, True, 1, True),  # what is with workers still comes
+        (None, True, 1, True),  # results of workers are still expected
         (None, True, 0, False),
     ],
 )
-def test_what_waits_for_a_file_waits_while_more_can_come(
+def test_tasks_wait_for_a_file_while_more_can_arrive(
     left: int | None, is_stopped: bool, calls: int, waits: bool
 ) -> None:
     flow = make_flow(1, 1)
@@ -92,14 +92,14 @@ def test_what_waits_for_a_file_waits_while_more_can_come(
     assert driver._pools.bound_queue(1) > 1000
 
 
-def test_a_stopped_run_goes_on_while_what_it_has_can_be_written() -> None:
+def test_a_stopped_run_continues_while_its_output_can_be_written() -> None:
     flow = make_flow(1, 1)
     driver = make_driver(flow)
     loop = EngineLoop(driver._state, driver)
     flow.fills_files = flow.is_stopped = True
     assert loop._is_done()
     flow.queues[1].waiting += make_slots(1)
-    assert loop._is_done()  # nobody is there to write it
+    assert loop._is_done()  # no worker can write it
     driver._pools.add(Worker(1, "actor", is_placed=True, is_ready=True))
     assert not loop._is_done()
 
@@ -107,7 +107,7 @@ def test_a_stopped_run_goes_on_while_what_it_has_can_be_written() -> None:
 def test_law_an_overdue_worker_that_answers_at_the_last_moment_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What it has next would be blamed for what it has done."""
+    """Otherwise the next call would be blamed for the previous one."""
     flow = make_flow(1, 1)
     flow.enter(make_slots(1))
     batch = flow.next_batch(0)
@@ -140,7 +140,7 @@ def test_a_lost_worker_whose_last_answer_ended_it_is_not_taken_out_twice(
     assert [slot.key for slot in flow.queues[1].waiting] == ["k0"]
 
 
-def test_nothing_sets_the_pace_where_nothing_is_left_to_do() -> None:
+def test_no_stage_is_the_bottleneck_without_remaining_work() -> None:
     flow = make_flow(1)
     driver = make_driver(flow)
     flow.enter(make_slots(1))
@@ -153,10 +153,10 @@ def test_nothing_sets_the_pace_where_nothing_is_left_to_do() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "is_refused"), [(0.0, True), (1.0, False)])
-def test_a_local_ray_that_has_less_than_a_stage_asks_for_is_not_waited_with(
+def test_a_local_ray_with_too_few_resources_fails_at_once(
     gpus: float, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where Ray did not tell before it was started."""
+    """Covers resources that were unknown before Ray started."""
     have = Connection(2.0, capacity={"CPU": 2.0, "GPU": gpus})
     monkeypatch.setattr(ray_engine, "connected", lambda *_: nullcontext(have))
     driven: list[Any] = []

@@ -1,4 +1,4 @@
-"""The driver's end of the line to the ledger: what it bears where the ledger is far behind."""
+"""The driver's connection to the ledger, and its limits if the ledger is far behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FAILURE = Failure(b"s" * 16, "key", b"t" * 16, "decode", "no such codec")
 
 
 class Actor:
-    """An actor that answers a call when it is told to, and bears as many as was asked for."""
+    """An actor that answers calls on request, with a limit on pending calls."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -74,7 +74,7 @@ class Actor:
 
 
 class FakeRay:
-    """Of Ray what the line asks for; a reference is the number of its call."""
+    """The parts of Ray that the connection uses; a reference is the number of its call."""
 
     def __init__(self) -> None:
         self.actor = Actor(0)
@@ -94,7 +94,7 @@ class FakeRay:
         return ready, [reference for reference in references if reference not in ready]
 
     def _is_answered(self, reference: int) -> bool:
-        # Calls aside wait for no other call; 0 is the watch.
+        # Independent calls wait for no other call; 0 is the watch.
         is_aside = reference > 0 and self.actor.calls[reference][0] == "count_steps"
         return is_aside or 0 < reference < self.actor.answered
 
@@ -104,7 +104,7 @@ class FakeRay:
 
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
-    """Ray, whose actor has answered nothing yet."""
+    """Install a fake Ray whose actor has answered nothing yet."""
     fake = FakeRay()
     monkeypatch.setattr(ray_ledger, "ray", fake)
     return fake
@@ -116,7 +116,7 @@ def fall_behind(ledger: RayLedger, messages: int) -> None:
         ledger.flush()
 
 
-def test_law_a_ledger_that_is_far_behind_is_asked_all_the_same(ray: FakeRay) -> None:
+def test_law_a_ledger_far_behind_still_gets_requests(ray: FakeRay) -> None:
     ledger = RayLedger(LOCATION)
     fall_behind(ledger, PENDING_CALLS + 5)
     assert len(ray.actor.applied()) == PENDING_CALLS
@@ -129,7 +129,7 @@ def test_law_a_ledger_that_is_far_behind_is_asked_all_the_same(ray: FakeRay) -> 
     assert asked[-2:] == ["end_listing", "drain"]
 
 
-def test_while_an_answer_is_waited_for_the_steps_of_the_ledger_are_the_drivers(
+def test_during_a_wait_the_steps_of_the_ledger_count_for_the_driver(
     ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps, told = iter([5, 5, 5, 6, 6]), []
@@ -147,10 +147,10 @@ def test_while_an_answer_is_waited_for_the_steps_of_the_ledger_are_the_drivers(
     assert 2 == len(told)
 
 
-def test_a_ledger_that_was_stopped_with_ray_is_given_up_after_two_looks(
+def test_a_ledger_stopped_with_ray_is_abandoned_after_two_looks(
     ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ray ends its processes seconds after the signal, and they answer no more until then."""
+    """Ray ends its processes seconds after the signal, and they do not answer in between."""
     looks = iter([True, False, True, False, False])
     monkeypatch.setattr(ray, "_is_answered", lambda at: at in ray.actor.looks and next(looks))
     monkeypatch.setattr(ray, "get", lambda _: 0)
@@ -160,7 +160,7 @@ def test_a_ledger_that_was_stopped_with_ray_is_given_up_after_two_looks(
     assert next(looks, None) is None
 
 
-def test_a_ledger_that_is_slow_in_a_run_that_goes_on_is_waited_for(
+def test_a_slow_ledger_is_awaited_in_a_continuing_run(
     ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = iter(range(9))
@@ -168,8 +168,8 @@ def test_a_ledger_that_is_slow_in_a_run_that_goes_on_is_waited_for(
     RayLedger(LOCATION).drain(None, anything_died=False)
 
 
-def test_law_who_looks_at_the_ledger_waits_for_no_message_before(ray: FakeRay) -> None:
-    """A message may have a group committed, and all that is left of its sources removed."""
+def test_law_looks_at_the_ledger_do_not_wait_for_messages(ray: FakeRay) -> None:
+    """A message may commit a group and remove leftovers of its sources, which takes long."""
     ledger = RayLedger(LOCATION)
     ledger.renew_lease(1.0)
     ledger.ask_finished()
@@ -182,7 +182,7 @@ def test_law_who_looks_at_the_ledger_waits_for_no_message_before(ray: FakeRay) -
     }
 
 
-def test_a_beat_that_ray_can_not_send_is_no_error(
+def test_an_unsendable_heartbeat_is_not_an_error(
     ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = RayLedger(LOCATION)
@@ -190,20 +190,20 @@ def test_a_beat_that_ray_can_not_send_is_no_error(
     assert "renew_lease" == ray.actor.calls[-1][0]
     ledger._actor = None
     ledger.renew_lease(1.0)
-    ledger._actor = object()  # which has no such call
+    ledger._actor = object()  # an object without such a call
     ledger.renew_lease(1.0)
     assert "renew_lease" == ray.actor.calls[-1][0]
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_the_ledger_hears_whether_the_listing_had_a_gap(ray: FakeRay, is_whole: bool) -> None:
+def test_the_ledger_learns_whether_the_listing_had_gaps(ray: FakeRay, is_whole: bool) -> None:
     listing = Listing(iter(()), lambda: is_whole, lambda: ("x",))
     listing.draw()
     RayLedger(LOCATION).conclude(listing, 0, anything_died=False)
     assert ray.actor.named["end_listing"] == {"is_whole": is_whole, "gaps": ("x",)}
 
 
-def test_law_all_that_was_told_is_sent_once_and_in_order(ray: FakeRay) -> None:
+def test_law_all_messages_are_sent_once_and_in_order(ray: FakeRay) -> None:
     ledger = RayLedger(LOCATION)
     fall_behind(ledger, PENDING_CALLS + 5)
     ray.actor.answered = PENDING_CALLS // 2
@@ -215,7 +215,7 @@ def test_law_all_that_was_told_is_sent_once_and_in_order(ray: FakeRay) -> None:
 
 
 class Clock:
-    """Stands still until it is set."""
+    """A clock that stands still until set."""
 
     def __init__(self) -> None:
         self.time = 5.0
@@ -224,7 +224,7 @@ class Clock:
         return self.time
 
 
-def test_events_gather_for_a_moment_and_go_together(ray: FakeRay) -> None:
+def test_events_are_collected_for_a_moment_and_sent_together(ray: FakeRay) -> None:
     clock = Clock()
     ledger = RayLedger(LOCATION, now=clock)
     assert ledger.limit_wait(0.5) == 0.5
@@ -243,7 +243,7 @@ def test_events_gather_for_a_moment_and_go_together(ray: FakeRay) -> None:
     assert ledger.limit_wait(0.5) == 0.5
 
 
-def test_failures_are_sent_at_once_since_what_follows_is_not_to_be_counted_before(
+def test_failures_are_sent_at_once_before_later_events(
     ray: FakeRay,
 ) -> None:
     ledger = RayLedger(LOCATION, now=Clock())
@@ -257,7 +257,7 @@ def test_failures_are_sent_at_once_since_what_follows_is_not_to_be_counted_befor
     assert (1, [list(FAILURE)]) == (len(parts), failures)
 
 
-def test_who_waits_for_a_ledger_that_is_far_behind_does_not_ask_all_the_time(ray: FakeRay) -> None:
+def test_waiting_for_a_slow_ledger_does_not_poll_constantly(ray: FakeRay) -> None:
     clock = Clock()
     ledger = RayLedger(LOCATION, now=clock)
     fall_behind(ledger, PENDING_CALLS + 1)
@@ -266,7 +266,7 @@ def test_who_waits_for_a_ledger_that_is_far_behind_does_not_ask_all_the_time(ray
     assert ledger.limit_wait(0.5) == pytest.approx(GATHER_SECONDS)
 
 
-def test_a_message_is_of_bounded_size_unless_one_call_says_more(
+def test_a_message_exceeds_its_limit_only_for_a_single_large_call(
     ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ray_ledger, "MESSAGE_BYTES", 2 * len(pack_events([EVENT])))
@@ -288,7 +288,7 @@ def test_messages_that_were_answered_are_forgotten(ray: FakeRay) -> None:
 
 
 class Broken:
-    """A writer that has no room; it notes what it does all the same."""
+    """A writer on a full disk; it records its calls anyway."""
 
     def __init__(self) -> None:
         self.may_fail = threading.Event()
@@ -306,7 +306,7 @@ class Broken:
 
 
 class Queue:
-    """A lock that tells how many have come to it."""
+    """A lock that counts the threads that reach it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -334,7 +334,7 @@ ASKED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def test_what_goes_wrong_in_a_message_is_told_by_the_watch() -> None:
+def test_errors_in_a_message_are_reported_by_the_watch() -> None:
     actor = make_actor(Broken())
     actor.apply(1, [], [])
     with pytest.raises(OSError, match="No space left"):
@@ -342,7 +342,7 @@ def test_what_goes_wrong_in_a_message_is_told_by_the_watch() -> None:
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_law_a_ledger_that_has_failed_does_nothing_more(name: str) -> None:
+def test_law_a_failed_ledger_does_no_more_work(name: str) -> None:
     actor = make_actor(writer := Broken())
     actor.apply(1, [], [])
     with pytest.raises(OSError, match="No space left"):
@@ -351,7 +351,7 @@ def test_law_a_ledger_that_has_failed_does_nothing_more(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_law_who_waits_for_a_ledger_that_fails_meanwhile_is_refused(name: str) -> None:
+def test_law_callers_that_wait_for_a_failing_ledger_are_refused(name: str) -> None:
     actor = make_actor(writer := Broken())
     with ThreadPoolExecutor(2) as threads:
         watch = threads.submit(actor.watch)

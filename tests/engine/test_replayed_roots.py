@@ -1,4 +1,4 @@
-"""A source that begins anew makes all of its tasks again, however much of its answer had come."""
+"""A source that starts again makes all its tasks again, however much of its answer had arrived."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def name_child(number: int) -> bytes:
 
 
 class Streaming:
-    """A source of which the first stage hands on its tasks part by part, and the second is last."""
+    """A source whose first stage returns tasks in parts; the second stage is the last."""
 
     def __init__(self, count: int) -> None:
         self.flow: Flow = make_flow(1, 1)
@@ -35,7 +35,7 @@ class Streaming:
         self.is_finished = bool(self.tally.count(events)) or self.is_finished
 
     def make_part(self, batch: list[Slot], size: int) -> list[Slot]:
-        """Take one part of an answer; return what is left of the call."""
+        """Take one part of an answer; return the rest of the call."""
         (slot,) = batch
         end = min(self._count, slot.handed + size)
         origins = [Origin(slot.token, each, 0) for each in range(slot.handed, end)]
@@ -56,7 +56,7 @@ class Streaming:
         return rest
 
     def lose_a_child(self) -> bool:
-        """Lose the data of the next child that waits; False where none does."""
+        """Lose the data of the next waiting child. Return False if no child waits."""
         batch = self.flow.next_batch(1)
         if not batch:
             return False
@@ -73,7 +73,7 @@ class Streaming:
             self.tell([Event(slot.source, (slot.token,), ()) for slot in batch])
 
     def finish(self) -> None:
-        """Let all that is left go well."""
+        """Finish all remaining work successfully."""
         self.replays.release(())
         batch = self.flow.next_batch(0)
         while batch:
@@ -92,7 +92,7 @@ def test_law_a_replayed_root_makes_all_of_its_children(count: int, passes: list[
         for size in sizes:
             if batch:
                 batch = playing.make_part(batch, size)
-        if batch:  # its worker is lost in the middle, and what had come goes with its node
+        if batch:  # the worker is lost in the middle, together with the received part
             playing.flow.requeue(0, batch, 0, holds=False, most_deaths=3)
         assert playing.lose_a_child()
         playing.replays.release(())

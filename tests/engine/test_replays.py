@@ -1,4 +1,4 @@
-"""Sources that begin anew: from the root, once nothing of them is with workers, not for ever."""
+"""Sources that start again: from the root, after workers released them, and not endlessly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def name(number: int) -> bytes:
 
 
 def fan_out(slot: Slot, count: int) -> Receipt:
-    """A receipt of a task that became so many."""
+    """Return the receipt of a task that fanned out into `count` tasks."""
     emitted = tuple(
         Emitted(place, slot.source, bytes([50 + place]) * 16, Origin(slot.token, place, count))
         for place in range(count)
@@ -26,7 +26,7 @@ def fan_out(slot: Slot, count: int) -> Receipt:
 
 
 def run_first(flow: Flow, count: int) -> list[Slot]:
-    """Let the first stage hand on that many sources."""
+    """Run the first stage over `count` sources."""
     flow.enter(make_slots(count))
     batches = [flow.next_batch(0) for _ in range(count)]
     for batch in batches:
@@ -34,7 +34,7 @@ def run_first(flow: Flow, count: int) -> list[Slot]:
     return [slot for batch in batches for slot in batch]
 
 
-def test_a_slot_knows_the_root_it_came_from() -> None:
+def test_a_slot_refers_to_its_root() -> None:
     flow = make_flow(1, 1, 1)
     roots = run_first(flow, 2)
     batch = flow.next_batch(1)
@@ -45,7 +45,7 @@ def test_a_slot_knows_the_root_it_came_from() -> None:
     assert roots[0].root is None
 
 
-def test_law_what_waits_of_the_source_is_dropped_and_nothing_else() -> None:
+def test_law_only_waiting_tasks_of_the_source_are_dropped() -> None:
     flow = make_flow(1, 1)
     run_first(flow, 3)
     (slot,) = flow.next_batch(1)
@@ -56,7 +56,7 @@ def test_law_what_waits_of_the_source_is_dropped_and_nothing_else() -> None:
     assert [one.source for one in flow.queues[1].waiting] == [name(1), name(2)]
 
 
-def test_law_the_root_waits_until_nothing_of_its_source_is_with_workers() -> None:
+def test_law_the_root_waits_until_workers_have_no_task_of_its_source() -> None:
     flow = make_flow(1, 1)
     roots = run_first(flow, 1)
     replays = Replays(flow)
@@ -70,7 +70,7 @@ def test_law_the_root_waits_until_nothing_of_its_source_is_with_workers() -> Non
     assert not replays
 
 
-def test_what_is_answered_meanwhile_does_not_count() -> None:
+def test_answers_in_between_do_not_count() -> None:
     flow = make_flow(1, 1)
     run_first(flow, 2)
     lost, other = flow.next_batch(1)[0], flow.next_batch(1)[0]
@@ -91,13 +91,13 @@ def test_what_is_answered_meanwhile_does_not_count() -> None:
     assert replays.keep_current([lost, other]) == [other]
 
 
-def test_law_a_group_that_was_begun_is_filled_by_the_second_try_alone() -> None:
+def test_law_a_partial_group_is_filled_only_by_the_second_try() -> None:
     flow = make_flow(1, 1, group=2)
     flow.enter(make_slots(1))
     (root,) = flow.next_batch(0)
     receipt = fan_out(root, 4)
     flow.complete(0, [root], receipt._replace(emitted=receipt.emitted[:3]), "lost")
-    assert len(flow.queues[1].groups) == 2  # the second one without the task that was filtered
+    assert len(flow.queues[1].groups) == 2  # the second lacks the filtered task
     replays = Replays(flow)
     replays.begin(flow.next_batch(1)[:1])
     assert not flow.queues[1].groups
@@ -145,7 +145,7 @@ def test_suspects_of_the_source_are_dropped_too() -> None:
     assert len(flow.suspects) == 1
 
 
-def test_no_source_begins_anew_for_ever() -> None:
+def test_restarts_of_a_source_are_limited() -> None:
     flow = make_flow(1, 1)
     (root,) = run_first(flow, 1)
     replays = Replays(flow)
@@ -155,7 +155,7 @@ def test_no_source_begins_anew_for_ever() -> None:
     assert spent == [[]] * REPLAYS_PER_SOURCE + [[root]]
 
 
-def test_work_of_which_some_is_lost_is_tried_task_by_task() -> None:
+def test_partially_lost_work_is_retried_task_by_task() -> None:
     flow = make_flow(1, 3)
     run_first(flow, 3)
     batch = flow.next_batch(1)

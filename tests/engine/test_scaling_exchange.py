@@ -1,4 +1,4 @@
-"""Draining some workers so that others find room."""
+"""Draining some workers to make room for others."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def pool(needs: Units, speed: float | None = 1.0) -> PoolDemand:
     return PoolDemand(needs, speed, 1, MANY)
 
 
-def test_only_as_many_are_drained_as_make_room() -> None:
+def test_only_necessary_workers_are_drained() -> None:
     found = exchange([pool((2,)), pool((1,))], [1, 9], [3, 1], [{0: 1, 1: 9}])
 
     assert found.drained == {(1, 0): 4}
     assert found.counts == [3, 5]
 
 
-def test_what_is_free_already_is_used() -> None:
+def test_free_resources_are_used_first() -> None:
     found = exchange([pool((2,)), pool((1,))], [1, 3], [2, 1], [{0: 1, 1: 3}], free=[(1,)])
 
     assert found.drained == {(1, 0): 1}
 
 
-def test_a_node_that_lacks_least_is_taken_first() -> None:
+def test_the_node_that_lacks_least_is_chosen_first() -> None:
     allocation = [{1: 4}, {1: 2}]
 
     found = exchange([pool((4,)), pool((1,))], [0, 6], [1, 0], allocation, free=[(0,), (2,)])
@@ -59,7 +59,7 @@ def test_room_on_two_nodes_is_not_room_on_one() -> None:
     assert found.counts == [0, 6]
 
 
-def test_whoever_has_most_to_spare_goes_first() -> None:
+def test_the_pool_with_most_to_spare_is_drained_first() -> None:
     pools = [pool((1,)), pool((1,), speed=5.0), pool((1,), speed=3.0)]
 
     found = exchange(pools, [0, 4, 4], [2, 1, 1], [{1: 4, 2: 4}])
@@ -67,7 +67,7 @@ def test_whoever_has_most_to_spare_goes_first() -> None:
     assert found.drained == {(1, 0): 2}
 
 
-def test_one_that_turns_out_to_be_superfluous_stays() -> None:
+def test_an_unnecessary_drain_is_cancelled() -> None:
     pools = [pool((2,)), pool((1,), speed=9.0), pool((2,), speed=1.0)]
 
     found = exchange(pools, [0, 2, 2], [1, 1, 1], [{1: 2, 2: 2}])
@@ -75,7 +75,7 @@ def test_one_that_turns_out_to_be_superfluous_stays() -> None:
     assert found.drained == {(2, 0): 1}
 
 
-def test_only_those_who_hold_what_is_missing_are_drained() -> None:
+def test_only_workers_that_hold_missing_resources_are_drained() -> None:
     pools = [pool((1, 1)), pool((1, 0), speed=9.0), pool((1, 1), speed=2.0)]
 
     found = exchange(pools, [0, 5, 2], [1, 1, 1], [{1: 5, 2: 2}], free=[(5, 0)])
@@ -83,13 +83,13 @@ def test_only_those_who_hold_what_is_missing_are_drained() -> None:
     assert found.drained == {(2, 0): 1}
 
 
-def test_the_barred_are_left_alone() -> None:
+def test_barred_pools_are_not_drained() -> None:
     found = exchange([pool((1,)), pool((1,))], [0, 5], [3, 1], [{1: 5}], barred=[False, True])
 
     assert found.drained == {}
 
 
-def test_none_goes_below_its_target() -> None:
+def test_no_pool_is_drained_below_its_target() -> None:
     found = exchange([pool((1,)), pool((1,))], [0, 5], [9, 3], [{1: 3}, {1: 2}])
 
     assert sum(found.drained.values()) == 2

@@ -1,4 +1,4 @@
-"""Filling up the slowest stage: as good as trying everything, and close to the linear programme."""
+"""Filling the slowest stage: as good as exhaustive search, and close to the linear program."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def fill_up(pools: list[PoolDemand], nodes: list[Units]) -> list[int]:
 
 
 @given(parts=small_parts, cpu=st.integers(4, 12), gpu=st.integers(0, 4))
-def test_on_one_node_nothing_is_better(parts: list[Part], cpu: int, gpu: int) -> None:
+def test_on_one_node_the_result_is_optimal(parts: list[Part], cpu: int, gpu: int) -> None:
     demand = find_demand(parts)
     pools = muster_parts(parts, demand)
 
@@ -88,7 +88,7 @@ def test_on_one_node_nothing_is_better(parts: list[Part], cpu: int, gpu: int) ->
     needs=st.lists(st.integers(1, 4), min_size=3, max_size=3),
     nodes=st.lists(st.integers(2, 7), min_size=2, max_size=2),
 )
-def test_across_nodes_it_is_within_a_worker_of_the_best(
+def test_across_nodes_the_result_is_within_a_worker_of_the_optimum(
     speeds: list[float], needs: list[int], nodes: list[int]
 ) -> None:
     pools = [make_crew(speed, (need,)) for speed, need in zip(speeds, needs, strict=False)]
@@ -139,7 +139,7 @@ def test_pools_of_ten_reach_nine_tenths_of_the_linear_programme(
     units=st.integers(6, 60),
     more=st.integers(0, 20),
 )
-def test_one_worker_more_anywhere_would_not_help_unless_it_fitted(
+def test_taking_a_worker_from_another_pool_would_not_help(
     speeds: list[float], units: int, more: int
 ) -> None:
     pools = [make_crew(speed) for speed in speeds]
@@ -148,19 +148,19 @@ def test_one_worker_more_anywhere_would_not_help_unless_it_fitted(
 
     assert sum(counts) == units
     slowest = min(range(len(pools)), key=lambda one: pools[one].find_level(counts[one]))
-    for stage, pool in enumerate(pools):  # nobody could give one to the slowest without being it
+    for stage, pool in enumerate(pools):  # a donor would become the slowest
         if stage != slowest and counts[stage] > 1:
             assert pool.find_level(counts[stage] - 1) <= find_pace(pools, counts) * (1 + 1e-9)
 
 
-def test_the_bound_knows_no_borders_of_nodes() -> None:
+def test_the_bound_ignores_borders_of_nodes() -> None:
     pools = [make_crew(1.0, (2,))]
 
     assert find_bound(pools, [0], make_room((3,), (3,))) == 3
     assert fill(pools, [0], make_room((3,), (3,)), [0]).counts == [2]
 
 
-def test_who_can_not_grow_holds_the_others_back() -> None:
+def test_a_pool_that_cannot_grow_limits_the_others() -> None:
     pools = [make_crew(1.0, ceiling=2), make_crew(1.0)]
 
     assert fill(pools, [1, 1], make_room((30,)), [0, 1]).counts == [2, 2]

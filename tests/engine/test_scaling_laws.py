@@ -1,4 +1,4 @@
-"""Laws of the planner: what no plan does, whatever the pipeline and the cluster are."""
+"""Laws of the planner: properties of all plans for any pipeline and cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SETTLED = 20
 
 
 def find_floor(inputs: Inputs, stage: StageLook) -> int:
-    """The least workers of a stage: none where nothing will come to it any more."""
+    """Return a stage's minimum of workers, or 0 if no more work will arrive."""
     above = inputs.stages[: inputs.stages.index(stage) + 1]
     is_over = inputs.sources_left == 0 and not any(each.waiting or each.running for each in above)
     return 0 if is_over else stage.floor
@@ -63,7 +63,7 @@ def test_no_node_is_ever_over_its_capacity(inputs: Inputs, state: ScalingState) 
 
 
 @given(inputs=looks(), state=states)
-def test_only_workers_that_are_there_are_drained(inputs: Inputs, state: ScalingState) -> None:
+def test_only_existing_workers_are_drained(inputs: Inputs, state: ScalingState) -> None:
     answer = plan(PARAMS, state, inputs)
 
     nodes = {node.name: node for node in inputs.nodes}
@@ -110,9 +110,7 @@ def test_no_pool_both_starts_and_drains(inputs: Inputs, state: ScalingState) -> 
 
 
 @given(inputs=looks(), state=states)
-def test_each_change_has_a_sentence_and_nothing_else_has(
-    inputs: Inputs, state: ScalingState
-) -> None:
+def test_exactly_the_changes_have_a_sentence(inputs: Inputs, state: ScalingState) -> None:
     for stage in plan(PARAMS, state, inputs).stages:
         assert bool(stage.why) == bool(stage.start or stage.drain)
         assert not stage.why or repr(stage.name) in stage.why
@@ -132,9 +130,7 @@ def test_the_order_of_nodes_does_not_matter(inputs: Inputs, state: ScalingState,
 
 
 @given(stages=stage_lists(NESTED), count=st.integers(2, 5))
-def test_equal_nodes_are_told_apart_by_their_names(
-    stages: tuple[StageLook, ...], count: int
-) -> None:
+def test_equal_nodes_are_ordered_by_name(stages: tuple[StageLook, ...], count: int) -> None:
     inputs = make_inputs(stages, {f"n{number}": NodeResources(cpu=8) for number in range(count)})
     backwards = replace(inputs, nodes=inputs.nodes[::-1])
 
@@ -155,7 +151,7 @@ def test_without_patience_or_a_gap_below_a_floor_nothing_drains(
 
 
 @given(stages=stage_lists(NESTED), nodes=clusters(EVEN))
-def test_floors_are_kept_where_they_fit(
+def test_floors_are_kept_if_they_fit(
     stages: tuple[StageLook, ...], nodes: dict[str, NodeResources]
 ) -> None:
     needed = sum(stage.floor * stage.needs.cpu for stage in stages)
@@ -171,7 +167,7 @@ def test_floors_are_kept_where_they_fit(
     nodes=clusters((*EVEN, NodeResources(cpu=8, gpu=2))),
     more=st.sampled_from((*EVEN, NodeResources(cpu=4, gpu=4))),
 )
-def test_one_node_more_never_predicts_less(
+def test_another_node_never_lowers_the_prediction(
     stages: tuple[StageLook, ...], nodes: dict[str, NodeResources], more: NodeResources
 ) -> None:
     before = plan(PARAMS, ScalingState.begin(), make_inputs(stages, nodes))
@@ -191,7 +187,7 @@ def test_constant_rates_lead_to_a_plan_that_never_changes(
     assert all(map(is_idle, answers[SETTLED:]))
 
 
-# Many small workers beside a large one: it wants one more step in one look of a thousand.
+# Many small workers beside a large one, which rarely needs one more step in a thousand looks.
 CHEAP_AND_DEAR = tuple(
     StageLook(
         name,
@@ -212,10 +208,10 @@ CHEAP_AND_DEAR = tuple(
 )
 
 
-@settings(max_examples=scale_examples(50))  # each is fifty looks
+@settings(max_examples=scale_examples(50))  # one example has fifty looks
 @example(stages=CHEAP_AND_DEAR, nodes={"n0": NodeResources(cpu=8, memory=2**32)}, seed=901378)
 @given(stages=stage_lists(costs=known_costs), nodes=clusters(), seed=st.integers(0, 2**32))
-def test_noise_of_a_tenth_takes_nothing_back_once_settled(
+def test_noise_of_a_tenth_drains_no_worker_once_settled(
     stages: tuple[StageLook, ...], nodes: dict[str, NodeResources], seed: int
 ) -> None:
     noise, world = random.Random(seed), World(stages, nodes)
@@ -230,8 +226,8 @@ def test_noise_of_a_tenth_takes_nothing_back_once_settled(
 
     answers = [look() for _ in range(SETTLED + 30)]
 
-    # By chance a pool that stands just below the gain that is worth it grows once more; it is not
-    # taken back, so nothing swings.
+    # By chance, a pool just below the minimum gain may grow once more; that worker stays, so the
+    # plan does not oscillate.
     late = [answer for answer in answers[SETTLED:] if not is_idle(answer)]
     assert len(late) <= 1
     assert not [stage for answer in late for stage in answer.stages if stage.drain]

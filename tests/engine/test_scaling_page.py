@@ -50,7 +50,7 @@ def test_the_fractions_are_those_of_the_linear_programme() -> None:
     assert f"{share}{100 * pace / on_eighty:.0f} %" in NOTE
 
 
-def test_a_run_says_what_the_page_says() -> None:
+def test_a_run_prints_the_numbers_of_the_page() -> None:
     world = World([make_stage(name, None) for name in COSTS], {"n": NodeResources(cpu=8)})
     world.look()
     assert list(world.count().values()) == [3, 3, 2]
@@ -63,7 +63,7 @@ def test_a_run_says_what_the_page_says() -> None:
         assert f"\n{why}\n" in NOTE
 
 
-def test_the_sentence_about_a_floor_is_the_planner_s() -> None:
+def test_the_page_quotes_the_planners_sentence_about_a_floor() -> None:
     stages = [make_stage("caption", 1.0, NodeResources(cpu=1, gpu=1))]
 
     answer = plan(

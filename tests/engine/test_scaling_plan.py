@@ -1,4 +1,4 @@
-"""What the planner does in situations that have a name."""
+"""Plans in named situations."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ RATIO = (make_stage("a", 0.1), make_stage("b", 1.0), make_stage("c", 0.2))
 
 
 def wish(inputs: Inputs, state: ScalingState | None = None) -> ScalingState:
-    """The state of someone who has been patient for long."""
+    """Return the state after a long wait with the same wish."""
     return replace(state or plan(PARAMS, ScalingState.begin(), inputs).state, wished_since=-100.0)
 
 
-def test_pools_of_unknown_speed_share_what_is_idle() -> None:
+def test_pools_of_unknown_speed_share_idle_resources() -> None:
     stages = [make_stage(name, None) for name in "abc"]
 
     answer = plan(PARAMS, ScalingState.begin(), make_inputs(stages, EIGHT))
@@ -41,7 +41,7 @@ def test_pools_of_unknown_speed_share_what_is_idle() -> None:
     assert answer.bottleneck is None
 
 
-def test_known_speeds_fill_up_the_slowest_at_once() -> None:
+def test_known_speeds_assign_workers_to_the_slowest_at_once() -> None:
     answer = plan(
         PARAMS, ScalingState.begin(), make_inputs(RATIO, EIGHT, {"n": {"a": 1, "b": 1, "c": 1}})
     )
@@ -69,7 +69,7 @@ def test_an_exchange_waits_for_patience_and_then_drains_no_more_than_needed() ->
     assert world.count() == {"a": 1, "b": 5, "c": 2}
 
 
-def test_a_wish_that_breaks_off_starts_its_patience_anew() -> None:
+def test_an_interrupted_wish_restarts_its_patience() -> None:
     inputs = make_inputs(RATIO, EIGHT, {"n": {"a": 3, "b": 3, "c": 2}})
     wishing = plan(PARAMS, ScalingState.begin(), inputs).state
     content = make_inputs(RATIO, EIGHT, {"n": {"a": 1, "b": 6, "c": 1}}, now=2)
@@ -78,7 +78,7 @@ def test_a_wish_that_breaks_off_starts_its_patience_anew() -> None:
     assert plan(PARAMS, wishing, content).state.wished_since is None
 
 
-def test_less_than_the_gain_drains_nobody() -> None:
+def test_a_gain_below_the_minimum_drains_no_worker() -> None:
     stages = (make_stage("a", 1.0), make_stage("b", 1.0))
     inputs = make_inputs(stages, {"n": NodeResources(cpu=21)}, {"n": {"a": 11, "b": 10}})
     better = make_inputs(stages, {"n": NodeResources(cpu=22)}, {"n": {"a": 13, "b": 9}})
@@ -98,7 +98,7 @@ def test_a_pool_that_has_just_grown_is_not_drained() -> None:
     assert fresh["c"].drains == 1
 
 
-def test_who_waits_for_room_starts_only_when_it_is_free() -> None:
+def test_a_worker_that_waits_for_room_starts_only_in_free_room() -> None:
     stages = [make_stage("a", 1.0), make_stage("b", 4.0)]
     node = NodeLook("n", NodeResources(cpu=5), {"a": 1, "b": 1}, {"a": 2})
     stages = [
@@ -111,7 +111,7 @@ def test_who_waits_for_room_starts_only_when_it_is_free() -> None:
     assert answer["b"].starts == 1
 
 
-def test_workers_whose_node_is_not_known_take_room_and_are_not_started_again() -> None:
+def test_workers_without_a_known_node_take_room_and_are_not_started_twice() -> None:
     stage = make_stage("a", 1.0, starting=3)
 
     answer = plan(
@@ -152,7 +152,7 @@ def test_a_floor_without_room_is_named_with_the_reason() -> None:
     }
 
 
-def test_where_floors_do_not_fit_each_stage_gets_its_first_worker_first() -> None:
+def test_if_floors_do_not_fit_each_stage_first_gets_one_worker() -> None:
     stages = [make_stage(name, 1.0, floor=4) for name in "abc"]
 
     answer = plan(PARAMS, ScalingState.begin(), make_inputs(stages, {"n": NodeResources(cpu=5)}))
@@ -160,7 +160,7 @@ def test_where_floors_do_not_fit_each_stage_gets_its_first_worker_first() -> Non
     assert [stage.starts for stage in answer.stages] == [2, 2, 1]
 
 
-def test_what_a_lost_node_had_is_made_up_for_without_patience() -> None:
+def test_workers_of_a_lost_node_are_replaced_without_patience() -> None:
     world = World(RATIO, {"n1": NodeResources(cpu=8), "n2": NodeResources(cpu=8)})
     for _ in range(10):
         world.look()
@@ -217,7 +217,7 @@ def test_room_is_made_on_one_node_for_one_worker() -> None:
     assert answer["b"].workers == 2
 
 
-def test_gpus_are_left_to_those_who_need_them() -> None:
+def test_gpu_nodes_are_left_to_stages_that_need_gpus() -> None:
     stages = (make_stage("a", 1.0), make_stage("g", 1.0, NodeResources(cpu=1, gpu=1)))
     nodes = {"cpu": NodeResources(cpu=8), "gpu": NodeResources(cpu=4, gpu=4)}
 
@@ -227,7 +227,7 @@ def test_gpus_are_left_to_those_who_need_them() -> None:
     assert answer["a"].start == (Placement("cpu", 5),)  # a quarter ahead of the four
 
 
-def test_workers_that_need_nothing_are_bound_by_the_pace_and_the_cpus() -> None:
+def test_workers_without_needs_are_limited_by_the_pace_and_the_cpus() -> None:
     free, busy = make_stage("free", 1.0, NodeResources()), make_stage("busy", 1.0, ceiling=3)
 
     both = plan(PARAMS, ScalingState.begin(), make_inputs((free, busy), EIGHT))
@@ -272,13 +272,13 @@ def test_the_bottleneck_is_the_lowest_level_with_a_queue() -> None:
 
 
 def make_end(a_waiting: int, b_waiting: int) -> Inputs:
-    """The listing has ended; nine CPUs, seven of them at a stage that may have nothing left."""
+    """Return inputs after the listing ended: nine CPUs, seven of them at stage `a`."""
     stages = (make_stage("a", 1.0, waiting=a_waiting), make_stage("b", 1.0, waiting=b_waiting))
     nodes = {"n": NodeResources(cpu=9)}
     return make_inputs(stages, nodes, {"n": {"a": 7, "b": 2}}, sources_left=0)
 
 
-def test_at_the_end_those_without_work_make_room_for_those_with() -> None:
+def test_at_the_end_idle_stages_make_room_for_busy_stages() -> None:
     inputs = make_end(0, 100)
 
     answer = plan(PARAMS, wish(inputs), inputs)
@@ -287,7 +287,7 @@ def test_at_the_end_those_without_work_make_room_for_those_with() -> None:
     assert answer["b"].workers == 9
 
 
-def test_at_the_end_a_stage_to_which_something_may_come_keeps_its_floor() -> None:
+def test_at_the_end_a_stage_that_may_get_work_keeps_its_floor() -> None:
     stages = (
         make_stage("a", 1.0, waiting=1, tasks_in=200, tasks_out=0),
         make_stage("b", 1.0, waiting=0),
@@ -307,7 +307,7 @@ def test_a_stage_that_has_work_again_gets_its_floor_back() -> None:
     assert (answer["a"].workers, answer["b"].drains) == (1, 1)
 
 
-def test_at_the_end_nothing_is_drained_for_the_last_seconds() -> None:
+def test_at_the_end_no_worker_is_drained_for_a_few_seconds_of_work() -> None:
     inputs = make_end(0, 8)
 
     assert is_idle(plan(PARAMS, wish(inputs), inputs))
@@ -323,7 +323,7 @@ def test_at_the_end_no_worker_starts_without_a_task() -> None:
     assert not answer["a"].starts
 
 
-def test_when_all_is_done_nothing_changes() -> None:
+def test_nothing_changes_after_the_end_of_work() -> None:
     stages = (make_stage("a", 1.0, waiting=0), make_stage("b", None, waiting=0))
     inputs = make_inputs(stages, EIGHT, {"n": {"a": 1, "b": 1}}, sources_left=0)
 

@@ -1,4 +1,4 @@
-"""Speeds and demand, from what was counted."""
+"""Speeds and demand, computed from counts."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def test_a_stage_without_calls_keeps_its_rate() -> None:
     looks=st.lists(st.tuples(st.integers(1, 50), st.floats(0.1, 9)), min_size=1, max_size=20),
     cost=st.floats(0.01, 100),
 )
-def test_a_constant_rate_is_measured_as_it_is(looks: list[tuple[int, float]], cost: float) -> None:
+def test_a_constant_rate_is_measured_exactly(looks: list[tuple[int, float]], cost: float) -> None:
     rate = measure(*(look(count, count * cost) for count, _ in looks)).rate
 
     assert rate == pytest.approx(1 / cost)
 
 
 @given(looks=st.lists(st.tuples(st.integers(0, 50), st.floats(0.1, 9)), min_size=1, max_size=20))
-def test_a_rate_lies_between_the_rates_seen(looks: list[tuple[int, float]]) -> None:
+def test_a_rate_is_between_the_measured_rates(looks: list[tuple[int, float]]) -> None:
     rate = measure(*(look(*one) for one in looks)).rate
 
     seen = [count / seconds for count, seconds in looks]
@@ -59,18 +59,18 @@ def test_a_rate_lies_between_the_rates_seen(looks: list[tuple[int, float]]) -> N
     assert (rate or 0) >= min(seen) * (1 - 1e-9)
 
 
-def test_ten_seconds_of_work_of_each_worker_leave_a_third_of_what_was() -> None:
+def test_after_ten_seconds_per_worker_old_rates_weigh_a_third() -> None:
     rate = measure(look(1000, 1000, workers=10), look(1000, 100, workers=10)).rate
 
     third = math.exp(-1)
     assert rate == pytest.approx((1000 * third + 1000) / (1000 * third + 100))
 
 
-def test_a_few_long_tasks_do_not_wipe_out_what_is_known() -> None:
+def test_a_few_long_tasks_do_not_replace_the_known_rate() -> None:
     assert measure(look(100, 100), look(1, 100)).rate == pytest.approx(0.5, rel=0.01)
 
 
-def test_a_clock_that_saw_no_time_gives_a_rate_all_the_same() -> None:
+def test_zero_measured_time_still_gives_a_rate() -> None:
     assert measure(look(10, 0.0)).rate == pytest.approx(1e6)
 
 
@@ -80,7 +80,7 @@ def test_demand_is_the_product_of_fan_outs_and_filters_above() -> None:
     assert find_demand(stages) == [1, 50, 25]
 
 
-def test_one_for_one_is_assumed_until_a_hundred_went_in_and_none_came_out() -> None:
+def test_one_to_one_is_assumed_until_a_hundred_tasks_gave_no_output() -> None:
     early = make_stage("a", tasks_in=99, tasks_out=0)
     late = make_stage("a", tasks_in=100, tasks_out=0)
 
@@ -88,11 +88,11 @@ def test_one_for_one_is_assumed_until_a_hundred_went_in_and_none_came_out() -> N
     assert find_demand([late, make_stage("b")]) == [1, 0]
 
 
-def test_while_the_listing_goes_on_what_is_left_is_not_known() -> None:
+def test_remaining_work_is_unknown_during_the_listing() -> None:
     assert find_left(make_inputs([make_stage("a")], {}), [1.0]) is None
 
 
-def test_what_is_left_of_a_stage_is_its_own_and_what_will_come() -> None:
+def test_remaining_work_of_a_stage_includes_expected_tasks() -> None:
     stages = [
         make_stage("a", fan=10, waiting=3, running=1),
         make_stage("b", waiting=20, running=0),

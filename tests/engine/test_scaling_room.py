@@ -27,7 +27,7 @@ def count_by_node(room: FreeSpace) -> Counter[tuple[int, int]]:
         st.tuples(st.tuples(st.integers(0, 4), st.integers(0, 2)), st.integers(0, 9)), max_size=5
     ),
 )
-def test_what_is_placed_and_what_is_free_make_the_whole(
+def test_placed_and_free_resources_add_up_to_the_total(
     nodes: list[Units], wants: list[tuple[Units, int]]
 ) -> None:
     room = make_room(*nodes)
@@ -73,19 +73,19 @@ def test_the_tightest_node_is_filled_first() -> None:
     assert count_by_node(room) == {(0, 1): 1, (0, 2): 2}
 
 
-def test_room_that_is_free_now_comes_before_room_that_will_be() -> None:
+def test_free_room_is_used_before_future_room() -> None:
     room = FreeSpace([Vacancy(is_late=True, free=(2,)), Vacancy(is_late=False, free=(2,))])
 
     assert room.assign(0, (1,), 2) == 2
     assert count_by_node(room) == {(0, 1): 2}
 
 
-def test_who_needs_nothing_fits_anywhere_but_not_nowhere() -> None:
+def test_a_worker_without_needs_fits_on_any_node() -> None:
     assert make_room((0,)).assign(0, (0,), 5) == 5
     assert make_room().assign(0, (0,), 5) == 0
 
 
-def test_a_copy_is_changed_alone() -> None:
+def test_changes_of_a_copy_do_not_affect_the_original() -> None:
     room = make_room((4,))
     room.copy().assign(0, (1,), 4)
 
@@ -93,7 +93,7 @@ def test_a_copy_is_changed_alone() -> None:
     assert not room.blocks
 
 
-def test_rare_kinds_go_first_then_large_workers() -> None:
+def test_rare_kinds_are_placed_first_then_large_workers() -> None:
     needs: list[Units] = [(1, 0), (3, 0), (1, 1), (0, 0)]
 
     assert sort_by_size(needs, [(8, 0), (8, 1)]) == [2, 1, 0, 3]

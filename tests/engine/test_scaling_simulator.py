@@ -1,4 +1,4 @@
-"""The planner at the wheel of played pipelines, against a linear programme."""
+"""The planner in control of simulated pipelines, compared with a linear program."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_nothing_changes_in_the_last_third(number: int) -> None:
     assert not any(stage.why for moment in late for stage in moment.plan.stages)
 
 
-def test_one_to_ten_to_two_on_eight_cpus_is_at_its_best_in_half_a_minute() -> None:
+def test_costs_of_one_ten_and_two_on_eight_cpus_settle_in_half_a_minute() -> None:
     best, _ = find_best_whole(RATIO, [1.0] * 3, NodeResources(cpu=8))
 
     moments = Player(ON_EIGHT).run()
@@ -74,7 +74,7 @@ def test_the_player_does_what_arithmetic_says() -> None:
     assert find_throughput(Player(play).run(), 30) == pytest.approx(4, rel=0.02)
 
 
-def test_a_slow_stage_holds_back_the_ones_above() -> None:
+def test_a_slow_stage_holds_back_earlier_stages() -> None:
     play = replace(ON_EIGHT, parts=(Part("fast", 0.05), Part("slow", 5.0, ceiling=1)))
     player = Player(play)
 

@@ -1,4 +1,4 @@
-"""What the planner is told: whose room it is, what was done since the last look, who is where."""
+"""Inputs of the planner: available resources, work since the last look, and places of workers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def make_worker(stage: int, node: str = "a", cpu: float = 1.0, state: str = "rea
 
 
 class Driver:
-    """Queues whose counts are set, and a surveyor that looks at them."""
+    """Queues with settable counts, and a surveyor that examines them."""
 
     def __init__(self, plans: Sequence[StagePlan] = PLANS, here: str | None = None) -> None:
         self.queues = [StageQueue(one.name, 1, None) for one in plans]
@@ -84,7 +84,7 @@ def read_cpu(inputs: Inputs) -> list[float]:
     return [round(node.resources.cpu, 6) for node in inputs.nodes]
 
 
-def test_counts_are_those_since_the_last_look() -> None:
+def test_counts_cover_the_time_since_the_last_look() -> None:
     driver = Driver()
     driver.queues[0].counts = StageCounts(tasks_in=10, tasks_out=20, seconds=4.0)
     first = driver.look([make_node()]).stages[0]
@@ -94,7 +94,7 @@ def test_counts_are_those_since_the_last_look() -> None:
     assert (second.completed, second.seconds, second.tasks_in) == (3, 1.5, 13)
 
 
-def test_workers_are_counted_by_state_and_where_they_are_or_will_be() -> None:
+def test_workers_are_counted_by_state_and_current_or_future_node() -> None:
     workers = [
         make_worker(0),
         make_worker(0, state="preparing"),
@@ -112,31 +112,29 @@ def test_workers_are_counted_by_state_and_where_they_are_or_will_be() -> None:
     assert (second.workers, second.draining) == ({"read": 1}, {})
 
 
-def test_what_is_neither_free_nor_ours_is_not_for_us() -> None:
+def test_resources_used_by_others_are_unavailable() -> None:
     inputs = Driver().look([make_node(free=3.0)], [make_worker(0), make_worker(1, cpu=2.0)])
     assert read_cpu(inputs) == [6.0]
 
 
-def test_law_a_worker_that_has_just_come_or_gone_is_not_taken_for_anothers() -> None:
+def test_law_recent_workers_are_not_counted_as_others() -> None:
     driver = Driver()
     one, three = [make_worker(0)], [make_worker(0)] * 3
     assert read_cpu(driver.look([make_node()])) == [8.0]
-    assert read_cpu(driver.look([make_node(free=8.0)], three, 1.0)) == [8.0]  # not seen yet
+    assert read_cpu(driver.look([make_node(free=8.0)], three, 1.0)) == [8.0]  # not detected yet
     assert read_cpu(driver.look([make_node(free=5.0)], three, 2.0)) == [8.0]
-    assert read_cpu(driver.look([make_node(free=5.0)], one, 3.0)) == [8.0]  # seen still
+    assert read_cpu(driver.look([make_node(free=5.0)], one, 3.0)) == [8.0]  # still counted as ours
     later = 3.0 + SETTLE_SECONDS + 0.1
-    assert read_cpu(driver.look([make_node(free=5.0)], one, later)) == [6.0]  # another's
+    assert read_cpu(driver.look([make_node(free=5.0)], one, later)) == [6.0]  # used by others
 
 
-def test_law_what_the_planner_may_use_is_free_whether_a_starting_worker_has_its_room_or_not() -> (
-    None
-):
+def test_law_available_resources_do_not_depend_on_placement_of_starting_workers() -> None:
     for free in (2.0, 1.0, 0.0):
         inputs = Driver().look([make_node(cpu=3.0, free=free)], [make_worker(0, state="waiting")])
         assert read_cpu(inputs) == [min(3.0, free + 1.0)]
 
 
-def test_who_can_not_have_found_room_yet_is_known() -> None:
+def test_workers_without_room_are_identified() -> None:
     workers = [
         make_worker(0),
         make_worker(0, state="waiting"),
@@ -154,7 +152,7 @@ def test_who_can_not_have_found_room_yet_is_known() -> None:
     assert surveyor.find_waiting([held], scarce) == [1]
 
 
-def test_what_workers_need_and_nodes_have_is_in_the_same_words() -> None:
+def test_needs_of_workers_and_resources_of_nodes_use_the_same_names() -> None:
     inputs = Driver().look([make_node(cpu=8.0, GPU=2.0, nvdec=4.0, other=9.0)])
     needs, node = inputs.stages[1].needs, inputs.nodes[0].resources
     assert (needs.cpu, needs.gpu, dict(needs.custom)) == (2.0, 0.5, {"nvdec": 1.0})
@@ -162,7 +160,7 @@ def test_what_workers_need_and_nodes_have_is_in_the_same_words() -> None:
     assert dict(node.custom) == {"nvdec": 4.0}
 
 
-def test_sinks_that_must_run_with_the_driver_find_room_there_alone() -> None:
+def test_sinks_bound_to_the_driver_only_use_its_node() -> None:
     plans = [READ, WRITE]
     inputs = Driver(plans, here="b").look([make_node(), make_node("b", 2.0)])
     assert [DRIVER_NODE in stage.needs.custom for stage in inputs.stages] == [False, True]
@@ -178,7 +176,7 @@ def test_a_small_machine_is_shared_in_proportion() -> None:
     assert not plan(ScalingParams(), ScalingState.begin(), inputs).below
 
 
-def test_a_stage_that_needs_little_has_no_more_workers_than_there_are_cpus() -> None:
+def test_a_stage_with_small_needs_has_at_most_one_worker_per_cpu() -> None:
     plans = [
         StagePlan("tenth", "a", Stage(), cpu=0.1),
         StagePlan("tenth-of-gpu", "a", Stage(), cpu=0.1, gpu=0.1),
@@ -190,18 +188,18 @@ def test_a_stage_that_needs_little_has_no_more_workers_than_there_are_cpus() -> 
     assert [stage.ceiling for stage in inputs.stages] == [4, None, 20, 9, None]
 
 
-def test_where_others_have_everything_floors_reserve_nothing() -> None:
+def test_floors_reserve_nothing_if_others_use_everything() -> None:
     inputs = Driver().look([make_node(free=0.0, GPU=1.0, nvdec=2.0)])
     assert [stage.needs.cpu for stage in inputs.stages] == [0.0, 0.0, 0.0]
 
 
-def test_without_a_node_for_work_nothing_is_shared() -> None:
+def test_nothing_is_shared_without_a_worker_node() -> None:
     inputs = Driver().look([make_node(cpu=0.0)])
     assert [stage.needs.cpu for stage in inputs.stages] == [1.0, 2.0, 1.0]
 
 
 @given(stages=stage_lists, have=cpus)
-def test_law_after_sharing_each_floor_finds_room_and_nobody_shares_without_need(
+def test_law_after_sharing_floors_fit_and_no_stage_shares_needlessly(
     stages: list[StagePlan], have: list[float]
 ) -> None:
     share = find_share(stages, have)

@@ -1,4 +1,4 @@
-"""What a call of a sink writes together: tasks of several sources, each in one part of one file."""
+"""Joint writes of a sink's call: tasks of several sources, each in one part of one file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TARGET = 400
 
 
 def task_of(number: int, rows: int, width: int = 10, origin: Origin | None = None) -> Task:
-    """A task of a source of its own, whose rows say of which and which they are."""
+    """Return a task of a separate source, whose rows name the source and the row."""
     source = bytes([number % 251, number // 251]) * 8
     texts = [f"{number}.{row}." + f"{number * 997 + row:x}" * width for row in range(rows)]
     lineage = Lineage(source, derive_root(source, b"v" * 8), str(number), origin)
@@ -41,7 +41,7 @@ def call(folder: Path, tasks: list[Task], **values: Any) -> Receipt:
 
 
 def outputs_of(receipt: Receipt) -> dict[bytes, Output]:
-    """The output of each source that has any."""
+    """Return the output of each source that has an output."""
     found = {}
     for event in receipt.events:
         for output in event.outputs:
@@ -63,7 +63,7 @@ TASKS = st.lists(
 
 
 @given(drawn=TASKS)
-def test_law_each_source_finds_its_rows_where_its_output_says(
+def test_law_each_sources_rows_are_in_its_recorded_part(
     drawn: list[tuple[int, int, bool]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("out")
@@ -100,8 +100,8 @@ def test_without_a_target_each_task_has_a_file(tmp_path: Path) -> None:
     assert len(list(tmp_path.rglob("*.jsonl"))) == 5
 
 
-def test_one_that_is_alone_lies_where_it_would_lie_in_company(tmp_path: Path) -> None:
-    """Else its own file would be left, where the call is lost and the next one has others too."""
+def test_a_single_source_is_also_written_to_a_shared_file(tmp_path: Path) -> None:
+    """Otherwise its own file would remain if the call is lost and the next call has more tasks."""
     (output,) = outputs_of(call(tmp_path, [task_of(1, 2)], target_bytes=1 << 20)).values()
     assert output.part is not None
     assert (output.part.begin, output.part.rows, output.part.size) == (0, 2, output.size)
@@ -117,7 +117,7 @@ def test_tables_of_another_schema_are_in_another_file(tmp_path: Path) -> None:
     assert names[0] == names[2] != names[1] == names[3]
 
 
-def test_one_that_cannot_be_written_fails_alone_and_no_file_has_a_part_of_it(
+def test_an_unwritable_task_fails_alone_and_leaves_no_part(
     tmp_path: Path,
 ) -> None:
     tasks = [task_of(number, 2) for number in range(3)]
@@ -136,7 +136,7 @@ ODD = pa.int64()
 
 
 class OddSink(JsonlSink):
-    """Can't write a number but zero, and notices in the middle of a file."""
+    """Cannot write numbers except zero, and fails in the middle of a file."""
 
     def write(self, task: Task, file: Any) -> None:
         self.write_shared([task], file)
@@ -155,11 +155,11 @@ def call_odd(folder: Path, tasks: list[Task]) -> Receipt:
     return receipt
 
 
-def test_files_come_to_the_target_whatever_they_pack(tmp_path: Path) -> None:
+def test_files_reach_the_target_at_any_compression(tmp_path: Path) -> None:
     sink = JsonlSink(target_bytes=4_000, compression="zstd")
     files, tasks = SharedFiles(sink, 4_000), [task_of(number, 20, 10) for number in range(200)]
     rounds: list[list[int]] = []
-    for _ in range(3):  # calls before show what tables pack to
+    for _ in range(3):  # earlier calls show the size of written tables
         rounds.append([])
         for unit in files.assign(tasks):
             with LocalOutputs(tmp_path).grouped() as group:
@@ -177,9 +177,9 @@ def test_the_same_tasks_give_the_same_file_again(tmp_path: Path) -> None:
     assert len(list(tmp_path.rglob("*.jsonl"))) == 1
 
 
-def test_what_carries_no_table_shares_no_file(tmp_path: Path) -> None:
+def test_payloads_without_a_table_share_no_file(tmp_path: Path) -> None:
     tasks = [task_of(number, 1) for number in range(3)]
     tasks[0].data = {"a": 1}
     receipt = call(tmp_path, tasks, target_bytes=1 << 20)
-    assert [failure.key for failure in receipt.failures] == ["0"]  # JSON lines are of tables
+    assert [failure.key for failure in receipt.failures] == ["0"]  # JSON lines need tables
     assert all(output.part for output in outputs_of(receipt).values())

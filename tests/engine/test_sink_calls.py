@@ -1,4 +1,4 @@
-"""Outputs become durable several at a time; none waits long, and no receipt comes early."""
+"""Outputs become durable in groups; no output waits long, and no receipt leaves early."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from strandline.storage.outputs.disk.local_outputs import LocalGroup, LocalOutpu
 
 
 class Day:
-    """A clock that moves while a stage works, as long as it is told for each task.
+    """A clock that advances by a given time for each task.
 
     Attributes:
-        ends: when each task was done.
+        ends: end times of all tasks.
     """
 
     def __init__(self, seconds: list[float]) -> None:
@@ -49,28 +49,28 @@ class Day:
 
 
 class Work(Stage):
-    """Takes its time; each worker has a copy of it, and all have one day."""
+    """Spends a task's time; workers have copies of the stage that share one clock."""
 
     day: ClassVar[Day]
 
     def process(self, task: Task) -> Task:
-        """The task as it came."""
+        """Return the same task."""
         self.day.work()
         return task
 
 
 class Write(SinkStage):
-    """Writes what the task carries."""
+    """Writes a task's data."""
 
     suffix = ".txt"
 
     def write(self, task: Task, file: BinaryIO) -> None:
-        """As text."""
+        """Write the data as text."""
         file.write(str(task.data).encode())
 
 
 class WatchedOutputs(LocalOutputs):
-    """Notes at what time how many became durable together."""
+    """Records the time and size of groups of outputs that became durable together."""
 
     def __init__(self, root: Path, day: Day) -> None:
         super().__init__(root)
@@ -101,7 +101,7 @@ def run(
 
 
 @given(st.lists(st.sampled_from((0.0, 0.01, 0.1, 1.0, 60.0)), max_size=100))
-def test_law_no_output_waits_longer_than_a_moment_and_a_task_that_is_worked_on_then(
+def test_law_an_output_waits_at_most_a_moment_plus_one_task(
     seconds: list[float],
 ) -> None:
     day, outputs = run(seconds)
@@ -112,28 +112,28 @@ def test_law_no_output_waits_longer_than_a_moment_and_a_task_that_is_worked_on_t
         assert written <= (later or day.ends)[0 if later else -1]
 
 
-def test_what_comes_in_a_moment_is_written_together() -> None:
+def test_outputs_within_a_moment_are_written_together() -> None:
     _, outputs = run([0.001] * 100)
     assert [size for _, size in outputs.groups] == [1, SINK_TASKS, 35]
 
 
-def test_large_tasks_wait_for_a_sink_in_less_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_large_tasks_wait_for_a_sink(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inline, "SINK_BYTES", 100)
     assert [size for _, size in run([0.001] * 20, data=bytes(25))[1].groups] == [1, 4, 4, 4, 4, 3]
     assert [size for _, size in run([0.001] * 4, data=bytes(101))[1].groups] == [1] * 4
 
 
-def test_what_takes_long_is_written_at_once() -> None:
+def test_slow_outputs_are_written_at_once() -> None:
     _, outputs = run([60.0] * 3)
     assert outputs.groups == [(60.0, 1), (120.0, 1), (180.0, 1)]
 
 
-def test_a_task_with_a_time_limit_has_a_call_of_its_own() -> None:
+def test_a_task_with_a_time_limit_has_its_own_call() -> None:
     _, outputs = run([0.001] * 3, timeout=5.0)
     assert [size for _, size in outputs.groups] == [1, 1, 1]
 
 
-def test_a_sink_on_ray_has_more_in_a_call_than_others() -> None:
+def test_calls_of_a_sink_on_ray_are_larger() -> None:
     cost = TaskCost()
     cost.note(StageCounts(tasks_in=1, seconds=CALL_SECONDS), 0)
     assert bound_call(cost, 0, 1) == 1
@@ -141,10 +141,10 @@ def test_a_sink_on_ray_has_more_in_a_call_than_others() -> None:
 
 
 @pytest.mark.parametrize("step", [step for step in faults.STEPS if step.startswith("output.")])
-def test_law_no_receipt_leaves_while_an_output_may_be_lost(
+def test_law_no_receipt_leaves_before_its_output_is_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """Of the first output all is well, and a step of the second one fails."""
+    """The first output succeeds, and a step of the second output fails."""
     monkeypatch.setattr(faults, "_reached", {step: 0})
     monkeypatch.setenv("STRANDLINE_FAULT", f"{step}:eio:2")
     stage = StageCall(StagePlan("sink", "s", Write()), LocalOutputs(tmp_path), time.monotonic)

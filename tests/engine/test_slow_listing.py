@@ -1,4 +1,4 @@
-"""A slow listing makes nobody deaf: a stop is heard and a beat is given while it goes on."""
+"""During a slow listing, stop requests are still handled and heartbeats still sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PassOn(Stage):
     """Does nothing."""
 
     def process(self, task: Task) -> Task:
-        """The task as it came."""
+        """Return the same task."""
         return task
 
 
@@ -35,7 +35,7 @@ def make_plan() -> PipelinePlan:
 
 
 class Steps(Heartbeat):
-    """Writes down when it is told of a step."""
+    """Records the times of its steps."""
 
     def __init__(self, days: SlowDays) -> None:
         super().__init__(lambda: days.now, lambda: days.now)
@@ -47,7 +47,7 @@ class Steps(Heartbeat):
 
 
 class SlowDays:
-    """A listing on a clock of its own: each source takes as long."""
+    """A listing with its own clock; all sources take equally long."""
 
     def __init__(self, count: int, seconds: float) -> None:
         self.count, self.seconds, self.now = count, seconds, 0.0
@@ -67,7 +67,7 @@ class SlowDays:
         return told
 
 
-def test_law_inline_a_stop_waits_for_a_moment_of_listing_and_no_longer(tmp_path: Any) -> None:
+def test_law_inline_a_stop_waits_at_most_a_moment_of_listing(tmp_path: Any) -> None:
     days = SlowDays(300, 0.4)
     days.run(NoLedger(), 5.0, tmp_path)
     assert days.now <= 5.0 + LISTING_SECONDS + days.seconds
@@ -82,7 +82,7 @@ def test_law_inline_a_slow_listing_shows_life_after_a_moment_at_most(tmp_path: A
 
 
 class Parking(NoLedger):
-    """Has every third source in quarantine."""
+    """Puts every third source in quarantine."""
 
     def admit(self, batch: Sequence[ListedSource], passed: int) -> list[int]:
         return [QUARANTINED if listed.ordinal % 3 == 0 else RELEASED for listed in batch]

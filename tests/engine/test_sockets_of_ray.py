@@ -1,4 +1,4 @@
-"""A temporary folder in which Ray's sockets would have names that are too long is refused."""
+"""A temporary folder that would make the names of Ray's sockets too long is refused."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 from strandline.engine.ray.connection import connected
 from strandline.storage.errors import VolumeError
 
-KERNELS_MOST = 107  # bytes of a socket's name
-# As Ray makes it: below the folder that it is given, with the day, the microsecond and the pid.
+KERNELS_MOST = 107  # maximum bytes of a socket's name
+# Ray's session folder: its name has the date, the microsecond, and the pid.
 SESSION = f"session_2026-11-23_09-30-00_123456_{os.getpid()}"
 OURS = "strandline-ray-12345678"
 
 
-class RayWasAskedError(BaseException):  # no error of Ray's, which would be put into a sentence
-    """Ray would have been started."""
+class RayWasAskedError(BaseException):  # not an error of Ray, which would be converted to a message
+    """Raised where Ray would be started."""
 
 
 @pytest.fixture(autouse=True)
@@ -33,12 +33,12 @@ def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Path]]:
-    """Makes a temporary folder in which a socket's name is so many bytes longer than may be."""
+    """Return a function that makes a folder whose socket names exceed the limit by some bytes."""
     made = []
 
     def make(excess: int) -> Path:
         below = f"/{OURS}/{SESSION}/sockets/plasma_store"
-        # Those of pytest are longer than may be themselves.
+        # The names of pytest's folders already exceed the limit.
         short = tempfile.mkdtemp(prefix="x", dir="/tmp")
         folder = Path(short.ljust(KERNELS_MOST + excess - len(below), "x"))
         Path(short).rename(folder)
@@ -48,7 +48,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Path]]:
 
     yield make
     for folder in made:
-        folder.rmdir()  # nothing is left in it
+        folder.rmdir()  # nothing was left in the folder
 
 
 def test_the_longest_name_that_fits_is_taken(make: Callable[[int], Path]) -> None:
@@ -57,7 +57,7 @@ def test_the_longest_name_that_fits_is_taken(make: Callable[[int], Path]) -> Non
         pass
 
 
-def test_a_longer_one_is_refused_before_ray_starts(make: Callable[[int], Path]) -> None:
+def test_a_longer_name_is_refused_before_ray_starts(make: Callable[[int], Path]) -> None:
     folder = make(1)
     with pytest.raises(VolumeError) as told, connected(None, 1):
         pass

@@ -1,4 +1,4 @@
-"""A local Ray that is slow or fails to start, and a cluster that does not let everybody in."""
+"""A local Ray that starts slowly or not at all, and a cluster that requires authentication."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ SLOW = "The current node timed out during startup. This could happen because som
 
 
 class AuthenticationError(Exception):
-    """As Ray calls it, in versions that have it."""
+    """Named as in versions of Ray that have this error."""
 
 
 def begin(error: Exception, begun: list[subprocess.Popen[bytes]]) -> Callable[..., None]:
-    """`ray.init`, which has begun a process when it fails."""
+    """Return a `ray.init` that starts a process and then fails."""
 
     def init(**_: object) -> None:
         begun.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))
@@ -74,7 +74,7 @@ def begin(error: Exception, begun: list[subprocess.Popen[bytes]]) -> Callable[..
 
 
 def refuse(error: Exception) -> Callable[..., None]:
-    """`ray.init`, which fails."""
+    """Return a `ray.init` that fails."""
 
     def init(**_: object) -> None:
         raise error
@@ -102,7 +102,7 @@ def refuse(error: Exception) -> Callable[..., None]:
         ),
     ],
 )
-def test_a_ray_that_does_not_start_is_told_and_nothing_of_it_is_left(
+def test_a_failed_start_of_ray_is_reported_and_leaves_no_process(
     error: Exception,
     load: float,
     sentence: str,
@@ -122,7 +122,7 @@ def test_a_ray_that_does_not_start_is_told_and_nothing_of_it_is_left(
     process.communicate()
 
 
-def test_one_that_could_not_be_started_ahead_is_told_by_the_run_that_wants_it(
+def test_a_failed_early_start_is_reported_by_the_run_that_needs_ray(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     begun: list[str] = []
@@ -134,14 +134,14 @@ def test_one_that_could_not_be_started_ahead_is_told_by_the_run_that_wants_it(
 
 
 @given(load=st.floats(0, 1e4), cpus=st.integers(1, 256))
-def test_law_ray_has_longer_to_start_where_others_take_the_cpus(load: float, cpus: int) -> None:
+def test_law_ray_has_more_time_to_start_on_a_busy_machine(load: float, cpus: int) -> None:
     seconds = choose_start_limit(load, cpus)
     assert START_SECONDS <= seconds <= 900.0
     assert seconds == START_SECONDS or load > cpus
     assert seconds <= choose_start_limit(load * 2, cpus)
 
 
-def test_a_local_ray_takes_nothing_over_of_the_job_that_starts_it(
+def test_a_local_ray_inherits_no_configuration_of_the_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     job = '{"runtime_env": {"working_dir": "gcs://_ray_pkg_0123456789abcdef.zip"}}'
@@ -159,7 +159,7 @@ def test_a_local_ray_takes_nothing_over_of_the_job_that_starts_it(
     assert os.environ[RAY_JOB_CONFIG_JSON_ENV_VAR] == job
     with pytest.raises(RuntimeError), connected("ray://127.0.0.1:1", None):
         pass
-    assert seen == [None, job]  # to enter the Ray that runs the job, it is needed
+    assert seen == [None, job]  # needed to connect to the Ray that runs the job
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_local_ray_takes_nothing_over_of_the_job_that_starts_it(
         ({"log_to_driver": True}, ["start_log_monitor"]),
     ],
 )
-def test_a_local_ray_starts_no_process_that_nobody_asks(
+def test_a_local_ray_starts_no_unused_process(
     options: dict[str, bool], left: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     names = ("start_api_server", "start_gcs_server", "start_log_monitor", "start_monitor")
@@ -198,7 +198,7 @@ def test_a_local_ray_starts_no_process_that_nobody_asks(
 
 
 @pytest.mark.parametrize("before", [None, "numpy"])
-def test_what_workers_will_need_is_imported_as_they_start(
+def test_workers_preload_the_modules_they_need(
     before: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(MODULES, raising=False)
@@ -217,7 +217,7 @@ def test_what_workers_will_need_is_imported_as_they_start(
     assert os.environ.get(MODULES) == before
 
 
-def test_modules_of_users_are_not_imported_ahead() -> None:
+def test_modules_of_users_are_not_preloaded() -> None:
     stages = [
         StagePlan("read", "read-files", ReadFiles()),
         StagePlan(
@@ -236,7 +236,7 @@ def test_modules_of_users_are_not_imported_ahead() -> None:
     ]
 
 
-def test_a_folder_that_ray_may_not_write_to_is_named_and_not_waited_for(
+def test_an_unwritable_folder_of_ray_fails_at_once_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     refused = PermissionError(errno.EACCES, "Permission denied", "/data/me/.ray")
@@ -250,7 +250,7 @@ def test_a_folder_that_ray_may_not_write_to_is_named_and_not_waited_for(
     )
 
 
-def test_a_token_that_can_not_be_read_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_token_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = "RAY_AUTH_TOKEN_PATH is set but file cannot be opened or is empty: /nowhere"
     refused = AuthenticationError(f"{problem}. Ensure that the token for the cluster is available")
     monkeypatch.setattr(refused, "message", problem, raising=False)
@@ -269,12 +269,12 @@ WAITS = [(services, "get_node"), (node, "wait_for_persisted_port")]
 def ask_ray(
     monkeypatch: pytest.MonkeyPatch, wait: tuple[ModuleType, str], *, fails: int, seconds: float
 ) -> list[int]:
-    """How often Ray's own process was asked for that is there after so many times."""
+    """Return the numbers of requests to a process of Ray that exists after so many attempts."""
     asked: list[int] = []
     module, name = wait
 
     def ask(*_: object, timeout_ms: int = 0) -> dict[str, Any]:
-        assert timeout_ms <= 1000  # no signal is taken while it waits
+        assert timeout_ms <= 1000  # signals are not handled during the wait
         asked.append(1)
         if len(asked) <= fails:
             raise RuntimeError("it is not there yet")
@@ -289,7 +289,7 @@ def ask_ray(
 
 
 @pytest.mark.parametrize("wait", WAITS, ids=lambda wait: wait[1])
-def test_a_process_of_ray_that_is_slow_is_waited_for(
+def test_a_slow_process_of_ray_is_awaited(
     wait: tuple[ModuleType, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_start, "find_child", lambda _: psutil.Process())
@@ -299,25 +299,25 @@ def test_a_process_of_ray_that_is_slow_is_waited_for(
 
 
 @pytest.mark.parametrize("wait", WAITS, ids=lambda wait: wait[1])
-def test_a_process_of_ray_that_has_died_is_not_waited_for(
+def test_a_dead_process_of_ray_is_not_awaited(
     wait: tuple[ModuleType, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(local_start._ProcessDiedError, match="died as it began"):
         ask_ray(monkeypatch, wait, fails=1, seconds=600.0)
 
 
-def test_a_node_is_asked_for_when_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_is_looked_up_once_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_start, "find_child", lambda _: psutil.Process())
     monkeypatch.setattr(local_start, "_NODE_SECONDS", 0.0)
     seen = iter([[], [b"\x01"], [b"\x01", b"\xab"], []])
     local_start._await_node(lambda: next(seen), "ab", math.inf)
     assert list(seen) == [[]]
-    local_start._await_node(list, "ab", -math.inf)  # it is too late
+    local_start._await_node(list, "ab", -math.inf)  # too late
     monkeypatch.setattr(local_start, "find_child", lambda _: None)
-    local_start._await_node(list, "ab", math.inf)  # it has died
+    local_start._await_node(list, "ab", math.inf)  # the node has died
 
 
-def test_the_agent_that_nobody_asks_names_no_port_and_ends_with_its_node(tmp_path: Path) -> None:
+def test_the_unused_agent_opens_no_port_and_ends_with_its_node(tmp_path: Path) -> None:
     own = services._build_python_executable_command_memory_profileable
     build = local_start._replace_agent(tmp_path / "agent.py", own)
     assert build("log_monitor", "session") == own("log_monitor", "session")
@@ -339,7 +339,7 @@ def test_the_agent_that_nobody_asks_names_no_port_and_ends_with_its_node(tmp_pat
     agent.wait(20)
 
 
-def test_an_agent_of_a_version_that_names_no_ports_is_left(
+def test_an_agent_of_a_version_without_named_ports_is_unchanged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delattr("ray._raylet.METRICS_EXPORT_PORT_NAME")
@@ -368,11 +368,11 @@ def test_a_worker_that_hangs_at_its_end_does_not_outlive_its_ray(
     worker.wait(20)
     monkeypatch.setattr(local_start, "find_child", lambda _: None)
     monkeypatch.setattr("ray.shutdown", lambda: None)
-    local_start.stop_local()  # where it never began
+    local_start.stop_local()  # without a started Ray
 
 
 @pytest.mark.parametrize("deaths", [1, 2, 3])
-def test_a_ray_whose_process_dies_is_begun_three_times(
+def test_a_start_of_ray_with_a_dying_process_is_tried_three_times(
     deaths: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     begun: list[subprocess.Popen[bytes]] = []
@@ -415,7 +415,7 @@ def test_a_ray_whose_process_dies_is_begun_three_times(
         ),
     ],
 )
-def test_a_cluster_that_wants_a_token_is_told_with_what_to_set(
+def test_a_cluster_that_requires_a_token_is_reported_with_the_setting(
     mode: str, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", mode)
@@ -426,7 +426,7 @@ def test_a_cluster_that_wants_a_token_is_told_with_what_to_set(
     assert code_of(caught.value) is ExitCode.BAD_SPEC
 
 
-def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_client_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     needs = ValueError("Ray Client requires pip package `ray[client]`. If you installed the")
     monkeypatch.setattr("ray.init", refuse(needs))
     with pytest.raises(ClusterRefusedError) as caught, connected("ray://head:10001", None):
@@ -437,7 +437,7 @@ def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
     assert str(caught.value) == wanted
 
 
-def test_what_ended_a_process_of_rays_is_told_by_its_log() -> None:
+def test_the_end_of_a_process_of_ray_is_explained_by_its_log() -> None:
     program = """
 import sys
 from pathlib import Path
@@ -447,7 +447,7 @@ try:
 except RayStartError as error:
     print(error)
 """
-    with TemporaryDirectory(prefix="ray-") as folder:  # a socket's path is short
+    with TemporaryDirectory(prefix="ray-") as folder:  # a socket's path must be short
         words = [sys.executable, "-c", program, folder]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
@@ -456,7 +456,7 @@ except RayStartError as error:
     )
 
 
-def test_of_logs_the_newest_session_counts_and_what_a_process_died_of(tmp_path: Path) -> None:
+def test_the_newest_log_session_and_the_cause_of_death_are_used(tmp_path: Path) -> None:
     assert read_last_error(tmp_path) == ""
     head = "[2026-11-26 20:08:44,862 {} 14046 14046]"
     for at, name in enumerate(("session_old", "session_new")):

@@ -1,4 +1,4 @@
-"""A stage that has nothing to work with ends the attempt, and fails no source."""
+"""A stage without working resources ends the attempt, and fails no source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline_api.spec.work import OnError
 
 
 class Stops(Stage):
-    """Has nothing to work with."""
+    """Stops, because its resources do not work."""
 
     calls = 0
 
@@ -29,18 +29,18 @@ class Stops(Stage):
 
 
 @pytest.mark.parametrize("on_error", ["fail", "drop", "deadLetter"])
-def test_what_stops_a_stage_is_no_rows_fault(on_error: OnError) -> None:
+def test_a_stopped_stage_blames_no_row(on_error: OnError) -> None:
     task = Task(pa.table({"n": [1, 2, 3]}), lineage=Lineage(b"s" * 16, b"t" * 16, "a"))
     Stops.calls = 0
     call = StageCall(StagePlan("s", "s", Stops(), on_error=on_error), None, lambda: 0.0)
     with pytest.raises(StageStoppedError, match="the server has gone") as caught:
         call.run([task])
     assert caught.value.is_lasting
-    assert Stops.calls == 1  # nothing is split to find the row
+    assert Stops.calls == 1  # no split to find the row
 
 
 class NeverReady(Stage):
-    """Starts a server that does not become ready."""
+    """Starts a server that never becomes ready."""
 
     def setup(self) -> None:
         raise StageStoppedError("its server ends", is_lasting=True, cause=Cause.MODEL_UNAVAILABLE)
@@ -50,10 +50,10 @@ def test_a_setup_that_stops_a_stage_keeps_its_cause() -> None:
     with pytest.raises(StageSetupError, match=r"'s' can't be set up: .*its server ends") as caught:
         set_up_stage(StagePlan("s", "s", NeverReady()))
     assert caught.value.cause is Cause.MODEL_UNAVAILABLE
-    assert vars(caught.value)["cause"] is Cause.MODEL_UNAVAILABLE  # so it travels from a worker
+    assert vars(caught.value)["cause"] is Cause.MODEL_UNAVAILABLE  # `__dict__` is pickled
 
 
-def test_a_stage_has_the_pipelines_folder_where_the_volume_is(tmp_path: Path) -> None:
+def test_a_stage_gets_the_pipelines_folder_on_the_volume(tmp_path: Path) -> None:
     plan = StagePlan("s", "s", Stops())
     here = OutputLocation("s3://b/out", writers_lock=tmp_path / "writers.lock")
     elsewhere = OutputLocation("s3://b/out", writers_lock=tmp_path / "not" / "writers.lock")

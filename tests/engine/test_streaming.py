@@ -1,4 +1,4 @@
-"""A generator's answer in parts: together they say what the whole says, wherever they are cut."""
+"""A generator's answer in parts: together the parts equal the whole, wherever they are split."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def make_task(data: Any, token: bytes = TOKEN) -> Task:
 
 
 class Yielding(Stage):
-    """Yields a slot for each word that it is given; an exception is raised in its place."""
+    """Yields a slot for each word of its task; exceptions are raised instead."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_closed = False
 
     def process(self, task: Task) -> Iterator[Slot]:
-        """Yield as told."""
+        """Yield or raise as the task requests."""
         try:
             for number, word in enumerate(task.data):
                 self.count("seen")
@@ -85,7 +85,7 @@ small_parts = pytest.mark.usefixtures("_small_parts")
 
 @small_parts
 @given(answers=st.lists(SLOTS, min_size=1, max_size=4))
-def test_law_parts_together_say_what_the_whole_says(answers: list[list[str]]) -> None:
+def test_law_parts_together_equal_the_whole(answers: list[list[str]]) -> None:
     tasks = [make_task(words, bytes([index]) * 16) for index, words in enumerate(answers)]
     whole_data, whole = StageCall(StagePlan("split", "s", Yielding()), None, lambda: 0.0).run(tasks)
 
@@ -101,9 +101,7 @@ def test_law_parts_together_say_what_the_whole_says(answers: list[list[str]]) ->
 
 @small_parts
 @given(words=SLOTS, lost_after=st.integers(0, 6))
-def test_law_a_call_that_is_begun_again_hands_on_the_rest_alone(
-    words: list[str], lost_after: int
-) -> None:
+def test_law_a_repeated_call_returns_only_the_rest(words: list[str], lost_after: int) -> None:
     told = list(itertools.islice(make_call(Yielding()).stream([make_task(words)]), lost_after))
     if told and told[-1].opened is None:
         return
@@ -121,7 +119,7 @@ def test_law_a_call_that_is_begun_again_hands_on_the_rest_alone(
 
 @small_parts
 @given(words=SLOTS, order=st.randoms(use_true_random=False))
-def test_law_a_source_is_finished_whatever_child_is_settled_before_its_parent(
+def test_law_a_source_finishes_even_if_children_settle_before_their_parent(
     words: list[str], order: Any
 ) -> None:
     parts = list(make_call(Yielding()).stream([make_task(words)]))
@@ -135,7 +133,7 @@ def test_law_a_source_is_finished_whatever_child_is_settled_before_its_parent(
     assert finished == [*[False] * (len(events) - 1), True]
 
 
-def test_a_part_ends_where_it_is_large_enough() -> None:
+def test_a_part_ends_when_it_is_large_enough() -> None:
     piece = bytes(PART_BYTES // 4)
     parts = list(make_call(Yielding()).stream([make_task([piece] * 9)]))
     assert [len(part.data) for part in parts] == [4, 4, 1]
@@ -144,13 +142,13 @@ def test_a_part_ends_where_it_is_large_enough() -> None:
     assert [len(part.data) for part in parts] == [PART_TASKS, 1]
 
 
-def test_a_part_ends_where_it_has_taken_long_enough() -> None:
+def test_a_part_ends_when_it_has_taken_long_enough() -> None:
     ticks = itertools.count(step=PART_SECONDS)
     parts = list(make_call(Yielding(), lambda: next(ticks)).stream([make_task(["task"] * 3)]))
     assert [len(part.data) for part in parts] == [1, 1, 1, 0]
 
 
-def test_the_seconds_between_two_parts_are_not_the_stages() -> None:
+def test_the_time_between_two_parts_does_not_count_for_the_stage() -> None:
     clock = [0.0]
     seconds = 0.0
     parts = make_call(Yielding(), lambda: clock[0]).stream([make_task([bytes(PART_BYTES)] * 3)])
@@ -162,7 +160,7 @@ def test_the_seconds_between_two_parts_are_not_the_stages() -> None:
 
 @small_parts
 @pytest.mark.parametrize("good", [0, 1, 2, 3, 5])
-def test_a_generator_that_raises_fails_its_source_and_hands_on_no_more(good: int) -> None:
+def test_a_generator_that_raises_fails_its_source_and_yields_no_more(good: int) -> None:
     words = [*["task"] * good, ValueError("late")]
     parts = list(make_call(Yielding()).stream([make_task(words), make_task([], b"u" * 16)]))
 
@@ -174,7 +172,7 @@ def test_a_generator_that_raises_fails_its_source_and_hands_on_no_more(good: int
     assert join_counts(parts).counters == ({"seen": good // 2 * 2} if good // 2 else {})
 
 
-def test_one_that_yields_fewer_the_second_time_fails() -> None:
+def test_a_generator_that_yields_fewer_tasks_the_second_time_fails() -> None:
     (part,) = make_call(Yielding()).stream([make_task(["task"])], (), {TOKEN: 3})
     (failure,) = part.receipt.failures
     assert "yielded 1 tasks, and 3 the first time" in failure.message
@@ -190,7 +188,7 @@ def test_a_slot_that_fails_keeps_its_source_open() -> None:
 
 
 @small_parts
-def test_what_is_no_slot_is_refused() -> None:
+def test_other_objects_than_slots_are_refused() -> None:
     class Wrong(Stage):
         def process(self, task: Task) -> Iterator[Any]:
             yield 3
@@ -200,7 +198,7 @@ def test_what_is_no_slot_is_refused() -> None:
 
 
 @small_parts
-def test_a_call_that_is_left_closes_its_generator() -> None:
+def test_an_abandoned_call_closes_its_generator() -> None:
     stage = Yielding()
     parts = make_call(stage).stream([make_task(["task"] * 9)])
     next(parts)
@@ -211,7 +209,7 @@ def test_a_call_that_is_left_closes_its_generator() -> None:
 
 
 @small_parts
-def test_a_task_that_nobody_wants_is_left_and_the_next_is_worked_on() -> None:
+def test_an_unwanted_task_is_abandoned_and_the_next_runs() -> None:
     stage, other = Yielding(), b"u" * 16
     call = make_call(stage)
     stream = call.stream([make_task(["task"] * 9), make_task(["none"], other)])
@@ -225,7 +223,7 @@ def test_a_task_that_nobody_wants_is_left_and_the_next_is_worked_on() -> None:
 
 
 @small_parts
-def test_efforts_of_all_parts_together_are_what_the_counts_say() -> None:
+def test_efforts_of_all_parts_add_up_to_the_counts() -> None:
     ticks = itertools.count()
     call = make_call(Yielding(), lambda: float(next(ticks)), is_metered=True)
     parts = list(call.stream([make_task(["task"] * 5)]))
@@ -239,21 +237,21 @@ def test_efforts_of_all_parts_together_are_what_the_counts_say() -> None:
 
 
 class Counting(StatefulFilter, Yielding):
-    """Gathers, so what it yields is told at once."""
+    """Gathers, so its yielded tasks are reported at once."""
 
     def flush(self) -> None:
-        """Nothing."""
+        """Return nothing."""
 
     @staticmethod
     def merge(paths: Sequence[Path], out: Path) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Batched(Stage):
     """Answers batches."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
-        """The same."""
+        """Return the same tasks."""
         return list(tasks)
 
 

@@ -1,4 +1,4 @@
-"""A table that crosses as bytes comes out as it went in; one that would not goes another way."""
+"""A table sent as bytes arrives unchanged; a table that would not is sent in another way."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def columns(draw: st.DrawFn, rows: int) -> tuple[pa.Field, pa.Array]:
 
 @st.composite
 def tables(draw: st.DrawFn) -> pa.Table:
-    """Tables with a row at least, cut out of larger ones."""
+    """Draw tables with at least one row, cut out of larger tables."""
     rows = draw(st.integers(1, 12))
     found = draw(st.lists(columns(rows), min_size=1, max_size=4))
     metadata = draw(st.none() | st.just({"made": "by hand"}))
@@ -46,7 +46,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 
 @given(tables())
-def test_law_a_table_arrives_as_it_was_sent(table: pa.Table) -> None:
+def test_law_a_table_arrives_unchanged(table: pa.Table) -> None:
     packed = pack_table(table)
     assert packed is not None
     back = unpack_table(packed)
@@ -58,7 +58,7 @@ def test_law_a_table_arrives_as_it_was_sent(table: pa.Table) -> None:
     ]
 
 
-def test_of_a_large_table_only_the_slice_is_sent() -> None:
+def test_only_the_slice_of_a_large_table_is_sent() -> None:
     whole = pa.table({"text": ["x" * 1000] * 10_000})
     packed = pack_table(whole.slice(7, 3))
     assert packed is not None
@@ -66,7 +66,7 @@ def test_of_a_large_table_only_the_slice_is_sent() -> None:
 
 
 class Own(pa.ExtensionType):  # type: ignore[misc]  # it comes without types
-    """A type of somebody's own."""
+    """A user-defined type."""
 
     def __init__(self) -> None:
         super().__init__(pa.int64(), "tests.own")
@@ -96,6 +96,6 @@ NUMBERS = pa.array([1, 2], pa.int64())
     ],
     ids=["no columns", "no rows", "chunks", "lists", "structs", "dictionary", "own type", "large"],
 )
-def test_what_might_come_back_otherwise_is_left_to_ray(table: pa.Table) -> None:
+def test_tables_that_might_change_are_sent_by_ray(table: pa.Table) -> None:
     assert pack_table(table) is None
     assert pack_table(pa.table({"a": NUMBERS})) is not None

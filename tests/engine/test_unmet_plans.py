@@ -1,4 +1,4 @@
-"""Requests that a machine can never meet are found, and nothing else is."""
+"""Requests that a machine can never meet are found, and no others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plan_of(*asked: dict[str, Any]) -> PipelinePlan:
     stages = tuple(
         StagePlan(f"stage-{index}", "stage", Stage(), **each) for index, each in enumerate(asked)
     )
-    source = StagePlan("source", "source", Stage(), cpu=99.0)  # it works in the driver
+    source = StagePlan("source", "source", Stage(), cpu=99.0)  # the source works in the driver
     return PipelinePlan("default", "asks", source, stages, Fingerprint("", {}))
 
 
@@ -52,7 +52,7 @@ def plan_of(*asked: dict[str, Any]) -> PipelinePlan:
         ),
     ],
 )
-def test_a_request_that_is_never_met_is_told_with_what_there_is(
+def test_an_unsatisfiable_request_is_reported_with_the_available_resources(
     asked: dict[str, Any], sentence: str
 ) -> None:
     (problem,) = find_unmet(plan_of(asked, {}), HAVE)
@@ -65,18 +65,18 @@ def test_the_last_stage_is_the_sink() -> None:
     assert problem.message == "stage 'stage-1' asks for 0.5 GPU a worker, and here is no GPU"
 
 
-def test_all_that_is_unmet_is_told_at_once() -> None:
+def test_all_unsatisfiable_requests_are_reported_at_once() -> None:
     with pytest.raises(SpecError) as caught:
         refuse_unmet(plan_of({"cpu": 3.0, "gpu": 2.0}, {"memory": 10**10}), HAVE)
     assert 3 == len(caught.value.problems)
 
 
-def test_what_fits_alone_is_not_refused() -> None:
-    """Stages share what there is: more floors than CPUs make all reserve less."""
+def test_requests_that_fit_alone_are_not_refused() -> None:
+    """Stages share the resources: if floors exceed the CPUs, all stages reserve less."""
     refuse_unmet(plan_of(*[{"cpu": 2.0, "gpu": 1.0, "min_workers": 9}] * 3), HAVE)
 
 
-def test_the_cpus_alone_are_quickly_counted() -> None:
+def test_requests_beyond_cpus_are_detected() -> None:
     assert not asks_for_more_than_cpus(plan_of({"cpu": 64.0}))
     for asked in ({"gpu": 0.1}, {"memory": 1}, {"custom": {"nvdec": 0.1}}):
         assert asks_for_more_than_cpus(plan_of({}, asked))
@@ -92,9 +92,9 @@ def queues_of(*lengths: int) -> list[StageQueue]:
     return queues
 
 
-def test_a_stage_with_work_is_overdue_when_it_had_no_worker_for_longer_than_the_limit() -> None:
+def test_a_stage_with_work_but_no_worker_is_overdue_after_the_limit() -> None:
     first = FirstWorkers(10.0)
-    looks = [(0.0, 0), (100.0, 3), (110.0, 3), (110.5, 3)]  # the time counts from its first work
+    looks = [(0.0, 0), (100.0, 3), (110.0, 3), (110.5, 3)]  # the time counts from the first work
     found = [
         first.find_overdue(now, queues_of(1, waiting), [READY, NONE]) for now, waiting in looks
     ]
@@ -126,14 +126,14 @@ def test_without_a_limit_nothing_is_overdue() -> None:
         ("'ocr' has 0 of at least 1 worker: there is no node",) * 2,
     ],
 )
-def test_a_run_without_room_ends_with_what_is_known_of_it(why: str | None, begin: str) -> None:
+def test_a_run_without_room_ends_with_the_known_reason(why: str | None, begin: str) -> None:
     error = FirstWorkers(600.0).refuse("ocr", why)
     assert str(error) == f"{begin}; deadlines.preRunning (600 s) has passed"
     assert (error.cause, error.is_lasting) == (Cause.SCHEDULING_TIMEOUT, True)
 
 
 @pytest.mark.parametrize(("address", "wait"), [("auto", 5.0), (None, None)])
-def test_only_a_cluster_is_waited_for(address: str | None, wait: float | None) -> None:
+def test_only_a_cluster_is_awaited(address: str | None, wait: float | None) -> None:
     config = AttemptConfig(plan_of({"cpu": 1.0}), None, address=address, wait=5.0)
     engine = make_engine(config, OutputLocation("out"))
     assert isinstance(engine, RayEngine)

@@ -1,4 +1,4 @@
-"""Which versions of Ray are started with functions of its own replaced, and how all others are."""
+"""Versions of Ray that start with some of its functions replaced, and the start of others."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ from strandline.engine.ray.local.start import RayStartError, replaces_functions,
         ("unknown", False),
     ],
 )
-def test_functions_are_replaced_in_versions_that_were_played(version: str, expected: bool) -> None:
+def test_functions_are_replaced_in_tested_versions(version: str, expected: bool) -> None:
     assert replaces_functions(version) is expected
 
 
-def test_the_oldest_version_that_is_allowed_is_played_and_the_newest() -> None:
+def test_the_oldest_and_the_newest_allowed_versions_are_tested() -> None:
     oldest, newest = list_bounds(read_requirement())
     assert newest == read_requirement()
     assert replaces_functions(f"{oldest.removeprefix('ray==')}.0")
     assert list_bounds("ray>=2.9,<3") == ["ray==2.9", "ray>=2.9,<3"]
 
 
-def test_the_installed_version_has_the_functions_as_they_are_replaced() -> None:
+def test_the_installed_version_has_the_expected_functions() -> None:
     assert replaces_functions(ray.__version__)
     assert list_differences() == []
 
 
-def test_a_function_that_is_gone_or_takes_something_else_is_seen(
+def test_a_missing_or_changed_function_is_detected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(services, "get_node", lambda gcs_address, node_id, timeout: None)
@@ -66,7 +66,7 @@ def test_a_function_that_is_gone_or_takes_something_else_is_seen(
 
 
 def watch_replaced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The functions that are replaced, by their path, as they are."""
+    """Return a list that collects the paths of replaced functions."""
     seen: list[str] = []
     replaced = local_start._replaced
 
@@ -78,7 +78,7 @@ def watch_replaced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_every_function_that_is_replaced_is_looked_for(
+def test_every_replaced_function_is_checked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     seen = watch_replaced(monkeypatch)
@@ -87,8 +87,10 @@ def test_every_function_that_is_replaced_is_looked_for(
     assert sorted(FUNCTIONS) == sorted(seen)
 
 
-def test_an_unknown_version_starts_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """By public options alone, and with Ray's own wait."""
+def test_an_unknown_version_starts_without_replaced_functions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Uses only public options, and Ray's own wait."""
     monkeypatch.setattr("ray.__version__", "2.9999.0")
     put: list[object] = []
     monkeypatch.setattr(
@@ -116,12 +118,10 @@ def test_an_unknown_version_starts_plainly(monkeypatch: pytest.MonkeyPatch, tmp_
     }
     assert environments == [before]
     assert (seen, put) == ([], [])
-    assert list(tmp_path.iterdir()) == []  # no agent of ours
+    assert list(tmp_path.iterdir()) == []  # none of our agents runs
 
 
-def test_a_plain_start_that_is_late_is_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_slow_plain_start_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("ray.__version__", "2.9999.0")
 
     def init(**_: object) -> None:

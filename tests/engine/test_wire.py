@@ -1,4 +1,4 @@
-"""What crosses between processes is what was sent."""
+"""Data that crosses between processes arrives unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from strandline.plan.task import Lineage, Origin, Task
 token = st.binary(min_size=16, max_size=16)
 origin = st.none() | st.builds(Origin, token, st.integers(0, 9), st.integers(10, 20))
 number = st.integers(0, 2**40)
-# A file is no larger than its length can say.
+# A file size is limited by the type of its length.
 size = st.integers(0, 2**63 - 1)
 part = st.none() | st.builds(SharedPart, token, size, size, size)
 output = st.builds(Output, token, st.just(".parquet"), size, token, st.integers(0, 10**9), part)
@@ -58,14 +58,14 @@ receipt = st.builds(
 
 
 @given(receipt=receipt)
-def test_a_receipt_arrives_as_it_was_sent(receipt: Receipt) -> None:
+def test_a_receipt_arrives_unchanged(receipt: Receipt) -> None:
     packed = pickle.loads(pickle.dumps(wire.pack_receipt(receipt)))  # noqa: S301 - our own bytes
 
     assert wire.unpack_receipt(packed) == receipt
 
 
 @given(receipt=receipt)
-def test_events_that_are_passed_on_are_not_read(receipt: Receipt) -> None:
+def test_forwarded_events_are_not_decoded(receipt: Receipt) -> None:
     packed = wire.pack_receipt(receipt)
     events = wire.unpack_receipt(packed).events
     assert wire.pack_events(events) is packed[0]
@@ -75,7 +75,7 @@ def test_events_that_are_passed_on_are_not_read(receipt: Receipt) -> None:
 
 
 @given(lineage=st.builds(Lineage, token, token, st.text(), origin), data=st.text())
-def test_a_task_arrives_as_it_was_sent(lineage: Lineage, data: str) -> None:
+def test_a_task_arrives_unchanged(lineage: Lineage, data: str) -> None:
     (packed,) = wire.pack_tasks([Task(data, {"n": 1}, lineage)])
 
     task = wire.unpack_task(packed)
@@ -83,7 +83,7 @@ def test_a_task_arrives_as_it_was_sent(lineage: Lineage, data: str) -> None:
     assert (task.data, task.meta, task.lineage) == (data, {"n": 1}, lineage)
 
 
-def test_small_tables_are_packed_and_bytes_are_left_alone() -> None:
+def test_small_tables_are_packed_and_bytes_are_unchanged() -> None:
     table, lineage = pa.table({"text": ["a", None]}), Lineage(b"s" * 16, b"t" * 16, "key")
 
     packed = wire.pack_tasks([Task(table, None, lineage), Task(b"bytes", None, lineage)])
@@ -94,7 +94,7 @@ def test_small_tables_are_packed_and_bytes_are_left_alone() -> None:
     assert second.data == b"bytes"
 
 
-def test_nothing_but_plain_values_is_sent() -> None:
+def test_only_plain_values_are_sent() -> None:
     packed = wire.pack_receipt(
         Receipt(
             (Event(b"s", (b"t",), (), (Output(b"t", ".x", 1, b"d", 1),)),),
@@ -110,14 +110,12 @@ def test_nothing_but_plain_values_is_sent() -> None:
 
 @pytest.mark.parametrize("shared", [[1], {"n": 1}, bytearray(b"1"), np.arange(3), [[1]]], ids=repr)
 @pytest.mark.parametrize("where", ["data", "meta"])
-def test_law_tasks_that_share_a_payload_share_it_no_more_behind_the_wire(
-    shared: Any, where: str
-) -> None:
+def test_law_received_tasks_do_not_share_a_payload(shared: Any, where: str) -> None:
     lineage = Lineage(b"s" * 16, b"t" * 16, "key")
     content = {"data": {"data": shared}, "meta": {"meta": {"of": "many", "shared": shared}}}[where]
     packed = wire.pack_tasks([Task(**content, lineage=lineage) for _ in range(3)])
 
-    # Ray pickles an answer as a whole, and what is in it twice comes back as one.
+    # Ray pickles an answer as a whole, so repeated objects arrive as one object.
     first, *others = map(wire.unpack_task, pickle.loads(pickle.dumps(packed, protocol=5)))  # noqa: S301
 
     kept = [getattr(task, where) for task in (first, *others)]
@@ -127,7 +125,7 @@ def test_law_tasks_that_share_a_payload_share_it_no_more_behind_the_wire(
     assert all(pickle.dumps(value) == pickle.dumps(shared) for value in values)
 
 
-def test_arrays_that_stay_in_a_process_are_shared_and_nobody_can_change_them() -> None:
+def test_arrays_that_stay_in_a_process_are_shared_read_only() -> None:
     array, lineage = np.arange(10_000), Lineage(b"s" * 16, b"t" * 16, "key")
     tasks = [Task(array, {"of": 2}, lineage), Task({"deep": [array]}, None, lineage)]
     first, second = map(wire.unpack_task, wire.pack_sharing(tasks, pickle.dumps))
@@ -138,11 +136,11 @@ def test_arrays_that_stay_in_a_process_are_shared_and_nobody_can_change_them() -
         assert np.shares_memory(found, array)
         with pytest.raises(ValueError, match="read-only"):
             found[0] = 1
-    array[0] = 1  # whose it was may still do so
+    array[0] = 1  # the owner may still change it
 
 
 @given(data=st.recursive(st.integers() | st.text(), st.lists, max_leaves=5))
-def test_law_what_stays_in_a_process_shares_nothing_else_that_can_be_changed(data: Any) -> None:
+def test_law_data_that_stays_in_a_process_shares_no_mutable_objects(data: Any) -> None:
     lineage = Lineage(b"s" * 16, b"t" * 16, "key")
     packed = wire.pack_sharing([Task(data, data, lineage) for _ in range(2)], pickle.dumps)
     for found in map(wire.unpack_task, packed):
@@ -151,7 +149,7 @@ def test_law_what_stays_in_a_process_shares_nothing_else_that_can_be_changed(dat
 
 
 def send(block: list[Any]) -> list[Any]:
-    """Return what comes of it in another process; large parts travel apart, as Ray's do."""
+    """Return the block as another process receives it; large parts travel separately, as in Ray."""
     parts: list[pickle.PickleBuffer] = []
     body = pickle.dumps(block, protocol=5, buffer_callback=parts.append)
     received: list[Any] = pickle.loads(body, buffers=[part.raw() for part in parts])  # noqa: S301
@@ -166,9 +164,7 @@ def make_tasks(count: int) -> list[Task]:
 
 
 @given(data=st.data(), count=st.integers(1, 3 * wire.PAGE_TASKS + 1))
-def test_law_any_tasks_of_a_block_are_read_as_they_were_sent(
-    data: st.DataObject, count: int
-) -> None:
+def test_law_any_tasks_of_a_block_are_read_unchanged(data: st.DataObject, count: int) -> None:
     tasks = make_tasks(count)
     block = send(wire.pack_pages(wire.pack_tasks(tasks)))
     places = data.draw(st.lists(st.integers(0, count - 1), max_size=9))
@@ -180,7 +176,7 @@ def test_law_any_tasks_of_a_block_are_read_as_they_were_sent(
     assert found == [(task.data, task.meta, task.lineage) for task in sent]
 
 
-def test_of_many_tasks_only_those_are_read_that_were_picked() -> None:
+def test_only_picked_tasks_of_a_block_are_decoded() -> None:
     size = wire.PAGE_TASKS
     block = wire.pack_pages(wire.pack_tasks(make_tasks(3 * size)))
     block[1] = block[3] = [b"nobody can read this", []]

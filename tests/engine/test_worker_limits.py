@@ -1,4 +1,4 @@
-"""When a worker is to be replaced."""
+"""When a worker must be replaced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ steps = st.lists(st.tuples(st.floats(0.01, 5), st.integers(0, 200)), max_size=20
 
 
 class Life:
-    """A worker's clock, and what it takes at that time."""
+    """A worker's clock, and its memory use at that time."""
 
     def __init__(self, limits: WorkerLimits) -> None:
         self.seconds, self.memory, self.looks = 100.0, 0, 0
@@ -39,7 +39,7 @@ class Life:
 
 
 @given(steps=steps)
-def test_law_without_a_limit_nothing_is_looked_at(steps: list[tuple[float, int]]) -> None:
+def test_law_without_a_limit_memory_is_not_measured(steps: list[tuple[float, int]]) -> None:
     life = Life(WorkerLimits())
     assert {life.go_on(*step) for step in steps} <= {""}
     assert life.looks == 0
@@ -74,7 +74,7 @@ def test_law_looks_are_half_a_second_apart(steps: list[tuple[float, int]]) -> No
     assert life.looks <= 1 + (life.seconds - 100.0) / LOOK_SECONDS
 
 
-def test_what_a_stage_reserves_is_a_limit_unless_it_takes_more_from_the_start() -> None:
+def test_reserved_memory_is_a_limit_unless_exceeded_from_the_start() -> None:
     grown = Life(choose_limits(None, None, 1000))
     assert [grown.go_on(1, memory) for memory in (900, 900, 901)] == ["", "", "memory"]
     large = Life(choose_limits(None, None, 1000))
@@ -83,7 +83,7 @@ def test_what_a_stage_reserves_is_a_limit_unless_it_takes_more_from_the_start() 
     assert asked.go_on(1, 901) == "memory"
 
 
-def test_a_limit_of_ones_own_comes_before_what_is_reserved() -> None:
+def test_an_explicit_limit_precedes_reserved_memory() -> None:
     assert choose_limits(60.0, 2000, 1000) == WorkerLimits(60.0, 2000)
     assert choose_limits(None, None, 1000) == WorkerLimits(None, 900, is_reserved=True)
     assert choose_limits(None, None, None) == WorkerLimits()
@@ -108,9 +108,9 @@ def test_memory_is_the_workers_own_and_its_childrens() -> None:
     assert with_child - grown > 70_000_000
 
 
-def test_memory_that_is_shared_is_not_the_workers() -> None:
+def test_shared_memory_does_not_count_for_the_worker() -> None:
     before = read_own_memory()
-    shared = mmap.mmap(-1, 64_000_000)  # as the object store's: shared, and not of a file
+    shared = mmap.mmap(-1, 64_000_000)  # like the object store's memory: shared, and not of a file
     shared.write(b"1" * 64_000_000)
 
     assert read_own_memory() - before < 32_000_000

@@ -1,4 +1,4 @@
-"""A worker's one thread: the order of its work, and whose answer is whose."""
+"""A worker's single thread: the order of work, and the assignment of answers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PATIENCE = 120.0
 
 
 class Payload:
-    """Something that can be seen to be gone."""
+    """An object whose deletion can be observed."""
 
 
 def call(pool: ThreadPoolExecutor, work: Callable[[], None]) -> Future[None]:
-    """Begin on a thread of its own; the next line finds it begun, not done."""
+    """Start work on a separate thread; return after the start, before the end."""
     begun = threading.Event()
 
     def begin() -> None:
@@ -35,9 +35,7 @@ def call(pool: ThreadPoolExecutor, work: Callable[[], None]) -> Future[None]:
 
 
 @given(order=st.permutations(range(6)), skipped=st.sets(st.integers(0, 5)))
-def test_law_work_is_done_by_number_whatever_comes_first(
-    order: list[int], skipped: set[int]
-) -> None:
+def test_law_work_is_done_in_order_of_numbers(order: list[int], skipped: set[int]) -> None:
     loop, done = WorkerLoop(), []
 
     def work(number: int) -> int:
@@ -57,7 +55,7 @@ def test_law_work_is_done_by_number_whatever_comes_first(
     assert done == [number for number in range(6) if number not in skipped]
 
 
-def test_law_a_later_call_never_overtakes_one_that_is_still_on_its_way() -> None:
+def test_law_a_later_call_never_overtakes_an_earlier_one_in_transit() -> None:
     loop, done = WorkerLoop(), []
     with ThreadPoolExecutor(2) as pool:
         second = call(pool, lambda: loop.run(1, lambda: done.append("small")))
@@ -68,7 +66,7 @@ def test_law_a_later_call_never_overtakes_one_that_is_still_on_its_way() -> None
     assert done == ["large", "small"]
 
 
-def test_law_all_work_is_done_on_one_thread() -> None:
+def test_law_all_work_runs_on_one_thread() -> None:
     loop = WorkerLoop()
 
     threads = {loop.run(number, threading.get_ident) for number in range(5)}
@@ -77,18 +75,18 @@ def test_law_all_work_is_done_on_one_thread() -> None:
     assert threading.get_ident() not in threads
 
 
-def test_an_answer_is_taken_while_the_next_work_is_done() -> None:
+def test_an_answer_is_taken_during_the_next_work() -> None:
     loop, is_taken = WorkerLoop(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         second = pool.submit(loop.run, 1, lambda: is_taken.wait(PATIENCE))
         loop.run(0, lambda: None)
-        is_taken.set()  # reached only while the second one is at work
+        is_taken.set()  # reached only while the second runs
 
         assert second.result(PATIENCE)
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), KeyboardInterrupt()])
-def test_an_error_reaches_its_own_call_and_no_other(error: BaseException) -> None:
+def test_an_error_reaches_only_its_own_call(error: BaseException) -> None:
     loop = WorkerLoop()
 
     def fail() -> None:
@@ -101,7 +99,7 @@ def test_an_error_reaches_its_own_call_and_no_other(error: BaseException) -> Non
     assert loop.run(1, lambda: "next") == "next"
 
 
-def test_what_was_worked_on_is_not_kept() -> None:
+def test_processed_data_is_not_kept() -> None:
     loop = WorkerLoop()
     seen: list[weakref.ref[Payload]] = []
 
@@ -116,7 +114,7 @@ def test_what_was_worked_on_is_not_kept() -> None:
     assert seen[0]() is None
 
 
-def test_law_a_call_is_worked_on_to_its_end_before_the_next_is() -> None:
+def test_law_a_call_ends_before_the_next_begins() -> None:
     loop = WorkerLoop()
     done: list[int | str] = []
 
@@ -136,7 +134,7 @@ def test_law_a_call_is_worked_on_to_its_end_before_the_next_is() -> None:
     assert done == [0, 1, 2, 3, 4, "second"]
 
 
-def test_law_no_more_parts_are_made_ahead_than_may_wait() -> None:
+def test_law_parts_made_ahead_are_limited() -> None:
     loop, made = WorkerLoop(), []
     changed = threading.Condition()
 
@@ -155,7 +153,7 @@ def test_law_no_more_parts_are_made_ahead_than_may_wait() -> None:
         parts.take()
 
 
-def test_an_error_between_two_parts_reaches_who_waits_for_the_next() -> None:
+def test_an_error_between_two_parts_reaches_the_caller_of_the_next() -> None:
     def work() -> Iterator[int]:
         yield 1
         raise ValueError
@@ -183,13 +181,13 @@ def test_law_work_is_done_or_given_back_and_never_both(
         return number
 
     with ThreadPoolExecutor(7) as pool:
-        first = pool.submit(loop.run, 0, lambda: is_free.wait(PATIENCE))  # it hangs
+        first = pool.submit(loop.run, 0, lambda: is_free.wait(PATIENCE))  # the first call hangs
         for number in early:
             loop.give_back(number)
         answers = {
             number: pool.submit(loop.run, number, lambda own=number: work(own)) for number in order
         }
-        for number in early:  # at once, though the first one hangs
+        for number in early:  # at once, even though the first hangs
             with pytest.raises(GivenBack):
                 answers[number].result(PATIENCE)
         for number in late:
@@ -206,7 +204,7 @@ def test_law_work_is_done_or_given_back_and_never_both(
     assert done == sorted(answers.keys() - early - late)
 
 
-def test_what_is_begun_or_done_is_not_given_back() -> None:
+def test_started_or_finished_work_is_not_given_back() -> None:
     loop, is_begun, is_free = WorkerLoop(), threading.Event(), threading.Event()
 
     def work() -> int:

@@ -1,4 +1,4 @@
-"""The page that a worker shares with its driver: what it says of one that hangs, or is dead."""
+"""The page that a worker shares with its driver: its content after a hang or a death."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline.engine.worker.worker_page import WorkerPage, read_own_stacks
 
 
 def hang_in_c(begun: int) -> None:
-    """Say that it begins, and keep the interpreter for longer than any test lasts."""
+    """Report the start, then hold the interpreter longer than any test lasts."""
     os.write(begun, b".")
     re.match("(a+)+$", "a" * 60 + "b")
 
@@ -49,7 +49,7 @@ def page() -> Iterator[WorkerPage]:
     page.close()
 
 
-def test_a_worker_that_keeps_the_interpreter_shows_its_stack_each_time(page: WorkerPage) -> None:
+def test_a_worker_that_holds_the_interpreter_shows_its_stack(page: WorkerPage) -> None:
     with hanging(page) as child:
         page.process = child
         for _ in range(2):
@@ -58,7 +58,7 @@ def test_a_worker_that_keeps_the_interpreter_shows_its_stack_each_time(page: Wor
             assert stacks.count("most recent call first") == 1
 
 
-def test_the_stage_at_work_is_known_after_the_death_of_its_worker(page: WorkerPage) -> None:
+def test_the_running_stage_is_known_after_the_death_of_its_worker(page: WorkerPage) -> None:
     with hanging(page) as child:
         page.process = child
     assert page.read(7) == 2
@@ -75,7 +75,7 @@ def test_another_process_finds_the_page_by_its_path(page: WorkerPage) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/proc/self/exe", "/nowhere/fd/3", "/proc/1/fd/999999"])
-def test_what_is_no_page_is_none(path: str) -> None:
+def test_other_files_are_not_a_page(path: str) -> None:
     assert WorkerPage.find(path) is None
 
 

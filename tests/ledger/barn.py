@@ -1,4 +1,4 @@
-"""A ledger with shards into which sources are put with what was gathered of them."""
+"""A ledger with shards, and sources with gathered pieces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strandline.plan.token import digest_key
 
 
 class Concatenation:
-    """A merge that notes which pieces it was given; in order, so the order shows."""
+    """A merge that records its pieces and joins them in order, so the order is visible."""
 
     def __init__(self) -> None:
         self.read: list[str] = []
@@ -43,12 +43,12 @@ class Barn:
         self.begin()
 
     def begin(self) -> None:
-        """Begin an attempt, and with it a shard."""
+        """Begin an attempt and its shard."""
         self.attempt += 1
         self.store.take_lease({"attempt": self.attempt, "uid": "a"})
 
     def put(self, *keys: str, version: str = "1", stages: Sequence[str] = ("words",)) -> None:
-        """Finish sources in an attempt of their own, each with a word a stage."""
+        """Finish sources in a new attempt, with one word per stage."""
         self.begin()
         with closing(PieceStore(self.shards, self.attempt)) as piece_store:
             finish = []
@@ -62,7 +62,7 @@ class Barn:
             self.store.write(Change(finish=finish))
 
     def mark(self, key: str) -> None:
-        """Release a source again: what was gathered of it counts no more."""
+        """Release a source again, so its gathered pieces no longer count."""
         mark = Mark(key, b"v" * 8, self.attempt, 0, is_stale=True)
         self.store.write(Change(mark=[(digest_key(key), mark)]))
 
@@ -77,7 +77,7 @@ class Barn:
         is_brief: bool = False,
         must_stop: Callable[[], bool] = lambda: False,
     ) -> list[str]:
-        """Gather; the words of pieces that were read for it."""
+        """Gather, and return the words of the pieces that were read."""
         self.merge.read.clear()
         how = {"is_whole": is_whole, "is_brief": is_brief}
         gather(self.store, self.shards, self.merges, **how, must_stop=must_stop)
@@ -88,21 +88,21 @@ class Barn:
         return read_state(self.store)
 
     def merged(self, stage: str = "words") -> list[str]:
-        """The words of a stage's merged file."""
+        """Return the words of a stage's merged file."""
         return find_merged(self.shards, self.state, stage).read_text().split()
 
     def files(self) -> list[str]:
-        """What lies beside the ledger."""
+        """Return the names of the files beside the ledger."""
         return sorted(path.name for path in self.shards.iterdir())
 
 
 @contextmanager
 def barn_at(path: Path, *stages: str) -> Iterator[Barn]:
-    """An empty one."""
+    """Yield an empty ledger with stages that gather."""
     with opened(path / "ledger") as store:
         yield Barn(path, store, *(stages or ("words",)))
 
 
 def in_order(*keys: str) -> list[str]:
-    """Keys in the order of the ledger."""
+    """Return keys in the order of the ledger."""
     return sorted(keys, key=digest_key)

@@ -1,4 +1,4 @@
-"""Sources, events and places that the tests of the ledger start from."""
+"""Sources, events, and places used as starting points by the tests of the ledger."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from strandline.storage.volume.locks import Process
 
 @contextmanager
 def opened(path: Path, *, readonly: bool = False, map_size: int = INITIAL_MAP) -> Iterator[Store]:
-    """The ledger at a folder, closed at the end."""
+    """Open the ledger in a folder, and close it at the end."""
     store = Store(path, readonly=readonly, map_size=map_size)
     try:
         yield store
@@ -38,34 +38,34 @@ def opened(path: Path, *, readonly: bool = False, map_size: int = INITIAL_MAP) -
 
 
 def listed(key: str, version: str = "1", ordinal: int = 0) -> ListedSource:
-    """A source as a listing names it."""
+    """Return a source as a listing names it."""
     return ListedSource(digest_key(key), digest_version(version), key, ordinal)
 
 
 def root_of(source: ListedSource) -> bytes:
-    """The token of the source's root."""
+    """Return the token of the source's root."""
     return derive_root(source.source, source.version)
 
 
 def output_of(source: ListedSource, suffix: str = ".txt") -> Output:
-    """What a sink says of the source's only task."""
+    """Return a sink's output for the source's only task."""
     return Output(root_of(source), suffix, 3, b"d" * 16, 1)
 
 
 def written(source: ListedSource, *outputs: Output) -> Event:
-    """The only event after the announcement of a source that is one task."""
+    """Return the only event after the announcement of a source with a single task."""
     return Event(source.source, (root_of(source),), (), outputs)
 
 
 def failed(source: ListedSource, message: str = "no such codec") -> Failure:
-    """What a stage says of a source that can't be worked on."""
+    """Return a stage's failure for a source."""
     return Failure(source.source, source.key, root_of(source), "decode", message)
 
 
 def counts(
     finished: int = 0, failed: int = 0, inflight: int = 0, quarantined: int = 0
 ) -> dict[str, int]:
-    """How many sources a ledger has in each state, as `Store.count` says it."""
+    """Return the numbers of sources by state, in the format of `Store.count`."""
     return {
         "finished": finished,
         "failed": failed,
@@ -75,25 +75,25 @@ def counts(
 
 
 def finish_of(source: ListedSource, *outputs: Output) -> Finish:
-    """The source as the ledger is told of it at its end."""
+    """Return the ledger's change at the end of a source."""
     return Finish(source.source, source.version, SourceRecord(source.key, outputs))
 
 
 def claim(
     pipeline: str = "default/clips", on_change: OnChange = OnChange.FAIL, **parts: Any
 ) -> Claim:
-    """What a ledger must fit, with a fingerprint of these parts."""
+    """Return the requirements that a ledger must meet, with a fingerprint of these parts."""
     return Claim(pipeline, "run-1", Fingerprint(repr(sorted(parts.items())), parts), on_change)
 
 
 def claimant(uid: str = "a", boot: str = "boot-1", pid: int = 100, time: float = 0.0) -> Claimant:
-    """Who wants the ledger."""
+    """Return a claimant of the ledger."""
     return Claimant(uid, boot, Process(pid, pid * 10), time)
 
 
 @dataclass
 class Clock:
-    """A clock that goes on when told."""
+    """A clock that advances on request."""
 
     time: float = 0.0
     step: float = 0.0
@@ -105,7 +105,7 @@ class Clock:
 
 @dataclass
 class RecordingOutputs:
-    """Outputs that only note in a log what is asked of them."""
+    """Outputs that only log requests."""
 
     log: list[Any] = field(default_factory=list)
     is_broken: bool = False
@@ -146,7 +146,7 @@ class RecordingOutputs:
 
 
 class RecordingStore(Store):
-    """A ledger that notes in a log which changes it has made durable."""
+    """A ledger that logs its durable changes."""
 
     def __init__(self, path: Path, log: list[Any]) -> None:
         self.log: list[Any] = []
@@ -165,7 +165,7 @@ class RecordingStore(Store):
 
 @dataclass
 class Desk:
-    """A writer with its ledger, a clock that stands still and outputs that take notes."""
+    """A writer with its ledger, a clock that stands still, and logging outputs."""
 
     store: RecordingStore
     outputs: RecordingOutputs
@@ -176,7 +176,7 @@ class Desk:
     def next_attempt(
         self, attempt: int, *, deletes_vanished: bool = False, quarantine_after: int = 3
     ) -> LedgerWriter:
-        """A writer for a later attempt on the same ledger."""
+        """Return a writer for a later attempt on the same ledger."""
         self.log.clear()
         self.store.take_lease({"attempt": attempt, "uid": "a"})
         self.writer = LedgerWriter(
@@ -192,7 +192,7 @@ class Desk:
     def fail_in(
         self, source: ListedSource, *attempts: int, quarantine_after: int = 3
     ) -> LedgerWriter:
-        """Have the source fail in each of these attempts; the writer of the last."""
+        """Let the source fail in each of these attempts; keep the writer of the last."""
         for attempt in attempts:
             writer = self.next_attempt(attempt, quarantine_after=quarantine_after)
             writer.admit([source])
@@ -201,9 +201,9 @@ class Desk:
         return self.writer
 
     def find_quarantined(self, source: ListedSource) -> Quarantined | None:
-        """What the quarantine holds of a source."""
+        """Return the quarantine entry of a source, or None."""
         return self.store.find_quarantined([source.source]).get(source.source)
 
     def find_mark(self, source: ListedSource) -> Mark:
-        """The mark of a source that is in flight."""
+        """Return the mark of a source in flight."""
         return self.store.find_marks([source.source])[source.source]

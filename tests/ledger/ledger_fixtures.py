@@ -15,14 +15,14 @@ from strandline.ledger.writer.writer import LedgerWriter
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """A new ledger, of which nobody has taken the lease."""
+    """Yield a new ledger without a lease."""
     with opened(tmp_path / "ledger") as store:
         yield store
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    """The first attempt on a new ledger; `log` holds what was done, in order."""
+    """Yield the first attempt on a new ledger; `log` has the actions in order."""
     log: list[Any] = []
     recording = RecordingStore(tmp_path / "ledger", log)
     recording.take_lease({"attempt": 1, "uid": "a"})

@@ -1,4 +1,4 @@
-"""Numbers of the present state of a ledger: each source in one state, and each row once."""
+"""Counts of a ledger's current state: every source in one state, and every row once."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ REASONS = st.dictionaries(st.sampled_from(["too long", "empty"]), st.integers(1,
 
 
 def use_stages(store: Store, *stages: str, since: int = 0) -> None:
-    """Note which stages attempts worked with."""
+    """Record the stages with which attempts worked."""
     known = store.read_meta(RECIPES) or []
     recipe = Recipe(since, {"order": ["files", *stages]}).pack()
     store.write(Change(meta={RECIPES: [*known, recipe], MAY_HAVE_DEAD_LETTERS: True}))
 
 
 def finish(key: str, rows: int, *changes: RowChange, dead: int = 0) -> Finish:
-    """A source with so many rows in its file, and dead letters of the filter."""
+    """Return a finished source with these rows, and dead letters of the filter."""
     source = listed(key)
     outputs = [output_of(source, ".parquet")._replace(rows=rows)]
     if dead:
@@ -55,7 +55,7 @@ def finish(key: str, rows: int, *changes: RowChange, dead: int = 0) -> Finish:
 
 @st.composite
 def draw_source(draw: st.DrawFn) -> tuple[int, dict[str, int], int, int]:
-    """Rows that are read, rows dropped by reason, dead letters, and rows that are left."""
+    """Draw rows read, rows dropped by reason, dead letters, and remaining rows."""
     reasons, dead = draw(REASONS), draw(st.integers(0, 3))
     left = draw(st.integers(0, 50))
     return left + dead + sum(reasons.values()), reasons, dead, left
@@ -92,7 +92,7 @@ def test_law_rows_of_all_sources_add_up_stage_by_stage(
         assert found.dead.total == dead
 
 
-def test_a_source_with_counts_that_do_not_lead_to_its_rows_is_not_among_them(
+def test_a_source_with_inconsistent_counts_is_omitted(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as store:
@@ -105,7 +105,7 @@ def test_a_source_with_counts_that_do_not_lead_to_its_rows_is_not_among_them(
         assert found.stages[0] == StageTotals("read", 1, 5)
 
 
-def test_a_source_goes_through_the_stages_of_its_attempt(tmp_path: Path) -> None:
+def test_a_source_passes_the_stages_of_its_attempt(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         use_stages(store, "read", "former", "write")
         store.write(Change(finish=[finish("a", 5, RowChange("read", 9), RowChange("former", -5))]))
@@ -150,7 +150,7 @@ def test_a_finished_source_whose_replacement_failed_counts_as_failed(tmp_path: P
         assert count_data(store).rows == len(list_output_names(store)) == 4
 
 
-def test_cuts_and_dead_letters_are_no_files_for_readers(tmp_path: Path) -> None:
+def test_cuts_and_dead_letters_are_not_files_for_readers(tmp_path: Path) -> None:
     source = listed("a")
     cut = Output(b"c" * 16, f"{CUT}filter@0", 9, b"d" * 16, 5)
     dead = Output(b"t" * 16, f"{DEAD}filter", 9, b"d" * 16, 5)
@@ -166,13 +166,11 @@ def test_cuts_and_dead_letters_are_no_files_for_readers(tmp_path: Path) -> None:
     [
         (StageTotals("f"), None),
         (StageTotals("f", 100, 100), 1.0),
-        (StageTotals("f", 10, 30), 3.0),  # a stage may make many rows of one
+        (StageTotals("f", 10, 30), 3.0),  # a stage may make several rows of one
         (StageTotals("f", 100, 75, 0, (("too short", 25),)), 0.75),
         (StageTotals("read", 2, 75, 0, (("no object", 25),)), 0.75),  # rows that a reader finds
         (StageTotals("f", 100, 75, 25), 0.75),
     ],
 )
-def test_a_share_is_of_the_rows_that_were_decided_on(
-    stage: StageTotals, share: float | None
-) -> None:
+def test_a_share_refers_to_the_evaluated_rows(stage: StageTotals, share: float | None) -> None:
     assert stage.share_kept == share

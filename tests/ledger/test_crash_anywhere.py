@@ -30,7 +30,7 @@ from strandline.plan.token import derive_child
 from strandline.storage import faults
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 
-# Every step of the ledger, of outputs and of gathering, and no other.
+# All steps of the ledger, of outputs, and of gathering, and no others.
 STEPS = (
     "piece.kept",
     "shard.appended",
@@ -54,8 +54,8 @@ STEPS = (
     "commit.synced",
     "lease.written",
 )
-# What the listings of the first attempt and of all later ones name: of the first, some change,
-# some vanish, and one has failed; later some are new.
+# Listings of the first attempt and of all later attempts. Some sources of the first change, some
+# vanish, and one has failed; later listings have new sources.
 EARLIER = [listed(key) for key in ("same", "changed", "gone", "failing", "shrinking")]
 LATER = [
     listed("same"),
@@ -68,12 +68,12 @@ LATER = [
 
 
 class Crash(BaseException):
-    """The process is gone; nothing that handles errors may save it."""
+    """Simulates the end of the process; error handlers must not catch it."""
 
 
 @dataclass
 class Steps:
-    """Counts the steps that are reached, and crashes at one of them."""
+    """Counts the reached steps, and crashes at one of them."""
 
     crash_at: int | None = None
     reached: list[str] = field(default_factory=list)
@@ -91,7 +91,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, number: int | None) -> Steps:
 
 
 def piece_of(source: ListedSource, token: bytes) -> Piece:
-    """What two stages in turn have gathered of a task; of some sources too much for memory."""
+    """Return a piece of a task from one of two stages; some pieces are too large for memory."""
     line = f"{source.key} {token.hex()}\n".encode()
     if source.key == "fanned-out":
         return Piece("large", token, line * (LARGE_BYTES // len(line) + 1))
@@ -106,7 +106,7 @@ MERGES = {"small": concatenate, "large": concatenate}
 
 
 def work(writer: LedgerWriter, outputs: LocalOutputs, source: ListedSource, number: int) -> int:
-    """All of a source's work, its events told in two messages; the number of the last one."""
+    """Do all of a source's work, and report its events in two messages; return the last number."""
     if source.key == "failing" and source.version == listed("", "1").version:
         writer.apply(number + 1, [], [failed(source)])
         return number + 1
@@ -136,13 +136,13 @@ def put(outputs: LocalOutputs, source: ListedSource, token: bytes) -> Output:
 
 
 def attempt(path: Path, sources: list[ListedSource], uid: str) -> None:
-    """An attempt as a driver makes it; what is finished or not is up to where it crashes."""
+    """Make an attempt as a driver does; a crash may interrupt it anywhere."""
     outputs = LocalOutputs(path / "output", f"ours-{uid}")
     with opened(path / "ledger", map_size=1 << 16) as store, ExitStack() as stack:
         number = open_attempt(store, claim(), claimant(uid))
         outputs.sweep("ours")
         clean_up(store, outputs)
-        # Each look at the clock takes a while: groups of about two sources are committed.
+        # Reading the clock takes a while, so groups of about two sources are committed.
         clock = Clock(step=GROUP_SECONDS / 4)
         pieces = stack.enter_context(closing(PieceStore(path / "shards", number)))
         writer = LedgerWriter(store, outputs, number, clock, deletes_vanished=True, pieces=pieces)
@@ -178,7 +178,7 @@ def end_state(path: Path) -> dict[str, object]:
 
 
 def check(path: Path) -> None:
-    """What must hold at every moment, whatever has crashed."""
+    """Check the invariants that hold at every moment, after any crash."""
     outputs = LocalOutputs(path / "output")
     with opened(path / "ledger") as store:
         finished, failures, marks = states(store)
@@ -186,7 +186,7 @@ def check(path: Path) -> None:
         assert finished.isdisjoint(failures)
         assert failures.isdisjoint(marks)
         assert finished == {source for source, _, _ in store.list_records()}
-        assert [] == verify(store, outputs).problems  # finished: all outputs are there, no others
+        assert [] == verify(store, outputs).problems  # finished sources have exactly their outputs
         assert [] == verify_pieces(store, path / "shards").problems
 
 
@@ -197,7 +197,7 @@ def states(store: Store) -> tuple[set[bytes], set[bytes], set[bytes]]:
 
 
 def run(path: Path, monkeypatch: pytest.MonkeyPatch, *crashes: int | None) -> list[list[str]]:
-    """A whole first attempt, then one for each crash, then one to the end; the steps of each."""
+    """Make a first attempt, one attempt per crash, and a final one; return the steps of each."""
     crash_at(monkeypatch, None)
     attempt(path, EARLIER, "first")
     reached = []
@@ -217,7 +217,7 @@ def run(path: Path, monkeypatch: pytest.MonkeyPatch, *crashes: int | None) -> li
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], list[str]]:
-    """How it ends without a crash, and the steps of the attempt that may crash."""
+    """Return the final state without a crash, and the steps of the attempt that may crash."""
     path = tmp_path_factory.mktemp("undisturbed")
     with pytest.MonkeyPatch.context() as monkeypatch:
         (reached,) = run(path, monkeypatch, None)
@@ -235,14 +235,14 @@ def test_the_attempt_reaches_every_step(undisturbed: tuple[dict[str, object], li
 # Number of finished sources from which a ledger is large. The first two convert the ledger in the
 # attempt that may crash.
 LARGE = [3, 4, 99]
-# Passes through one step at which the attempt crashes; each takes 100 ms.
+# Passes through one step at which the attempt crashes; one crash takes 100 ms.
 PASSES = scale_examples(12)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("large", LARGE)
-def test_a_crash_at_any_step_changes_nothing_in_the_end(
+def test_a_crash_at_any_step_does_not_change_the_final_state(
     step: str,
     large: int,
     undisturbed: tuple[dict[str, object], list[str]],
@@ -265,7 +265,7 @@ def test_a_crash_at_any_step_changes_nothing_in_the_end(
 @pytest.mark.slow
 @settings(max_examples=scale_examples(15), deadline=None)
 @given(crashes=st.lists(st.integers(1, 120), min_size=2, max_size=4), large=st.sampled_from(LARGE))
-def test_crash_after_crash_changes_nothing_in_the_end(
+def test_repeated_crashes_do_not_change_the_final_state(
     crashes: list[int],
     large: int,
     undisturbed: tuple[dict[str, object], list[str]],

@@ -1,4 +1,4 @@
-"""A damaged ledger is a sentence, wherever the damage is."""
+"""A damaged ledger is reported in a sentence, wherever the damage is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.ledger.store.environment.inspection import check_image
 
 PAGE = 4096
 CASES = 120
-# Reads all that a ledger has; each damage in a process of its own, since LMDB reads what it maps.
+# Reads everything in a ledger, in a separate process because LMDB maps the damaged file.
 READ = """
 import os, sys
 from pathlib import Path
@@ -50,7 +50,7 @@ for folder in sorted(Path(sys.argv[1]).iterdir()):
 
 @pytest.fixture
 def whole(tmp_path: Path) -> bytes:
-    """A ledger with a lease and some hundred finished sources."""
+    """Return a ledger file with a lease and some hundred finished sources."""
     with opened(tmp_path / "ledger") as store:
         store.take_lease({"attempt": 1, "uid": "a", "time": 0.0, "ended": False})
         store.write(Change(finish=[finish_of(listed(f"key {at}")) for at in range(300)]))
@@ -58,7 +58,7 @@ def whole(tmp_path: Path) -> bytes:
 
 
 def damage(content: bytes, random: Random) -> bytes:
-    """Write other bytes: here and there in the first pages or anywhere, or a page over."""
+    """Change bytes in the first pages or anywhere, or overwrite a page."""
     changed = bytearray(content)
     kind = random.randrange(3)
     if kind == 2:
@@ -71,8 +71,8 @@ def damage(content: bytes, random: Random) -> bytes:
     return bytes(changed)
 
 
-def test_law_what_is_damaged_is_read_or_is_a_sentence(whole: bytes, tmp_path: Path) -> None:
-    """A page number beyond the file has the kernel send a signal, which is a sentence as well."""
+def test_law_a_damaged_ledger_is_read_or_reported(whole: bytes, tmp_path: Path) -> None:
+    """A page number beyond the file causes a signal, which is reported in a sentence as well."""
     random = Random(7)
     for case in range(CASES):
         folder = tmp_path / "damaged" / f"{case:03}"
@@ -94,12 +94,12 @@ def test_law_what_is_damaged_is_read_or_is_a_sentence(whole: bytes, tmp_path: Pa
     assert ends.count(0) + ends.count(65) > CASES * 0.9
 
 
-# Where the two first pages tell the size of a page, and the root of the free ones.
+# Offsets of the page size and of the root of free pages in the first two pages.
 SIZE_AT, ROOT_AT = 16 + 24, 16 + 24 + 40
 
 
 @pytest.mark.parametrize("value", [0, 1, 3, 2**31, 2**32 - 1])
-def test_a_size_of_pages_that_none_has(whole: bytes, tmp_path: Path, value: int) -> None:
+def test_an_impossible_page_size_is_reported(whole: bytes, tmp_path: Path, value: int) -> None:
     changed = bytearray(whole)
     for page in (0, PAGE):
         changed[page + SIZE_AT : page + SIZE_AT + 4] = value.to_bytes(4, "little")
@@ -109,7 +109,7 @@ def test_a_size_of_pages_that_none_has(whole: bytes, tmp_path: Path, value: int)
 
 
 @pytest.mark.parametrize("root", [2**52, 2**61, 2**63, 2**64 - 2])
-def test_a_root_beyond_all_files(whole: bytes, tmp_path: Path, root: int) -> None:
+def test_a_root_beyond_the_file_is_reported(whole: bytes, tmp_path: Path, root: int) -> None:
     changed = bytearray(whole[: -2 * PAGE])
     for page in (0, PAGE):
         changed[page + ROOT_AT : page + ROOT_AT + 8] = root.to_bytes(8, "little")

@@ -1,4 +1,4 @@
-"""What is kept of a source comes back from its bytes as it was."""
+"""Entries of sources are unpacked from bytes unchanged."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CHANGES = st.builds(RowChange, TEXT, st.integers(-(2**62), 2**62), REASONS)
     st.lists(EFFORTS),
     st.lists(CHANGES),
 )
-def test_records(
+def test_records_are_unpacked_unchanged(
     source: bytes,
     version: bytes,
     key: str,
@@ -73,18 +73,18 @@ def test_records(
     assert record == unpack_record(source, version, pack_record(source, version, record))
 
 
-def test_a_record_without_efforts_is_as_short_as_ever() -> None:
+def test_a_record_without_efforts_has_no_extra_bytes() -> None:
     packed = pack_record(b"s" * 16, b"v" * 8, SourceRecord("key", ()))
     assert msgpack.unpackb(packed) == ["key", []]
 
 
-def test_a_record_of_files_of_its_own_says_nothing_of_parts() -> None:
+def test_a_record_of_unshared_files_has_no_parts() -> None:
     output = Output(b"t" * 16, ".jsonl", 5, b"d" * 16, 2)
     packed = pack_record(b"s" * 16, b"v" * 8, SourceRecord("key", (output,)))
     assert msgpack.unpackb(packed) == ["key", [[b"t" * 16, ".jsonl", 5, b"d" * 16, 2]]]
 
 
-def test_the_rows_of_a_packed_record_are_told_by_shared_file() -> None:
+def test_rows_of_a_packed_record_are_counted_by_shared_file() -> None:
     own = Output(b"t" * 16, ".jsonl", 5, b"d" * 16, 2)
     parts = [own._replace(rows=rows, part=SharedPart(file, 0, 9, 9)) for file, rows in SHARES]
     packed = pack_record(b"s" * 16, b"v" * 8, SourceRecord("key", (own, *parts)))
@@ -102,7 +102,7 @@ def test_the_token_of_a_root_costs_nothing() -> None:
 
 
 @given(st.lists(st.builds(ListedSource, TOKENS, VERSIONS, TEXT, NUMBER)))
-def test_listed_sources(batch: list[ListedSource]) -> None:
+def test_listed_sources_are_unpacked_unchanged(batch: list[ListedSource]) -> None:
     arrived = unpack_listed(pack_listed(batch))
     assert batch == arrived
     assert all(type(listed) is ListedSource for listed in arrived)
@@ -125,23 +125,23 @@ def test_marks(mark: Mark) -> None:
 
 
 @given(st.builds(FailureRecord, TEXT, NUMBER, TEXT, TEXT, NUMBER, VERSIONS))
-def test_failures(failure: FailureRecord) -> None:
+def test_failures_are_unpacked_unchanged(failure: FailureRecord) -> None:
     assert failure == unpack_failure(pack(failure))
 
 
 @given(st.builds(Quarantined, TEXT, VERSIONS, NUMBER, TEXT, TEXT, TEXT, NUMBER))
-def test_quarantined_ones(parked: Quarantined) -> None:
+def test_quarantined_sources_are_unpacked_unchanged(parked: Quarantined) -> None:
     assert parked == unpack_quarantined(pack(parked))
 
 
-def test_entries_of_before_the_quarantine_can_be_read() -> None:
+def test_entries_older_than_the_quarantine_can_be_read() -> None:
     mark = unpack_mark(msgpack.packb(("key", b"v" * 8, 3, 7, True, 2)))
     assert Mark("key", b"v" * 8, 3, 7, is_stale=True, failed_before=2, exposed=0) == mark
     failure = unpack_failure(msgpack.packb(("key", 3, "decode", "no such codec", 2)))
     assert FailureRecord("key", 3, "decode", "no such codec", 2, b"") == failure
 
 
-def test_a_change_is_true_where_it_changes_something() -> None:
+def test_a_change_is_true_if_it_changes_something() -> None:
     assert not Change()
     assert Change(forget=[b"s" * 16])
     assert Change(quarantine=[(b"s" * 16, Quarantined("key", b"", 1, "Killed", "", "", 3))])

@@ -1,4 +1,4 @@
-"""Ledgers of each format: an old one is read and written on in its own, by the same laws."""
+"""Ledgers of all formats: old ones are read and written in their own format, by the same laws."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COUNTS = counts(finished=len(FINISHED), failed=1, inflight=1, quarantined=1)
 
 
 def set_large(monkeypatch: pytest.MonkeyPatch, sources: int) -> None:
-    """Have ledgers converted that hold so many finished sources."""
+    """Convert ledgers that hold this number of finished sources."""
     monkeypatch.setattr("strandline.ledger.store.environment.layout.LARGE", sources)
 
 
@@ -57,7 +57,7 @@ def read_format(path: Path) -> int:
 
 @pytest.fixture(params=["format 1", "format 2", "new", "grown"])
 def filled(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same ledger as earlier versions have made it, as this one does, and grown large."""
+    """Return the same ledger as made by earlier versions, by this version, and grown large."""
     path = tmp_path / "ledger"
     if request.param.startswith("format"):
         path.mkdir()
@@ -73,7 +73,7 @@ def filled(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 def read_all(store: Store) -> dict[str, Any]:
-    """All that can be asked of a ledger, in no order."""
+    """Return everything that a ledger can be queried for, in no order."""
     digests = [source.source for source in (*FIRST, *SECOND)]
     return {
         "count": store.count(),
@@ -95,7 +95,7 @@ def test_there_is_an_image_of_each_format() -> None:
 
 
 @pytest.mark.parametrize("readonly", [True, False])
-def test_whatever_the_format_the_same_is_read(filled: Path, readonly: bool) -> None:
+def test_every_format_is_read_alike(filled: Path, readonly: bool) -> None:
     with opened(filled, readonly=readonly) as store:
         found = read_all(store)
         lease, total = store.read_meta("lease"), store.read_meta("listed")
@@ -120,8 +120,8 @@ def test_whatever_the_format_the_same_is_read(filled: Path, readonly: bool) -> N
     assert {UNTIDY.source} == found["untidy"]
 
 
-def test_an_attempt_goes_on_with_what_it_finds(filled: Path, tmp_path: Path) -> None:
-    """It skips what is finished, does the rest, and what it does stands there for the next."""
+def test_an_attempt_resumes_from_any_format(filled: Path, tmp_path: Path) -> None:
+    """Finished sources are skipped, the rest is processed, and the next attempt sees the result."""
     everything = [FINISHED.get(source.source, source) for source in (*FIRST, *SECOND)]
     todo = [source for source in everything if source.source not in FINISHED]
     with opened(filled) as store:
@@ -151,7 +151,7 @@ def begin(store: Store, folder: Path, attempt: int) -> LedgerWriter:
     return LedgerWriter(store, LocalOutputs(folder / "output"), attempt, lambda: 0.0)
 
 
-def test_whatever_the_format_a_restart_leaves_nothing_finished(filled: Path) -> None:
+def test_a_restart_leaves_nothing_finished_in_any_format(filled: Path) -> None:
     with opened(filled) as store:
         restart(store)
         assert [] == list(store.list_records())
@@ -160,7 +160,7 @@ def test_whatever_the_format_a_restart_leaves_nothing_finished(filled: Path) -> 
         assert [FORGOTTEN.source] == [source for source, _, _ in store.list_records()]
 
 
-def test_what_is_finished_and_gone_in_one_change_is_gone(filled: Path) -> None:
+def test_a_source_finished_and_forgotten_in_one_change_is_forgotten(filled: Path) -> None:
     with opened(filled) as store:
         before, finish = store.count(), finish_of(FORGOTTEN)
         store.write(Change(finish=[finish], forget=[FORGOTTEN.source]))
@@ -171,7 +171,7 @@ def test_what_is_finished_and_gone_in_one_change_is_gone(filled: Path) -> None:
         assert not store.find_finished([FORGOTTEN.source])
 
 
-def test_of_two_ends_of_a_source_in_one_change_the_last_one_stays(filled: Path) -> None:
+def test_the_last_of_two_ends_in_one_change_stays(filled: Path) -> None:
     newer = listed(FORGOTTEN.key, version="2")
     with opened(filled) as store:
         store.write(Change(finish=[finish_of(FORGOTTEN), finish_of(newer, output_of(newer))]))
@@ -180,7 +180,7 @@ def test_of_two_ends_of_a_source_in_one_change_the_last_one_stays(filled: Path) 
         assert len(FINISHED) + 1 == store.count()["finished"]
 
 
-def test_gathered_pieces_of_a_source_that_is_done_again_are_dropped(filled: Path) -> None:
+def test_gathered_pieces_of_a_redone_source_are_dropped(filled: Path) -> None:
     with opened(filled) as store:
         mark = Mark(GATHERED.key, GATHERED.version, 2, 0, True)
         store.write(Change(mark=[(GATHERED.source, mark)]))
@@ -190,7 +190,7 @@ def test_gathered_pieces_of_a_source_that_is_done_again_are_dropped(filled: Path
 
 
 def read_rows(path: Path, *names: str) -> dict[str, list[tuple[bytes, bytes]]]:
-    """What some of the databases hold, which no store must have open."""
+    """Return the content of some databases, which no store may have open."""
     with lmdb.open(str(path), max_dbs=len(Databases._fields), readonly=True) as environment:
         handles = {name: environment.open_db(name.encode(), create=False) for name in names}
         with environment.begin() as txn:
@@ -204,7 +204,7 @@ STEPS = st.lists(
 
 
 def take_steps(store: Store, steps: list[tuple[str, int]]) -> Iterator[dict[bytes, int]]:
-    """Do each, and yield which attempt has finished what, as a dictionary would have it."""
+    """Apply the steps; yield finished sources with their attempts according to a dictionary."""
     model: dict[bytes, int] = {}
     attempt = 1
     store.take_lease({"attempt": attempt, "uid": "a"})
@@ -233,7 +233,7 @@ def take_steps(store: Store, steps: list[tuple[str, int]]) -> Iterator[dict[byte
 def test_law_each_finished_source_has_one_record_and_its_attempt(
     tmp_path_factory: pytest.TempPathFactory, large: int, steps: list[tuple[str, int]]
 ) -> None:
-    """Before and after a ledger is converted, wherever in its life that is."""
+    """Holds before and after a conversion of the ledger, whenever that happens."""
     path = tmp_path_factory.mktemp("ledger")
     most = 0
     with pytest.MonkeyPatch.context() as patch, opened(path) as store:
@@ -244,7 +244,7 @@ def test_law_each_finished_source_has_one_record_and_its_attempt(
             assert model == {
                 source: entry.attempt for source, entry in store.find_finished([*model]).items()
             }
-            assert len(model) == store.count()["finished"]  # no record that nothing leads to
+            assert len(model) == store.count()["finished"]  # no unreferenced records
             most = max(most, len(model))
     if most < large:
         assert 1 == read_format(path)
@@ -252,7 +252,7 @@ def test_law_each_finished_source_has_one_record_and_its_attempt(
         assert 2 == read_format(path)
 
 
-def test_an_old_ledger_that_is_larger_than_that_stays_as_it_is(
+def test_an_old_large_ledger_is_not_converted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path) as store:
@@ -269,7 +269,7 @@ def test_an_old_ledger_that_is_larger_than_that_stays_as_it_is(
 def test_only_an_attempt_that_finishes_sources_converts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An older version could be at work beside a command that only puts something in order."""
+    """An older version could be working at the same time as a maintenance command."""
     set_large(monkeypatch, 1)
     with opened(tmp_path) as store:
         store.write(Change(finish=[finish_of(FIRST[0])]))
@@ -352,8 +352,8 @@ def test_a_source_that_lacks_its_record_is_named_before_and_after(
             store.write(Change(finish=[finish_of(SECOND[0])]))
 
 
-def test_who_looks_meanwhile_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listing is read portion by portion, and the ledger may be converted in between."""
+def test_a_reader_follows_a_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listing is read in portions, and the ledger may be converted in between."""
     monkeypatch.setattr("strandline.ledger.store.reading.portions.PORTION", 7)
     set_large(monkeypatch, len(FIRST))
     with opened(tmp_path) as store:
@@ -379,8 +379,8 @@ def test_a_ledger_of_another_format_is_refused(tmp_path: Path, readonly: bool) -
         Store(tmp_path, readonly=readonly)
 
 
-def test_numbers_are_never_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a source could be taken for one of the attempt that had the number before."""
+def test_attempt_numbers_are_never_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a source could be attributed to the attempt that had the number before."""
     set_large(monkeypatch, 1)
     source, other = listed("a"), listed("b")
     with opened(tmp_path) as store:
@@ -401,7 +401,7 @@ def test_records_of_a_large_ledger_fill_their_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_large(monkeypatch, 500)
-    with opened(tmp_path, map_size=1 << 16) as store:  # which is full when it is converted, too
+    with opened(tmp_path, map_size=1 << 16) as store:  # becomes full during the conversion as well
         store.take_lease(LEASE)
         for start in range(0, 5000, 500):
             sources = [listed(f"key-{number}") for number in range(start, start + 500)]

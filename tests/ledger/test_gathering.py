@@ -1,4 +1,4 @@
-"""Gathering: every finished source once, in order, however often and whenever it is called."""
+"""Gathering: every finished source once, in order, however often and whenever it runs."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def test_a_whole_gathering_is_in_the_order_of_the_ledger(barn: Barn) -> None:
     assert in_order("a", "b", "c", "d") == barn.merged()
 
 
-def test_in_between_only_what_is_new_is_read(barn: Barn) -> None:
+def test_an_intermediate_gathering_reads_only_new_pieces(barn: Barn) -> None:
     barn.put("a", "b", "c")
     barn.gather()
     before = barn.merged()
     barn.put("d", "e")
-    find_shard(barn.shards, 2).unlink()  # what was merged is not looked at again
+    find_shard(barn.shards, 2).unlink()  # merged pieces are not read again
     barn.gather()
     assert before + in_order("d", "e") == barn.merged()
 
 
-def test_in_the_end_all_is_read_once_more_so_history_does_not_show(barn: Barn) -> None:
+def test_the_final_gathering_reads_everything_again(barn: Barn) -> None:
     barn.put("a", "b", "c")
     barn.gather()
     barn.put("d", "e")
@@ -68,7 +68,7 @@ def test_a_gathering_with_nothing_new_reads_nothing(barn: Barn) -> None:
     assert in_order("a", "b") == barn.merged()
 
 
-def test_pack_and_merged_take_the_place_of_shards(barn: Barn) -> None:
+def test_pack_and_merged_file_replace_shards(barn: Barn) -> None:
     barn.put("a")
     barn.put("b")
     barn.gather()
@@ -83,9 +83,7 @@ def test_pack_and_merged_take_the_place_of_shards(barn: Barn) -> None:
 
 @pytest.mark.parametrize("is_whole", [True, False])
 @pytest.mark.parametrize("is_sealed", [True, False])
-def test_a_source_that_is_done_again_replaces_what_it_gave(
-    barn: Barn, is_sealed: bool, is_whole: bool
-) -> None:
+def test_a_redone_source_replaces_its_pieces(barn: Barn, is_sealed: bool, is_whole: bool) -> None:
     barn.put("a", "b", "c")
     barn.gather(is_whole=is_sealed)
     barn.mark("b")
@@ -97,7 +95,7 @@ def test_a_source_that_is_done_again_replaces_what_it_gave(
     assert [] == verify_pieces(barn.store, barn.shards).problems
 
 
-def test_a_source_that_is_gone_takes_what_it_gave_along(barn: Barn) -> None:
+def test_a_removed_source_removes_its_pieces(barn: Barn) -> None:
     barn.put("a", "b")
     barn.gather(is_whole=True)
     barn.drop("a")
@@ -109,14 +107,14 @@ def test_a_source_that_is_gone_takes_what_it_gave_along(barn: Barn) -> None:
     assert b"" == find_pack(barn.shards, barn.state).read_bytes()
 
 
-def test_a_source_that_was_never_gathered_and_is_dropped_leaves_no_trace(barn: Barn) -> None:
+def test_a_dropped_source_that_was_never_gathered_leaves_no_trace(barn: Barn) -> None:
     barn.put("a", "b")
     barn.mark("a")
     barn.gather()
     assert ["b"] == barn.merged()
 
 
-def test_stages_are_merged_apart(tmp_path: Path) -> None:
+def test_stages_are_merged_separately(tmp_path: Path) -> None:
     with barn_at(tmp_path, "words", "lines") as barn:
         barn.put("a", stages=("words", "lines"))
         barn.put("b", stages=("lines",))
@@ -125,7 +123,7 @@ def test_stages_are_merged_apart(tmp_path: Path) -> None:
         assert in_order("a", "b") == barn.merged("lines")
 
 
-def test_a_stage_that_left_and_came_back_has_all_its_pieces(tmp_path: Path) -> None:
+def test_a_stage_that_was_removed_and_restored_has_all_its_pieces(tmp_path: Path) -> None:
     with barn_at(tmp_path, "words", "lines") as barn:
         barn.put("a", stages=("words", "lines"))
         barn.gather(is_whole=True)
@@ -138,7 +136,7 @@ def test_a_stage_that_left_and_came_back_has_all_its_pieces(tmp_path: Path) -> N
         assert ["a"] == barn.merged("lines")
 
 
-def test_a_merged_file_that_was_lost_is_made_again(barn: Barn) -> None:
+def test_a_lost_merged_file_is_made_again(barn: Barn) -> None:
     barn.put("a", "b")
     barn.gather(is_whole=True)
     find_merged(barn.shards, barn.state, "words").unlink()
@@ -147,7 +145,7 @@ def test_a_merged_file_that_was_lost_is_made_again(barn: Barn) -> None:
 
 
 @pytest.mark.parametrize("is_sealed", [True, False])
-def test_pieces_that_were_damaged_end_the_gathering_and_keep_what_was_merged(
+def test_damaged_pieces_end_the_gathering_and_keep_merged_files(
     barn: Barn, is_sealed: bool
 ) -> None:
     barn.put("a", "b")
@@ -161,7 +159,7 @@ def test_pieces_that_were_damaged_end_the_gathering_and_keep_what_was_merged(
     assert before == barn.merged()
 
 
-def test_what_a_stage_can_not_merge_stays_to_be_merged(barn: Barn) -> None:
+def test_pieces_that_a_stage_cannot_merge_stay_for_later(barn: Barn) -> None:
     def refuse(*_: object) -> None:
         raise ValueError("no")
 
@@ -176,7 +174,7 @@ def test_what_a_stage_can_not_merge_stays_to_be_merged(barn: Barn) -> None:
     assert ["000001.merged", "000002.pack"] == barn.files()
 
 
-def test_a_merge_that_finds_no_room_leaves_none_of_its_files(barn: Barn) -> None:
+def test_a_merge_without_space_leaves_no_files(barn: Barn) -> None:
     def fill(*_: object) -> None:
         raise OSError(errno.ENOSPC, "full")
 
@@ -184,7 +182,7 @@ def test_a_merge_that_finds_no_room_leaves_none_of_its_files(barn: Barn) -> None
     barn.merges["words"] = fill
     with pytest.raises(VolumeError, match="no space is left on the volume"):
         barn.gather(is_whole=True)
-    assert ["000001.pack"] == barn.files()  # which has taken the place of the shard
+    assert ["000001.pack"] == barn.files()  # has replaced the shard
 
 
 def test_a_merge_may_move_the_one_file_it_was_given(barn: Barn) -> None:
@@ -197,7 +195,7 @@ def test_a_merge_may_move_the_one_file_it_was_given(barn: Barn) -> None:
     assert ["a"] == barn.merged()
 
 
-def test_in_brief_what_would_have_to_be_read_anew_is_left(barn: Barn) -> None:
+def test_a_brief_gathering_skips_pieces_to_reread(barn: Barn) -> None:
     barn.put("a", "b")
     barn.gather(is_whole=True)
     barn.put("c")
@@ -208,7 +206,7 @@ def test_in_brief_what_would_have_to_be_read_anew_is_left(barn: Barn) -> None:
     assert in_order("b", "c", "d") == barn.gather(is_whole=True)
 
 
-def test_shards_of_sources_that_came_to_nothing_go(barn: Barn) -> None:
+def test_shards_without_finished_sources_are_removed(barn: Barn) -> None:
     barn.put("a")
     barn.gather(is_whole=True)
     for _ in range(3):
@@ -222,14 +220,14 @@ def test_shards_of_sources_that_came_to_nothing_go(barn: Barn) -> None:
     assert ["000002.merged", "000002.pack"] == barn.files()
 
 
-def test_a_merge_that_writes_nothing_is_told(barn: Barn) -> None:
+def test_a_merge_that_writes_nothing_is_reported(barn: Barn) -> None:
     barn.put("a")
     barn.merges["words"] = lambda paths, out: None
     with pytest.raises(MergeError, match="'words' has merged 1 files to none"):
         barn.gather()
 
 
-def test_a_merge_that_is_told_to_stop_changes_nothing(barn: Barn) -> None:
+def test_a_stopped_merge_changes_nothing(barn: Barn) -> None:
     barn.put("a")
     with pytest.raises(MergeError, match="was stopped"):
         barn.gather(must_stop=lambda: True)
@@ -238,7 +236,7 @@ def test_a_merge_that_is_told_to_stop_changes_nothing(barn: Barn) -> None:
 
 
 @pytest.mark.parametrize("is_dropping", [True, False])
-def test_sources_that_finish_while_it_gathers_are_gathered_next_time(
+def test_sources_that_finish_during_a_gathering_are_gathered_next_time(
     barn: Barn, is_dropping: bool
 ) -> None:
     barn.put("a", "b")
@@ -253,7 +251,7 @@ def test_sources_that_finish_while_it_gathers_are_gathered_next_time(
 
     barn.merges["words"] = finish_another
     barn.gather()
-    assert in_order("a", "b") == barn.merged()  # as it was when it began
+    assert in_order("a", "b") == barn.merged()  # the state at the start
     barn.gather()
     assert {"a", "c", *([] if is_dropping else ["b"])} == set(barn.merged())
     assert [] == barn.gather()
@@ -269,7 +267,7 @@ def test_sources_that_finish_while_it_gathers_are_gathered_next_time(
         max_size=12,
     )
 )
-def test_law_what_is_merged_is_what_is_finished(
+def test_law_merged_files_hold_exactly_the_finished_sources(
     steps: list[tuple[str, set[str]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with barn_at(tmp_path_factory.mktemp("barn")) as barn:
@@ -295,7 +293,7 @@ def test_law_what_is_merged_is_what_is_finished(
 
 @settings(max_examples=scale_examples(25), deadline=None)
 @given(count=st.integers(0, 300))
-def test_law_a_tree_keeps_the_order_and_few_files(
+def test_law_a_tree_of_merges_keeps_the_order_with_few_files(
     count: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("tree")
@@ -318,7 +316,7 @@ def test_law_a_tree_keeps_the_order_and_few_files(
     assert ["out"] == [path.name for path in folder.iterdir()]
 
 
-def test_a_ledger_from_before_there_were_pieces_can_be_looked_at(tmp_path: Path) -> None:
+def test_a_ledger_older_than_pieces_can_be_read(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.write(Change(meta={"x": 1}))
     environment = lmdb.open(str(tmp_path), max_dbs=8)

@@ -1,4 +1,4 @@
-"""How much of the volume a whole gathering takes, and what is said where it will not fit."""
+"""Space that a whole gathering takes, and the message if the volume lacks space."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.ledger.gather.space import explain_shortage, find_free, measure_
 from strandline.ledger.gather.verification import verify_pieces
 
 WORDS = [f"{number:03d}" + "x" * 5000 for number in range(80)]
-SLACK = 40_000  # of a file in between, and of the heads of frames
+SLACK = 40_000  # for a temporary file and frame headers
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def barn(tmp_path: Path) -> Iterator[Barn]:
 
 
 class Measured:
-    """Joins files, and measures all there is when the result is written, at its largest."""
+    """Joins files, and measures all files when the result is written, at the peak."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,7 +47,7 @@ def measure_files(barn: Barn) -> int:
 
 
 def test_law_a_whole_gathering_takes_no_more_than_three_times_the_pieces(barn: Barn) -> None:
-    """Beside what was merged before: the pieces, what is joined of them, and the result."""
+    """In addition to earlier merged files: the pieces, the joined pieces, and the result."""
     for at in range(0, 80, 20):
         barn.put(*WORDS[at : at + 20])
     pieces = measure_files(barn)
@@ -59,7 +59,7 @@ def test_law_a_whole_gathering_takes_no_more_than_three_times_the_pieces(barn: B
     assert measured.peak - pieces <= measure_need(barn.shards) + SLACK
 
 
-def test_what_was_merged_before_gives_way_where_there_is_no_room(
+def test_earlier_merged_files_are_removed_if_space_is_short(
     barn: Barn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     barn.put(*WORDS[:40])
@@ -75,8 +75,8 @@ def test_what_was_merged_before_gives_way_where_there_is_no_room(
 
 
 @pytest.mark.parametrize("is_sealed", [False, True])
-def test_a_pack_without_a_merge_is_a_state_like_any_other(barn: Barn, is_sealed: bool) -> None:
-    """A stage that can't merge, or a kill, after the shards went into the pack."""
+def test_a_pack_without_a_merge_is_a_valid_state(barn: Barn, is_sealed: bool) -> None:
+    """A stage cannot merge, or a kill follows, after the shards went into the pack."""
     barn.put("a", "b")
     barn.gather(is_whole=is_sealed)
     barn.put("c")
@@ -97,7 +97,7 @@ def test_a_pack_without_a_merge_is_a_state_like_any_other(barn: Barn, is_sealed:
     assert [] == verify_pieces(barn.store, barn.shards).problems
 
 
-def test_who_is_told_to_stop_leaves_the_shards_as_they_are(barn: Barn) -> None:
+def test_a_stopped_gathering_leaves_the_shards_unchanged(barn: Barn) -> None:
     barn.put("a")
     with pytest.raises(MergeError, match="stopped"):
         barn.gather(is_whole=True, must_stop=lambda: True)
@@ -105,7 +105,7 @@ def test_who_is_told_to_stop_leaves_the_shards_as_they_are(barn: Barn) -> None:
 
 
 @pytest.mark.parametrize(("free", "is_short"), [(0, True), (100 << 20, False)])
-def test_what_will_not_fit_is_said_with_what_it_takes(
+def test_a_shortage_is_reported_with_the_required_space(
     barn: Barn, free: int, is_short: bool
 ) -> None:
     assert explain_shortage(barn.shards / "none", lambda _: 0) is None

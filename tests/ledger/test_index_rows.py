@@ -1,4 +1,4 @@
-"""Rows of the finished index, against a dictionary, whatever the size of their stamps."""
+"""Rows of the finished index compared with a dictionary, for all sizes of stamps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from strandline.ledger.store.index import IndexEntry, IndexRows, key_row, pack_entry
 
-# Few different bytes: so tails repeat inside each other and across the borders of entries.
+# Few different bytes, so tails repeat inside each other and across borders of entries.
 BYTES = st.sampled_from([b"\x00", b"\x01", b"\xff"])
 HEAD = b"\xab\xcd"
 KEY = HEAD + b"\x50"
@@ -28,7 +28,7 @@ def entries(stamp: int) -> st.SearchStrategy[IndexEntry]:
 
 @st.composite
 def scenes(draw: st.DrawFn) -> Scene:
-    """Rows, what is done to one of them, and one entry more."""
+    """Draw rows, changes of one row, and one more entry."""
     stamp = draw(STAMPS)
     step = st.tuples(DIGESTS, st.none() | entries(stamp))
     return IndexRows(stamp), draw(st.lists(step, max_size=40)), draw(entries(stamp))
@@ -61,7 +61,7 @@ def test_a_row_holds_what_a_dictionary_would(scene: Scene, asked: list[bytes]) -
 
 
 @given(scenes(), DIGESTS)
-def test_finished_before_is_what_the_entry_says(scene: Scene, asked: bytes) -> None:
+def test_finished_before_matches_the_entry(scene: Scene, asked: bytes) -> None:
     rows, steps, now = scene
     row = play(rows, steps)
     for digest in [asked, *(digest for digest, _ in steps)]:
@@ -72,7 +72,7 @@ def test_finished_before_is_what_the_entry_says(scene: Scene, asked: bytes) -> N
 
 
 @given(STAMPS)
-def test_an_entry_that_also_stands_across_two_is_found(stamp: int) -> None:
+def test_an_entry_that_also_matches_across_a_border_is_found(stamp: int) -> None:
     rows = IndexRows(stamp)
     same, fill = b"\x50", b"\x50" * 13
     first, second = HEAD + same + b"\x00" + fill[1:], HEAD + same + fill
@@ -90,7 +90,7 @@ def test_digests_share_a_row_when_their_first_20_bits_agree(one: bytes, other: b
 
 
 @given(STAMPS)
-def test_a_match_across_two_entries_is_none(stamp: int) -> None:
+def test_a_match_across_two_entries_is_ignored(stamp: int) -> None:
     """A digest whose tail is the end of one entry and the start of the next is not in the row."""
     rows = IndexRows(stamp)
     first, second = HEAD + bytes(14), HEAD + bytes([0, *[1] * 13])

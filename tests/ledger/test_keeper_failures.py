@@ -1,6 +1,6 @@
-"""How failures are kept: once a source and attempt, counted until the source finishes.
+"""Records of failures: one per source and attempt, counted until the source finishes.
 
-What follows when they become too many is in `test_quarantine`.
+`test_quarantine` covers the consequences of too many failures.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_failures_are_counted_over_attempts_until_the_source_finishes(desk: Desk
     assert counts(finished=1) == desk.store.count()
 
 
-def test_an_attempt_that_dies_does_not_forget_how_often_a_source_failed(desk: Desk) -> None:
+def test_a_dying_attempt_keeps_the_failure_count_of_a_source(desk: Desk) -> None:
     desk.writer.admit([A])
     desk.writer.apply(1, [], [failed(A)])
     desk.writer.commit()

@@ -16,7 +16,7 @@ A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
 
 
 def first_attempt(desk: Desk) -> None:
-    """`a` is finished, `b` failed, `c` and `d` were lost."""
+    """Run an attempt: `a` is finished, `b` failed, and `c` and `d` were lost."""
     desk.writer.admit([A, B, C, D])
     desk.writer.apply(1, [written(A, output_of(A))], [failed(B)])
     desk.writer.commit()
@@ -34,14 +34,14 @@ def test_finished_sources_are_skipped_and_the_others_released(desk: Desk) -> Non
     assert 1 == writer.drain(0, anything_died=False).skipped
 
 
-def test_a_batch_that_is_finished_writes_nothing(desk: Desk) -> None:
+def test_a_finished_batch_writes_nothing(desk: Desk) -> None:
     first_attempt(desk)
     writer = desk.next_attempt(2)
     assert [SKIPPED] == writer.admit([A])
     assert [] == desk.log
 
 
-def test_what_others_have_found_finished_is_skipped_too(desk: Desk) -> None:
+def test_sources_found_finished_elsewhere_are_skipped_too(desk: Desk) -> None:
     assert [RELEASED] == desk.writer.admit([A], 5)
     assert [] == desk.writer.admit([], 2)
     desk.writer.end_listing(8)
@@ -57,7 +57,7 @@ def test_a_changed_version_is_released_and_no_longer_finished(desk: Desk) -> Non
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_one_key_twice_in_a_batch(desk: Desk, version: str) -> None:
+def test_one_key_twice_in_a_batch_is_refused(desk: Desk, version: str) -> None:
     with pytest.raises(DuplicateKeyError, match="'b' is listed twice: as item 7 and as item 1"):
         desk.writer.admit([A, B, listed("b", version, ordinal=7)])
     assert {} == desk.store.find_marks([A.source, B.source])
@@ -73,7 +73,7 @@ def test_one_key_twice_in_a_batch(desk: Desk, version: str) -> None:
     ],
 )
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_one_key_in_two_batches(desk: Desk, end: str, told: str, version: str) -> None:
+def test_one_key_in_two_batches_is_refused(desk: Desk, end: str, told: str, version: str) -> None:
     desk.writer.admit([A])
     if end == "failed":
         desk.writer.apply(1, [], [failed(A)])
@@ -93,7 +93,7 @@ def test_the_end_of_a_listing_is_noted(desk: Desk) -> None:
     assert {A.source, B.source} == {source for source, _ in desk.store.list_marks()}
 
 
-def test_what_was_unfinished_and_vanished_goes_with_its_outputs(desk: Desk) -> None:
+def test_vanished_unfinished_sources_are_removed_with_their_outputs(desk: Desk) -> None:
     first_attempt(desk)
     writer = desk.next_attempt(2)
     writer.admit([D])
@@ -106,7 +106,7 @@ def test_what_was_unfinished_and_vanished_goes_with_its_outputs(desk: Desk) -> N
     }
 
 
-def test_a_source_that_failed_and_was_lost_since_is_removed_once(desk: Desk) -> None:
+def test_a_failed_source_that_was_lost_later_is_removed_once(desk: Desk) -> None:
     first_attempt(desk)
     desk.next_attempt(2).admit([B])
     writer = desk.next_attempt(3)
@@ -116,7 +116,7 @@ def test_a_source_that_failed_and_was_lost_since_is_removed_once(desk: Desk) -> 
     assert 1 == len([step for step in desk.log if step[0] == "remove_others"])
 
 
-def test_a_finished_source_that_vanished_is_kept(desk: Desk) -> None:
+def test_a_vanished_finished_source_is_kept(desk: Desk) -> None:
     first_attempt(desk)
     writer = desk.next_attempt(2)
     writer.end_listing(0)
@@ -124,18 +124,18 @@ def test_a_finished_source_that_vanished_is_kept(desk: Desk) -> None:
     assert 3 == writer.drain(0, anything_died=False).removed
 
 
-def test_a_finished_source_that_vanished_is_deleted_on_request(desk: Desk) -> None:
+def test_a_vanished_finished_source_is_deleted_on_request(desk: Desk) -> None:
     first_attempt(desk)
     writer = desk.next_attempt(2, deletes_vanished=True)
     writer.admit([B, C, D])
     writer.end_listing(3)
     assert [] == list(desk.store.list_records())
     steps: list[Any] = [("mark", A.source), ("remove_others", A.source, []), ("forget", A.source)]
-    assert steps == desk.log[-3:]  # a record never speaks of files that are gone
+    assert steps == desk.log[-3:]  # records never refer to removed files
     assert 1 == writer.drain(0, anything_died=False).removed
 
 
-def test_what_is_listed_stays_where_vanished_sources_are_deleted(desk: Desk) -> None:
+def test_listed_sources_stay_when_vanished_ones_are_deleted(desk: Desk) -> None:
     first_attempt(desk)
     writer = desk.next_attempt(2, deletes_vanished=True)
     writer.admit([A, B, C])
@@ -147,7 +147,7 @@ def test_what_is_listed_stays_where_vanished_sources_are_deleted(desk: Desk) -> 
     assert 0 == writer.drain(1, anything_died=False).removed
 
 
-def test_many_vanished_sources_go_in_groups(desk: Desk) -> None:
+def test_many_vanished_sources_are_removed_in_groups(desk: Desk) -> None:
     many = [listed(f"source {number}") for number in range(2500)]
     desk.writer.admit(many)
     writer = desk.next_attempt(2)
@@ -157,7 +157,7 @@ def test_many_vanished_sources_go_in_groups(desk: Desk) -> None:
     assert 2500 == writer.drain(0, anything_died=False).removed
 
 
-def test_what_is_left_of_a_removal_is_removed_next_time(desk: Desk) -> None:
+def test_an_interrupted_removal_is_finished_next_time(desk: Desk) -> None:
     first_attempt(desk)
     writer = desk.next_attempt(2, deletes_vanished=True)
     desk.outputs.is_broken = True
@@ -171,12 +171,12 @@ def test_what_is_left_of_a_removal_is_removed_next_time(desk: Desk) -> None:
     assert 4 == writer.drain(0, anything_died=False).removed
 
 
-def test_a_keeper_that_deletes_nothing_remembers_no_listing(desk: Desk) -> None:
+def test_a_writer_that_deletes_nothing_remembers_no_listing(desk: Desk) -> None:
     writer = LedgerWriter(desk.store, desk.outputs, 1, desk.clock)
     assert writer._seen is None
 
 
-def test_seen_sources_are_told_from_missing_ones() -> None:
+def test_seen_and_missing_sources_are_distinguished() -> None:
     seen = SeenSources()
     seen.add([A.source, B.source])
     seen.add([B.source, C.source])
@@ -184,9 +184,9 @@ def test_seen_sources_are_told_from_missing_ones() -> None:
     assert [] == seen.find_missing([])
 
 
-def test_law_it_is_known_that_a_version_has_failed_until_it_changes(desk: Desk) -> None:
+def test_law_a_versions_failures_are_known_until_it_changes(desk: Desk) -> None:
     desk.writer.admit([A])
     desk.fail_in(A, 2)
-    for attempt in (3, 4):  # the first of them ends before it comes to it
+    for attempt in (3, 4):  # the first ends before reaching the source
         assert [RELEASED + HAS_FAILED] == desk.next_attempt(attempt).admit([A])
     assert [RELEASED] == desk.next_attempt(5).admit([listed("a", version="2")])

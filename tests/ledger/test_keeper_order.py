@@ -1,4 +1,4 @@
-"""In which order a writer makes things durable, and when it commits."""
+"""The order in which a writer makes things durable, and the time of its commits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_source_is_committed_with_its_outputs_and_without_its_mark(desk: Desk)
     assert {B.source} == {source for source, _ in desk.store.list_marks()}
 
 
-def test_outputs_are_kept_in_an_order_that_arrival_does_not_change(desk: Desk) -> None:
+def test_the_order_of_outputs_does_not_depend_on_arrival(desk: Desk) -> None:
     tokens = sorted(derive_child([root_of(A)], "split", slot) for slot in range(3))
     writes = [
         Event(A.source, (token,), (), (output_of(A)._replace(token=token),)) for token in tokens
@@ -59,7 +59,7 @@ def test_outputs_are_kept_in_an_order_that_arrival_does_not_change(desk: Desk) -
     assert tokens == [output.token for output in record.outputs]
 
 
-def test_a_source_that_is_new_has_no_leftovers_to_remove(desk: Desk) -> None:
+def test_a_new_source_has_no_leftovers_to_remove(desk: Desk) -> None:
     desk.writer.admit([A])
     desk.writer.apply(1, [written(A, output_of(A))])
     desk.writer.commit()
@@ -67,8 +67,8 @@ def test_a_source_that_is_new_has_no_leftovers_to_remove(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("end", ["lost", "failed", "finished"])
-def test_leftovers_go_when_a_source_is_finished_again(desk: Desk, end: str) -> None:
-    """Under the lease, whatever became of it earlier; what the new try has written is kept."""
+def test_leftovers_are_removed_when_a_source_is_finished_again(desk: Desk, end: str) -> None:
+    """Removal happens under the lease after any earlier end, and keeps the files of the new try."""
     desk.writer.admit([A])
     if end == "failed":
         desk.writer.apply(1, [], [failed(A)])
@@ -86,7 +86,7 @@ def test_leftovers_go_when_a_source_is_finished_again(desk: Desk, end: str) -> N
     assert expected == desk.log
 
 
-def test_a_group_is_finished_before_any_leftovers_of_it_go(desk: Desk) -> None:
+def test_a_group_is_committed_before_its_leftovers_are_removed(desk: Desk) -> None:
     desk.writer.admit([A, B])
     writer = desk.next_attempt(2)
     writer.admit([A, B, C])
@@ -145,7 +145,7 @@ def test_a_group_waits_for_its_time(desk: Desk) -> None:
     desk.writer.commit_due()
     assert 2 == desk.writer.finished
     assert ("finish", A.source, B.source) == desk.log[-1]
-    desk.writer.apply(3, [written(C)])  # begins a group of its own
+    desk.writer.apply(3, [written(C)])  # starts another group
     assert 2 == desk.writer.finished
     desk.clock.time += GROUP_SECONDS
     desk.writer.commit_due()
@@ -178,7 +178,7 @@ def test_nothing_waiting_writes_nothing(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_late_news_of_a_finished_source_is_ignored(desk: Desk, is_committed: bool) -> None:
+def test_late_events_of_a_finished_source_are_ignored(desk: Desk, is_committed: bool) -> None:
     desk.writer.admit([A])
     desk.writer.apply(1, [written(A, output_of(A))])
     if is_committed:
@@ -189,7 +189,7 @@ def test_late_news_of_a_finished_source_is_ignored(desk: Desk, is_committed: boo
     assert counts(finished=1) == desk.store.count()
 
 
-def test_late_news_in_the_very_message_that_finishes_is_ignored(desk: Desk) -> None:
+def test_late_events_in_the_finishing_message_are_ignored(desk: Desk) -> None:
     desk.writer.admit([A])
     desk.writer.apply(1, [written(A, output_of(A)), written(A)], [failed(A)])
     standing = desk.writer.drain(1, anything_died=False)
@@ -215,7 +215,7 @@ def test_a_drain_waits_for_the_last_message(desk: Desk) -> None:
     assert 1 == desk.writer.drain(1, anything_died=True).finished
 
 
-def test_a_drain_commits_and_says_how_all_stand(desk: Desk) -> None:
+def test_a_drain_commits_and_returns_the_counts(desk: Desk) -> None:
     desk.writer.admit([A])
     desk.writer.apply(1, [written(A)])
     desk.writer.commit()
@@ -228,7 +228,7 @@ def test_a_drain_commits_and_says_how_all_stand(desk: Desk) -> None:
     assert counts(finished=3, failed=1, inflight=1) == desk.store.count()
 
 
-def test_a_settled_token_that_nobody_announced_needs_a_death_to_excuse_it(desk: Desk) -> None:
+def test_a_settled_but_unannounced_token_is_an_error_without_a_death(desk: Desk) -> None:
     desk.writer.admit([A, B])
     orphan = derive_child([root_of(A)], "split", 0)
     desk.writer.apply(1, [Event(A.source, (orphan,), ()), written(B)])
@@ -238,7 +238,7 @@ def test_a_settled_token_that_nobody_announced_needs_a_death_to_excuse_it(desk: 
     assert (1, 1) == (standing.finished, standing.unfinished)
 
 
-def test_a_source_that_never_was_released_is_not_counted(desk: Desk) -> None:
+def test_an_unreleased_source_is_not_counted(desk: Desk) -> None:
     desk.writer.apply(1, [Event(A.source, (), (root_of(A),)), written(A)], [failed(B)])
     standing = desk.writer.drain(1, anything_died=False)
     assert Standing(0, 0, 0, 0, 0) == standing
@@ -253,7 +253,7 @@ def test_two_answers_to_one_task_are_passed_on(desk: Desk) -> None:
         desk.writer.apply(2, [Event(A.source, (root_of(A),), children[:1])])
 
 
-def test_a_change_of_children_between_attempts_is_no_matter(desk: Desk) -> None:
+def test_children_may_change_between_attempts(desk: Desk) -> None:
     children = tuple(derive_child([root_of(A)], "split", slot) for slot in range(2))
     desk.writer.admit([A])
     desk.writer.apply(1, [Event(A.source, (root_of(A),), children)])

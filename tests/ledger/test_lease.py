@@ -1,4 +1,4 @@
-"""Taking a ledger over: whose it is, whether it fits, and that nobody else can write then."""
+"""Taking a ledger over: its owner, its compatibility, and the fencing of other writers."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def test_attempts_are_numbered_for_the_life_of_the_ledger(store: Store) -> None:
     assert [1, 2, 3] == numbers
 
 
-def test_numbers_go_on_after_those_of_a_ledger_that_is_gone(store: Store) -> None:
+def test_numbers_continue_after_those_of_a_lost_ledger(store: Store) -> None:
     assert 8 == open_attempt(store, claim(), claimant("a"), known=7)
     assert 9 == open_attempt(store, claim(), claimant("b"), known=7)
 
 
-def test_an_attempt_leaves_who_it_is(store: Store) -> None:
+def test_an_attempt_records_its_identity(store: Store) -> None:
     open_attempt(store, claim(minWords=5), claimant("a", "boot-9", 42, time=12.5))
     lease = {"attempt": 1, "uid": "a", "boot": "boot-9", "pid": 42, "started": 420, "time": 12.5}
     assert lease | {"ended": False, "parent": None} == store.read_meta("lease")
@@ -56,7 +56,7 @@ def test_an_attempt_leaves_who_it_is(store: Store) -> None:
     assert {"minWords": 5} == store.read_meta("fingerprint")["parts"]
 
 
-def test_who_holds_between_two_attempts_fences_the_last_and_hands_back(store: Store) -> None:
+def test_a_holder_between_attempts_fences_the_last_and_releases_the_lease(store: Store) -> None:
     open_attempt(store, claim(), claimant("a"))
     with holding(store, claimant("b")) as attempt:
         assert attempt == 1
@@ -69,7 +69,7 @@ def test_who_holds_between_two_attempts_fences_the_last_and_hands_back(store: St
     assert 2 == open_attempt(store, claim(), claimant("c"))
 
 
-def test_the_ledger_of_another_pipeline_is_refused_untouched(store: Store) -> None:
+def test_the_ledger_of_another_pipeline_is_refused_unchanged(store: Store) -> None:
     open_attempt(store, claim("default/clips"), claimant("a"))
     before = store.read_meta("lease")
     for on_change in OnChange:
@@ -78,7 +78,7 @@ def test_the_ledger_of_another_pipeline_is_refused_untouched(store: Store) -> No
     assert before == store.read_meta("lease")
 
 
-def test_a_pipeline_that_did_not_change_goes_on(store: Store) -> None:
+def test_an_unchanged_pipeline_resumes(store: Store) -> None:
     open_attempt(store, claim(minWords=5), claimant("a"))
     finish_all(store)
     for on_change in OnChange:
@@ -86,7 +86,7 @@ def test_a_pipeline_that_did_not_change_goes_on(store: Store) -> None:
         assert len(DONE) == store.count()["finished"]
 
 
-def test_law_recipes_that_made_nothing_of_what_is_kept_are_dropped(store: Store) -> None:
+def test_law_unused_recipes_are_dropped(store: Store) -> None:
     kept = DONE[0]
     for number in range(1, 51):
         parts: dict[str, Any] = {"order": ["files", "text"], "text.with.minWords": number}
@@ -105,7 +105,7 @@ def test_law_recipes_that_made_nothing_of_what_is_kept_are_dropped(store: Store)
     assert older == {kept[0]}
 
 
-def test_a_changed_pipeline_is_refused_untouched_and_told_what_changed(store: Store) -> None:
+def test_a_changed_pipeline_is_refused_with_its_changes(store: Store) -> None:
     known: dict[str, Any] = {"quality.with.minWords": 5, "quality.version": 1, "split.use": "split"}
     open_attempt(store, claim(**known), claimant("a"))
     finish_all(store)
@@ -130,7 +130,7 @@ def test_a_changed_pipeline_is_refused_untouched_and_told_what_changed(store: St
     assert len(DONE) == store.count()["finished"]
 
 
-def test_a_mended_pipeline_is_taken_where_nothing_is_finished(store: Store) -> None:
+def test_a_changed_pipeline_is_accepted_without_finished_sources(store: Store) -> None:
     open_attempt(store, claim(minWords=5), claimant("a"))
     failure = FailureRecord("a", 1, "quality", "KeyError: 'txt'", 1, b"v" * 8)
     mark = Mark("b", b"v" * 8, 1, 1, is_stale=False)
@@ -138,14 +138,14 @@ def test_a_mended_pipeline_is_taken_where_nothing_is_finished(store: Store) -> N
     wanted = claim(minWords=8)
     assert 2 == open_attempt(store, wanted, claimant("b"))
     assert [] == find_changes(store, wanted)
-    # What the old stages were blamed for is not held against the new ones.
+    # Failures of the old stages do not count against the new ones.
     assert [] == list(store.list_failures())
     assert {("a", 0, True), ("b", 0, True)} == {
         (mark.key, mark.attempt, mark.is_stale) for _, mark in store.list_marks()
     }
 
 
-def test_more_paths_at_the_end_are_taken_and_no_longer_missed(store: Store) -> None:
+def test_additional_paths_are_accepted_and_then_required(store: Store) -> None:
     def growing(*paths: str) -> Claim:
         wanted = claim(paths=list(paths))
         grown = wanted.fingerprint._replace(growing=frozenset({"paths"}))
@@ -159,7 +159,7 @@ def test_more_paths_at_the_end_are_taken_and_no_longer_missed(store: Store) -> N
         open_attempt(store, growing("a"), claimant("c"))
 
 
-def test_continue_keeps_what_is_finished(store: Store) -> None:
+def test_continue_keeps_finished_sources(store: Store) -> None:
     open_attempt(store, claim(minWords=5), claimant("a"))
     finish_all(store)
     wanted = claim(on_change=OnChange.CONTINUE, minWords=8)
@@ -179,10 +179,8 @@ def test_restart_makes_everything_unfinished_and_its_outputs_leftovers(store: St
     assert [] == find_changes(store, wanted)
 
 
-def test_a_restart_that_dies_half_way_is_begun_again(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The new fingerprint is written last: so nobody takes the rest for the new pipeline's."""
+def test_an_interrupted_restart_starts_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new fingerprint is written last, so old sources do not pass for the new pipeline's."""
     open_attempt(store, claim(minWords=5), claimant("a"))
     finish_all(store)
     wanted = claim(on_change=OnChange.RESTART, minWords=8)
@@ -209,7 +207,7 @@ def test_a_restart_goes_through_all_groups(store: Store, monkeypatch: pytest.Mon
     assert (set(), {source.key for source in DONE}) == keys_of(store)
 
 
-def test_the_attempt_before_can_write_no_more(store: Store) -> None:
+def test_the_previous_attempt_can_no_longer_write(store: Store) -> None:
     open_attempt(store, claim(), claimant("a"))
     first = store._lease
     open_attempt(store, claim(), claimant("b"))

@@ -1,4 +1,4 @@
-"""A ledger's files: how they grow, and how damage is told before anything is read from them."""
+"""A ledger's files: how they grow, and how damage is reported before reading."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from strandline.storage.errors import VolumeError
 
 TINY = 1 << 16
 PAGE = 4096
-LAST_PAGES = (META_BYTES - 16, PAGE + META_BYTES - 16)  # of each of the two first pages
+LAST_PAGES = (META_BYTES - 16, PAGE + META_BYTES - 16)  # in each of the first two pages
 MANY = [finish_of(listed(f"a key that takes some room, number {number}")) for number in range(3000)]
-# Another process takes the ledger over and grows its map beyond what the first one has mapped.
+# Another process takes the ledger over and grows its map beyond the first process's map.
 TAKE_OVER = """
 import sys
 from pathlib import Path
@@ -47,7 +47,7 @@ store.write(Change(finish=finish))
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """The data file of a ledger of 3,000 sources."""
+    """Return the data file of a ledger of 3,000 sources."""
     with opened(tmp_path) as store:
         store.write(Change(finish=MANY))
     return tmp_path / "data.mdb"
@@ -57,9 +57,9 @@ def grow_elsewhere(path: Path, what: str) -> None:
     subprocess.run([sys.executable, "-c", TAKE_OVER, str(path), what], check=True)
 
 
-# The first ledgers lacked the last two databases, so one without them is a ledger.
+# The first ledgers lacked the last two databases, so a file without them is a valid ledger.
 @pytest.mark.parametrize("made", range(len(Databases._fields) - 3))
-def test_a_ledger_whose_maker_was_killed_over_it_is_none_yet(tmp_path: Path, made: int) -> None:
+def test_a_ledger_whose_creation_was_killed_counts_as_missing(tmp_path: Path, made: int) -> None:
     environment = lmdb.open(str(tmp_path), max_dbs=len(Databases._fields))
     for name in Databases._fields[:made]:
         environment.open_db(name.encode())
@@ -99,7 +99,7 @@ def test_a_reader_follows_a_map_that_grew(tmp_path: Path) -> None:
         assert 3001 == reader.count()["finished"] == len(list(reader.list_records()))
 
 
-def test_a_writer_that_lost_its_lease_hears_so_though_the_map_grew(tmp_path: Path) -> None:
+def test_a_writer_that_lost_its_lease_fails_even_if_the_map_grew(tmp_path: Path) -> None:
     with opened(tmp_path, map_size=TINY) as store:
         store.take_lease({"attempt": 1, "uid": "mine"})
         grow_elsewhere(tmp_path, "lease")
@@ -109,7 +109,7 @@ def test_a_writer_that_lost_its_lease_hears_so_though_the_map_grew(tmp_path: Pat
 
 
 @pytest.mark.parametrize("part", [0.3, 0.5, 0.99])
-def test_a_file_cut_short_is_told_by_what_is_missing(image: Path, part: float) -> None:
+def test_a_truncated_file_is_reported_with_the_missing_part(image: Path, part: float) -> None:
     size = image.stat().st_size
     kept = int(size * part)
     os.truncate(image, kept)
@@ -118,26 +118,26 @@ def test_a_file_cut_short_is_told_by_what_is_missing(image: Path, part: float) -
 
 
 @pytest.mark.parametrize("length", [1, 100, META_BYTES - 1])
-def test_a_file_that_is_no_ledger_at_all(image: Path, length: int) -> None:
+def test_a_file_that_is_no_ledger_is_reported(image: Path, length: int) -> None:
     os.truncate(image, length)
     with pytest.raises(LedgerError, match="does not begin as an LMDB file does"):
         Store(image.parent)
 
 
-def test_garbage_where_it_begins(image: Path) -> None:
+def test_garbage_at_the_start_is_reported(image: Path) -> None:
     overwrite(image, 0, b"\xab" * 2 * PAGE)
     with pytest.raises(LedgerError, match="can't be read: it is damaged"):
         Store(image.parent)
 
 
 @pytest.mark.parametrize("page", [0, 1])
-def test_garbage_in_one_of_the_first_pages(image: Path, page: int) -> None:
+def test_garbage_in_one_of_the_first_pages_is_reported(image: Path, page: int) -> None:
     overwrite(image, page * PAGE, b"\xab" * PAGE)
     with pytest.raises(LedgerError, match="can't be read"):
         Store(image.parent)
 
 
-def test_garbage_further_inside_is_an_error_and_no_crash(image: Path) -> None:
+def test_garbage_further_inside_is_reported_without_a_crash(image: Path) -> None:
     size = image.stat().st_size
     overwrite(image, 2 * PAGE, b"\xab" * (size - 2 * PAGE))
     with pytest.raises(LedgerError, match="can't be read"), opened(image.parent) as store:
@@ -151,14 +151,14 @@ def overwrite(image: Path, at: int, data: bytes) -> None:
 
 
 def test_an_empty_file_is_a_new_ledger(tmp_path: Path) -> None:
-    """A process may be killed between making the file and writing to it."""
+    """A process may be killed between creating the file and writing to it."""
     (tmp_path / "data.mdb").touch()
     with opened(tmp_path) as store:
         assert counts() == store.count()
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_looking_where_no_ledger_is(tmp_path: Path, is_there: bool) -> None:
+def test_reading_a_missing_ledger_is_an_error(tmp_path: Path, is_there: bool) -> None:
     if is_there:
         (tmp_path / "data.mdb").touch()
     with pytest.raises(LedgerError, match="there is no ledger here"):
@@ -166,13 +166,13 @@ def test_looking_where_no_ledger_is(tmp_path: Path, is_there: bool) -> None:
     assert [] == [path for path in tmp_path.iterdir() if path.stat().st_size]
 
 
-def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "ledger").write_text("no folder")
     with pytest.raises(VolumeError, match="ledger"):
         Store(tmp_path / "ledger")
 
 
-def test_a_file_that_may_not_be_read(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_reported(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -190,7 +190,7 @@ def test_a_file_that_may_not_be_read(image: Path, monkeypatch: pytest.MonkeyPatc
         (OSError(errno.ENOSPC, "No space left on device"), VolumeError),
     ],
 )
-def test_errors_of_a_write_are_put_into_our_words(
+def test_errors_of_a_write_are_converted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, told: type[Exception]
 ) -> None:
     def fail(_: str) -> None:
@@ -208,7 +208,7 @@ def read_from(content: bytes) -> Read:
     return lambda offset, size: content[offset : offset + size]
 
 
-def test_the_younger_of_the_two_first_pages_counts(image: Path) -> None:
+def test_the_newer_of_the_two_first_pages_counts(image: Path) -> None:
     content = image.read_bytes()
     swapped = content[PAGE : 2 * PAGE] + content[:PAGE] + content[2 * PAGE :]
     for whole in (content, swapped):
@@ -218,7 +218,7 @@ def test_the_younger_of_the_two_first_pages_counts(image: Path) -> None:
 
 
 def make_history(path: Path, seed: int) -> Iterator[bytes]:
-    """The data file after each of many transactions that put and remove values of all sizes."""
+    """Yield the data file after many transactions that put and remove values of all sizes."""
     random = Random(seed)
     kept: list[bytes] = []
     with lmdb.open(str(path), map_size=1 << 28, max_dbs=4, sync=False) as environment:
@@ -237,17 +237,17 @@ def make_history(path: Path, seed: int) -> Iterator[bytes]:
             yield (path / "data.mdb").read_bytes()
 
 
-def test_a_file_that_lacks_free_pages_alone_is_whole(tmp_path: Path) -> None:
-    """LMDB counts pages that it never writes: given back in the transaction that took them."""
+def test_a_file_that_lacks_only_free_pages_is_complete(tmp_path: Path) -> None:
+    """LMDB counts pages that it never writes: those freed in the same transaction as allocated."""
     shorter = 0
     for content in make_history(tmp_path / "history", 1):
         assert explain_damage(read_from(content), len(content)) is None
         counted = max(int.from_bytes(content[at : at + 8], "little") for at in LAST_PAGES) + 1
         shorter += counted * PAGE > len(content)
-    assert shorter > 0  # or nothing was tried
+    assert shorter > 0  # otherwise nothing was tested
 
 
-def test_a_file_that_lacks_a_page_in_use_is_cut_short(tmp_path: Path) -> None:
+def test_a_file_that_lacks_a_used_page_is_truncated(tmp_path: Path) -> None:
     for seed in range(3):
         *_, content = make_history(tmp_path / str(seed), seed)
         for pages in (2, 3, len(content) // PAGE // 2):
@@ -257,7 +257,7 @@ def test_a_file_that_lacks_a_page_in_use_is_cut_short(tmp_path: Path) -> None:
             assert said.startswith("it is cut short: ")
 
 
-def test_a_file_that_grows_while_it_is_looked_at_is_whole(
+def test_a_file_that_grows_during_the_check_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path) as store:
@@ -275,8 +275,8 @@ def test_a_file_that_grows_while_it_is_looked_at_is_whole(
         assert size < (tmp_path / "data.mdb").stat().st_size
 
 
-def test_a_namesake_by_pid_in_another_container_is_told_as_such(tmp_path: Path) -> None:
-    """LMDB has a reader lock the byte of its pid: here another process does that for this one."""
+def test_an_equal_pid_in_another_container_is_reported(tmp_path: Path) -> None:
+    """LMDB makes a reader lock the byte of its pid; here another process locks it for this one."""
     Store(tmp_path).close()
     program = (
         "import fcntl, sys\n"
@@ -298,7 +298,7 @@ def test_a_namesake_by_pid_in_another_container_is_told_as_such(tmp_path: Path) 
     store.close()
 
 
-def test_a_ledger_that_another_thread_has_open_is_in_use_and_not_damaged(tmp_path: Path) -> None:
+def test_a_ledger_open_in_another_thread_is_in_use_and_not_damaged(tmp_path: Path) -> None:
     first = Store(tmp_path / "ledger")
     try:
         with pytest.raises(LedgerInUseError, match="another thread of this process"):

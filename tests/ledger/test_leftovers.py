@@ -1,4 +1,4 @@
-"""What earlier tries left goes after the commit, under the lease, and is not forgotten."""
+"""Leftovers of earlier tries are removed after the commit, under the lease, even after a crash."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ LEASE = {"attempt": 9, "uid": "successor"}
 
 
 def take_over(desk: Desk) -> None:
-    """Another attempt has the ledger from now on; whoever wrote does not know yet."""
+    """Give the ledger to another attempt; the previous writer does not know yet."""
     desk.store.write(Change(meta={"lease": LEASE}))
     desk.log.clear()
 
 
 def be_overtaken_after_a_removal(desk: Desk) -> None:
-    """Another attempt has the ledger as soon as something was removed."""
+    """Give the ledger to another attempt as soon as something was removed."""
     remove = desk.outputs.remove_others
 
     def be_overtaken(source: bytes, keep: set[str]) -> int:
@@ -45,7 +45,7 @@ def removals(desk: Desk) -> list[bytes]:
     return [step[1] for step in desk.log if step[0] == "remove_others"]
 
 
-def test_who_has_lost_the_ledger_removes_nothing(desk: Desk) -> None:
+def test_a_writer_without_the_lease_removes_nothing(desk: Desk) -> None:
     desk.writer.admit([A])
     writer = desk.next_attempt(2)
     writer.admit([A])
@@ -56,7 +56,7 @@ def test_who_has_lost_the_ledger_removes_nothing(desk: Desk) -> None:
     assert [] == desk.log
 
 
-def test_who_loses_the_ledger_while_it_removes_stops(desk: Desk) -> None:
+def test_a_writer_that_loses_the_lease_stops_removing(desk: Desk) -> None:
     desk.writer.admit([A, B])
     writer = desk.next_attempt(2)
     writer.admit([A, B])
@@ -67,14 +67,14 @@ def test_who_loses_the_ledger_while_it_removes_stops(desk: Desk) -> None:
     assert 1 == len(removals(desk))
 
 
-def test_who_loses_the_ledger_while_vanished_sources_go_stops(desk: Desk) -> None:
+def test_a_writer_that_loses_the_lease_stops_removing_vanished_sources(desk: Desk) -> None:
     be_overtaken_after_a_removal(desk)
     with pytest.raises(LeaseLostError):
         clean_away(desk.store, desk.outputs, [(A.source, "a"), (B.source, "b")])
     assert 1 == len(removals(desk))
 
 
-def test_what_is_removed_is_noted_until_it_is_gone(desk: Desk) -> None:
+def test_removals_are_recorded_until_done(desk: Desk) -> None:
     desk.writer.admit([A])
     writer = desk.next_attempt(2)
     writer.admit([A, B])
@@ -89,7 +89,7 @@ def test_what_is_removed_is_noted_until_it_is_gone(desk: Desk) -> None:
     assert [] == list(desk.store.list_untidy())
 
 
-def test_the_next_attempt_removes_what_one_did_not_come_to(desk: Desk) -> None:
+def test_the_next_attempt_finishes_removals(desk: Desk) -> None:
     desk.writer.admit([A])
     writer = desk.next_attempt(2)
     writer.admit([A])
@@ -105,7 +105,7 @@ def test_the_next_attempt_removes_what_one_did_not_come_to(desk: Desk) -> None:
     assert 0 == clean_up(desk.store, desk.outputs)
 
 
-def test_a_source_that_is_begun_anew_is_left_to_its_next_finish(desk: Desk) -> None:
+def test_leftovers_of_a_restarted_source_stay_until_its_next_finish(desk: Desk) -> None:
     desk.store.write(Change(finish=[finish_of(A, output_of(A))], untidy=[A.source]))
     desk.store.write(Change(mark=[(A.source, Mark("a", A.version, 0, 0, is_stale=True))]))
     desk.log.clear()
@@ -114,7 +114,7 @@ def test_a_source_that_is_begun_anew_is_left_to_its_next_finish(desk: Desk) -> N
     assert [] == list(desk.store.list_untidy())
 
 
-def test_a_clean_up_that_is_cut_short_is_done_again(desk: Desk) -> None:
+def test_an_interrupted_cleanup_is_repeated(desk: Desk) -> None:
     desk.store.write(Change(finish=[finish_of(A)], untidy=[A.source]))
     desk.outputs.is_broken = True
     with pytest.raises(VolumeError):
@@ -123,7 +123,7 @@ def test_a_clean_up_that_is_cut_short_is_done_again(desk: Desk) -> None:
     assert 1 == clean_up(desk.store, desk.outputs)
 
 
-def test_who_has_lost_the_ledger_cleans_nothing_up(desk: Desk) -> None:
+def test_an_attempt_without_the_lease_cleans_nothing_up(desk: Desk) -> None:
     desk.store.write(Change(finish=[finish_of(A)], untidy=[A.source]))
     take_over(desk)
     with pytest.raises(LeaseLostError):
@@ -131,7 +131,7 @@ def test_who_has_lost_the_ledger_cleans_nothing_up(desk: Desk) -> None:
     assert [] == desk.log
 
 
-def test_what_is_to_go_still_is_not_held_against_a_data_set(tmp_path: Path) -> None:
+def test_verification_ignores_pending_removals(tmp_path: Path) -> None:
     outputs = LocalOutputs(tmp_path / "output")
     with opened(tmp_path / "ledger") as store:
         write_output(outputs, A.source, "left.txt", lambda file: None)
@@ -145,13 +145,13 @@ def test_what_is_to_go_still_is_not_held_against_a_data_set(tmp_path: Path) -> N
         assert 1 == len(verify(store, outputs).problems)
 
 
-def test_records_of_some(store: Store) -> None:
+def test_records_of_chosen_sources_are_found(store: Store) -> None:
     store.write(Change(finish=[finish_of(A, output_of(A)), finish_of(B)]))
     found = store.find_records([A.source, C.source])
     assert {A.source: finish_of(A, output_of(A)).record} == found
 
 
-def test_a_failed_source_notes_nothing(desk: Desk) -> None:
+def test_a_failed_source_records_no_removal(desk: Desk) -> None:
     desk.writer.admit([A])
     writer = desk.next_attempt(2)
     writer.admit([A])

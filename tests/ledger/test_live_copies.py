@@ -1,4 +1,4 @@
-"""Copies of a ledger that another process writes: each is one committed state."""
+"""Copies of a ledger that another process writes: each copy is one committed state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
 
 SMALL_MAP = 1 << 18
-# Each commit writes one number in two places. `grow` needs a larger map than the reader's.
+# A commit writes one number in two places. `grow` needs a larger map than the reader's.
 WRITE = f"""
 import sys
 from pathlib import Path
@@ -40,7 +40,7 @@ store.close()
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that writes the ledger when it is told to."""
+    """Yield another process that writes the ledger on request."""
     with closing(Store(tmp_path / "ledger", map_size=SMALL_MAP)) as store:
         store.write(Change(meta={"one": 0, "other": 0}))
     command = [sys.executable, "-c", WRITE, str(tmp_path / "ledger")]
@@ -62,7 +62,7 @@ def await_written(writer: subprocess.Popen[str]) -> None:
 
 
 def copy_to(store: Store, folder: Path) -> Path:
-    """A copy as a ledger of its own."""
+    """Make a copy that is a separate ledger."""
     folder.mkdir()
     with (folder / "data.mdb").open("wb") as file:
         store.copy(file.fileno())
@@ -74,7 +74,7 @@ def read_numbers(path: Path) -> tuple[int, int]:
         return store.read_meta("one"), store.read_meta("other")
 
 
-def test_law_a_copy_is_one_committed_state_whatever_is_written_meanwhile(
+def test_law_a_copy_is_one_committed_state_despite_concurrent_writes(
     writer: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     with opened(tmp_path / "ledger", readonly=True) as store:
@@ -126,7 +126,7 @@ def test_a_copy_has_every_record(tmp_path: Path) -> None:
         assert copy.count()["finished"] == 300
 
 
-def test_a_full_disk_is_told_of_the_copy_and_not_of_the_ledger(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_for_the_copy_and_not_the_ledger(tmp_path: Path) -> None:
     with opened(tmp_path / "ledger") as store:
         handle = os.open("/dev/full", os.O_WRONLY)
         try:

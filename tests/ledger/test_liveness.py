@@ -1,4 +1,4 @@
-"""Whether the last driver lives: told from processes here, and from a heartbeat elsewhere."""
+"""Whether the last driver is alive: from processes on this host, from a heartbeat elsewhere."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def find_anybody(pid: int) -> Process:
 
 
 def find_successor(pid: int) -> Process:
-    """The pid has been given to another process since."""
+    """Return a process that reuses the pid."""
     return Process(pid, pid * 10 + 1)
 
 
@@ -43,7 +43,7 @@ def never(_: float) -> None:
 
 
 class Nap:
-    """A sleep that counts; at the given second something happens."""
+    """A sleep that counts seconds and runs an action at a given second."""
 
     def __init__(self, second: int = 0, what: Callable[[], object] = lambda: None) -> None:
         self.seconds = 0.0
@@ -59,42 +59,42 @@ def supervised(uid: str = "a", pid: int = 100) -> Claimant:
     return claimant(uid, pid=pid)._replace(parent=PARENT)
 
 
-def test_nobody_has_a_new_ledger(store: Store) -> None:
+def test_a_new_ledger_has_no_holder(store: Store) -> None:
     assert refuse_live_driver(store, claimant(), find_anybody, never) is None
 
 
 @pytest.mark.parametrize("find", [find_nobody, find_successor])
-def test_a_driver_whose_process_is_gone_is_dead(store: Store, find: Find) -> None:
+def test_a_driver_without_its_process_is_dead(store: Store, find: Find) -> None:
     open_attempt(store, claim(), claimant("a", pid=100))
     found = refuse_live_driver(store, claimant("b", pid=200, time=1e9), find, never)
     assert store.read_meta("lease") == found
 
 
-def test_a_driver_on_this_host_is_asked_for_by_pid_and_start(store: Store) -> None:
+def test_a_driver_on_this_host_is_identified_by_pid_and_start(store: Store) -> None:
     open_attempt(store, claim(), claimant("a", pid=100))
     told = "attempt 1 is still running as process 100; stop it first"
     with pytest.raises(LedgerError, match=told):
         refuse_live_driver(store, claimant("b", pid=200, time=1e9), find_anybody, never)
 
 
-def test_a_process_does_not_refuse_itself(store: Store) -> None:
+def test_a_process_does_not_block_itself(store: Store) -> None:
     open_attempt(store, claim(), claimant("a", pid=100))
     refuse_live_driver(store, claimant("b", pid=100), find_anybody, never)
 
 
-def test_a_driver_with_a_live_parent_is_not_waited_for(store: Store) -> None:
+def test_a_driver_with_a_live_parent_is_not_awaited(store: Store) -> None:
     open_attempt(store, claim(), supervised())
     with pytest.raises(LedgerError, match="still running as process 100"):
         refuse_live_driver(store, claimant("b", pid=200), find_anybody, never)
 
 
 def find_each(*answers: Process | None) -> Find:
-    """The parent is gone; of the driver one answer after the other is given, the last for ever."""
+    """Return a finder: the parent is gone, and the driver gets these answers in turn."""
     rest: Iterator[Process | None] = iter(answers[:-1])
     return lambda pid: None if pid == PARENT.pid else next(rest, answers[-1])
 
 
-def test_an_orphan_is_waited_for_since_it_ends_by_itself(store: Store) -> None:
+def test_an_orphan_is_awaited_because_it_ends_by_itself(store: Store) -> None:
     open_attempt(store, claim(), supervised())
     alive, nap = find_anybody(100), Nap()
     find = find_each(alive, alive, alive, None)
@@ -110,7 +110,7 @@ def test_an_orphan_that_does_not_end_is_refused(store: Store) -> None:
     assert ORPHAN_SECONDS == nap.seconds
 
 
-def test_the_parents_pid_may_be_used_again(store: Store) -> None:
+def test_the_parents_pid_may_be_reused(store: Store) -> None:
     open_attempt(store, claim(), supervised())
     lease = store.read_meta("lease")
     assert not is_orphan(lease, find_anybody)
@@ -120,10 +120,8 @@ def test_the_parents_pid_may_be_used_again(store: Store) -> None:
 
 
 @pytest.mark.parametrize("skew", [-1e6, -5.0, 0.0, 5.0, 10 * LAPSE_SECONDS])
-def test_a_driver_on_another_host_lives_where_its_heartbeat_changes(
-    store: Store, skew: float
-) -> None:
-    """Clocks of hosts differ, so times are not compared, but one that is long past."""
+def test_a_driver_on_another_host_lives_if_its_heartbeat_changes(store: Store, skew: float) -> None:
+    """Clocks of hosts differ, so times are not compared, except times long past."""
     open_attempt(store, claim(), claimant("a", "boot-1", time=5000.0))
     later = Claimant("b", "boot-2", Process(200, 1), 5000.0 + skew)
     nap = Nap(17, lambda: store.renew_lease(5015.0))
@@ -132,20 +130,20 @@ def test_a_driver_on_another_host_lives_where_its_heartbeat_changes(
     assert 17 == nap.seconds
 
 
-def test_a_heartbeat_that_stands_still_is_a_dead_drivers(store: Store) -> None:
+def test_a_stopped_heartbeat_means_a_dead_driver(store: Store) -> None:
     open_attempt(store, claim(), claimant("a", "boot-1", time=5000.0))
     later, nap = Claimant("b", "boot-2", Process(200, 1), 5001.0), Nap()
     lease = refuse_live_driver(store, later, find_anybody, nap)
     assert LAPSE_SECONDS == nap.seconds
     assert refuse_live_driver(store, later, find_anybody, never, known_dead=lease) == lease
     store.renew_lease(5002.0)
-    with pytest.raises(LedgerError):  # the one that was thought dead has come back
+    with pytest.raises(LedgerError):  # the driver that seemed dead has returned
         refuse_live_driver(
             store, later, find_anybody, Nap(3, lambda: store.renew_lease(5003.0)), lease
         )
 
 
-def test_a_heartbeat_of_long_ago_is_not_watched(store: Store) -> None:
+def test_a_very_old_heartbeat_is_not_watched(store: Store) -> None:
     open_attempt(store, claim(), claimant("a", "boot-1", time=5000.0))
     time = 5000.5 + 10 * LAPSE_SECONDS
     later = Claimant("b", "boot-2", Process(200, 1), time)
@@ -155,7 +153,7 @@ def test_a_heartbeat_of_long_ago_is_not_watched(store: Store) -> None:
     assert not is_long_silent(lease, time - 1.0)
 
 
-def test_a_driver_that_hands_its_lease_back_while_it_is_watched_is_gone(store: Store) -> None:
+def test_a_driver_that_releases_its_lease_while_watched_has_ended(store: Store) -> None:
     first = claimant("a", "boot-1", time=5000.0)
     open_attempt(store, claim(), first)
     nap = Nap(5, lambda: end_attempt(store, 1, first))
@@ -167,7 +165,7 @@ def test_a_driver_that_hands_its_lease_back_while_it_is_watched_is_gone(store: S
 
 
 @pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
-def test_an_attempt_that_handed_the_lease_back_is_never_asked_for(store: Store, boot: str) -> None:
+def test_an_attempt_that_released_the_lease_is_not_examined(store: Store, boot: str) -> None:
     open_attempt(store, claim(), claimant("a"))
     end_attempt(store, 1, claimant("a"))
     refuse_live_driver(store, claimant("b", boot, pid=200), find_anybody, never)

@@ -1,4 +1,4 @@
-"""Processes that look up beside each other: what they say is what the ledger says."""
+"""Concurrent look-up processes: their answers match the ledger."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Named(NamedTuple):
 
 
 def fill(path: Path) -> Path:
-    """The first attempt has finished the first 20, of which 10 have changed, the second 5 more."""
+    """Fill a ledger: the first attempt finished 20, 10 of which changed; the second finished 5."""
     with opened(path) as store:
         store.take_lease(LEASE)
         done = [listed(key, "0" if at < 10 else "1") for at, key in enumerate(KEYS[:20])]
@@ -36,19 +36,19 @@ def fill(path: Path) -> Path:
     return path
 
 
-FINISHED = set(KEYS[10:20])  # before the second attempt, and as they are now
+FINISHED = set(KEYS[10:20])  # finished before the second attempt, and unchanged
 
 
 @pytest.fixture(scope="module")
 def look_ups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LookUps[Named]]:
-    """Two processes that look up for the second attempt."""
+    """Yield two processes that look up for the second attempt."""
     look_ups = LookUps[Named](fill(tmp_path_factory.mktemp("ledger")), 2, 2)
     yield look_ups
     look_ups.close()
 
 
 def ask_all(look_ups: LookUps[Named], chunks: Sequence[Sequence[Named]]) -> list[list[int]]:
-    """Ask as the rules are, and return what is left of each chunk."""
+    """Request look-ups within the limits, and return the remaining sources of each chunk."""
     answers = []
     for start, chunk in enumerate(chunks):
         while not look_ups.has_room:
@@ -61,14 +61,14 @@ def ask_all(look_ups: LookUps[Named], chunks: Sequence[Sequence[Named]]) -> list
 
 
 @given(st.lists(st.lists(st.sampled_from(KEYS), min_size=1), max_size=20))
-def test_law_what_is_left_is_what_is_not_finished(
+def test_law_remaining_sources_are_the_unfinished_ones(
     look_ups: LookUps[Named], chunks: list[list[str]]
 ) -> None:
     asked = [[Named(key) for key in chunk] for chunk in chunks]
     look_ups._resting = 0
     for keys, left in zip(chunks, ask_all(look_ups, asked), strict=True):
         unfinished = [index for index, key in enumerate(keys) if key not in FINISHED]
-        assert left in (unfinished, list(range(len(keys))))  # what was passed on unasked
+        assert left in (unfinished, list(range(len(keys))))  # chunks passed on without a look-up
         if not look_ups._resting:
             assert left == unfinished
 
@@ -77,7 +77,7 @@ ODD = [Named(5), Named("\ud800"), Named(None), Named(b"a"), Named(["a"]), Named(
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_what_is_no_text_is_left_and_harms_nobody(look_ups: LookUps[Named], odd: Named) -> None:
+def test_invalid_text_is_left_without_harm(look_ups: LookUps[Named], odd: Named) -> None:
     good = [Named(key) for key in FINISHED]
     look_ups._resting = 0
     first, second = ask_all(look_ups, [[*good, odd], good])
@@ -85,7 +85,7 @@ def test_what_is_no_text_is_left_and_harms_nobody(look_ups: LookUps[Named], odd:
     assert [] == second or look_ups._resting
 
 
-def test_of_a_dead_process_all_is_left(tmp_path: Path) -> None:
+def test_all_sources_of_a_dead_process_are_left(tmp_path: Path) -> None:
     chunks = [[Named(key) for key in FINISHED]] * 6
     look_ups = LookUps[Named](fill(tmp_path), 2, 2)
     assert [[]] * 6 == ask_all(look_ups, chunks)
@@ -98,13 +98,13 @@ def test_of_a_dead_process_all_is_left(tmp_path: Path) -> None:
     look_ups.close()
 
 
-def test_where_no_ledger_can_be_opened_all_is_left(tmp_path: Path) -> None:
+def test_all_sources_are_left_if_no_ledger_can_be_opened(tmp_path: Path) -> None:
     look_ups = LookUps[Named](tmp_path, 2, 1)
     assert [[0], [0]] == ask_all(look_ups, [[Named("a")], [Named("b")]])
     look_ups.close()
 
 
-def test_all_processes_are_gone_in_the_end(tmp_path: Path) -> None:
+def test_all_processes_end_on_close(tmp_path: Path) -> None:
     look_ups = LookUps[Named](fill(tmp_path), 2, 3)
     for number in range(5):
         look_ups.ask(number, [Named(key) for key in KEYS])
@@ -113,7 +113,7 @@ def test_all_processes_are_gone_in_the_end(tmp_path: Path) -> None:
 
 
 class FakeReader:
-    """Finds of each chunk so many sources finished as the ledger was made with."""
+    """Finds a fixed number of sources finished in each chunk."""
 
     asked: int
 
@@ -130,7 +130,7 @@ class FakeReader:
 
 
 @pytest.mark.parametrize(("finished", "is_rested"), [(10, False), (5, False), (4, True)])
-def test_where_little_is_finished_little_is_looked_up(
+def test_few_sources_are_looked_up_if_few_are_finished(
     monkeypatch: pytest.MonkeyPatch, finished: int, is_rested: bool
 ) -> None:
     monkeypatch.setattr("strandline.ledger.store.look_ups._Reader", FakeReader)
@@ -142,7 +142,7 @@ def test_where_little_is_finished_little_is_looked_up(
     assert (2 if is_rested else 2 * RESTING + 2) == look_ups._readers[0].asked  # type: ignore[attr-defined]
 
 
-def test_only_so_much_is_asked_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_look_ups_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strandline.ledger.store.look_ups._Reader", FakeReader)
     look_ups = LookUps[Named](Path(), 10, 3)
     while look_ups.has_room:
@@ -151,7 +151,7 @@ def test_only_so_much_is_asked_at_a_time(monkeypatch: pytest.MonkeyPatch) -> Non
     assert {AHEAD} == {reader.asked for reader in look_ups._readers}  # type: ignore[attr-defined]
 
 
-def test_what_is_not_worth_it_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unprofitable_look_ups_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strandline.ledger.store.look_ups._Reader", FakeReader)
     look_ups = LookUps[Named](Path(), 10, 1)
     look_ups.ask(0, [Named("a")] * 3, is_quick=False)

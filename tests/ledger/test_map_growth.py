@@ -32,7 +32,7 @@ def test_law_threads_read_while_the_map_grows(tmp_path: Path) -> None:
 
     def repeat(read: Callable[[], object]) -> None:
         try:
-            while not over.wait(0.002):  # the writer is to have its turn
+            while not over.wait(0.002):  # gives the writer a turn
                 read()
         except StrandlineError as error:
             errors.append(error)
@@ -52,4 +52,4 @@ def test_law_threads_read_while_the_map_grows(tmp_path: Path) -> None:
                 thread.join()
         assert errors == []
         assert store.count()["finished"] == len(SOURCES)
-    assert (tmp_path / "ledger/data.mdb").stat().st_size > 1 << 18  # it has grown several times
+    assert (tmp_path / "ledger/data.mdb").stat().st_size > 1 << 18  # the map has grown repeatedly

@@ -1,4 +1,4 @@
-"""The proof of what was gathered: each kind of damage is found, and nothing else is."""
+"""Verification of gathered pieces: all kinds of damage are found, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.ledger.records.entries import Change
 
 @pytest.fixture
 def barn(tmp_path: Path) -> Iterator[Barn]:
-    """Three sources sealed in a pack, two in a shard."""
+    """Yield a ledger with three sources sealed in a pack, and two in a shard."""
     with barn_at(tmp_path) as made:
         made.put("a", "b", "c")
         made.gather(is_whole=True)
@@ -37,7 +37,7 @@ def merged(barn: Barn) -> Path:
     return find_merged(barn.shards, barn.state, "words")
 
 
-def test_what_is_whole_is_proven(barn: Barn) -> None:
+def test_intact_pieces_pass_verification(barn: Barn) -> None:
     assert (5, []) == verify_pieces(barn.store, barn.shards)
     assert (5, []) == verify_pieces(barn.store, barn.shards, reads_bytes=False)
     barn.gather()
@@ -46,11 +46,11 @@ def test_what_is_whole_is_proven(barn: Barn) -> None:
     assert (5, []) == verify_pieces(barn.store, barn.shards)
 
 
-def test_what_is_replaced_meanwhile_is_looked_at_once_more(
+def test_pieces_replaced_meanwhile_are_checked_again(
     barn: Barn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = [barn.state]
-    barn.gather(is_whole=True)  # takes away what the first look is about to name
+    barn.gather(is_whole=True)  # removes the files that the first look would name
     monkeypatch.setattr(
         piece_verification, "read_state", lambda store: seen.pop() if seen else read_state(store)
     )
@@ -58,7 +58,7 @@ def test_what_is_replaced_meanwhile_is_looked_at_once_more(
     assert not seen
 
 
-def test_bytes_that_no_record_names_are_ignored(barn: Barn) -> None:
+def test_unreferenced_bytes_are_ignored(barn: Barn) -> None:
     barn.mark("a")
     barn.mark("d")
     with shard(barn).open("ab") as file:
@@ -67,7 +67,7 @@ def test_bytes_that_no_record_names_are_ignored(barn: Barn) -> None:
 
 
 @pytest.mark.parametrize("find", [shard, pack, merged])
-def test_other_bytes_are_found(barn: Barn, find: Callable[[Barn], Path]) -> None:
+def test_changed_bytes_are_found(barn: Barn, find: Callable[[Barn], Path]) -> None:
     path = find(barn)
     path.write_bytes(path.read_bytes()[:-2] + b"z\n")
     (problem,) = verify_pieces(barn.store, barn.shards).problems
@@ -77,7 +77,7 @@ def test_other_bytes_are_found(barn: Barn, find: Callable[[Barn], Path]) -> None
 
 @pytest.mark.parametrize("reads_bytes", [True, False])
 @pytest.mark.parametrize(("find", "count"), [(shard, 2), (pack, 3), (merged, 1)])
-def test_a_file_that_is_missing_is_found(
+def test_a_missing_file_is_found(
     barn: Barn, find: Callable[[Barn], Path], count: int, reads_bytes: bool
 ) -> None:
     find(barn).unlink()
@@ -86,20 +86,20 @@ def test_a_file_that_is_missing_is_found(
     assert all("missing" in problem for problem in verdict.problems)
 
 
-def test_a_file_that_is_cut_short_is_found(barn: Barn) -> None:
+def test_a_truncated_file_is_found(barn: Barn) -> None:
     shard(barn).write_bytes(shard(barn).read_bytes()[:-1])
     for reads_bytes in (True, False):
         assert 1 == len(verify_pieces(barn.store, barn.shards, reads_bytes=reads_bytes).problems)
 
 
-def test_a_piece_that_lies_under_another_name_is_found(barn: Barn) -> None:
+def test_a_piece_under_another_name_is_found(barn: Barn) -> None:
     shard(barn).write_bytes(shard(barn).read_bytes().replace(b"words", b"other"))
     problems = verify_pieces(barn.store, barn.shards).problems
     assert 2 == len(problems)
     assert all("is not where it should be" in problem for problem in problems)
 
 
-def test_a_piece_that_is_missing_in_the_pack_hides_no_other(barn: Barn) -> None:
+def test_a_missing_piece_in_the_pack_hides_no_other_problem(barn: Barn) -> None:
     content = pack(barn).read_bytes()
     size = len(content) // 3
     pack(barn).write_bytes(content[size:])
@@ -107,7 +107,7 @@ def test_a_piece_that_is_missing_in_the_pack_hides_no_other(barn: Barn) -> None:
     assert problem.endswith("is missing")
 
 
-def test_pieces_that_were_not_merged_are_found(barn: Barn) -> None:
+def test_unmerged_pieces_are_found(barn: Barn) -> None:
     barn.gather(is_whole=True)
     spelled = barn.state.to_json()
     spelled["merged"] = {"words": (4, *barn.state.merged["words"][1:])}

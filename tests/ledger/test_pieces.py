@@ -1,4 +1,4 @@
-"""A writer counts each piece once, and pieces of finished sources only."""
+"""A writer counts pieces once, and only pieces of finished sources."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ A, B = listed("a"), listed("b")
 
 
 class Desk:
-    """A writer with a shelf, on a ledger that can be looked at."""
+    """A writer with a piece store, on a readable ledger."""
 
     def __init__(self, path: Path, store: Store, pieces: PieceStore) -> None:
         self.path = path
@@ -36,7 +36,7 @@ class Desk:
         self.writer.apply(self.told, events)
 
     def read(self, source: ListedSource) -> list[tuple[str, bytes]]:
-        """What the ledger holds of a source, read from the shard."""
+        """Return the pieces of a source in the ledger, read from the shard."""
         records = {digest: record for digest, _, record in self.store.list_records()}
         found = []
         with closing(open_frames(find_shard(self.path / "shards", 1), is_read_on=False)) as file:
@@ -59,7 +59,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def gathered(source: ListedSource, data: bytes, stage: str = "words", child: bytes = b"") -> Event:
-    """A stage that gathers has settled the root, and passed the task on."""
+    """Return the event of a gathering stage that has settled the root and passed the task on."""
     root = root_of(source)
     child = child or derive_child([root], stage, 0)
     return Event(source.source, (root,), (child,), (Piece(stage, root, data),))
@@ -83,14 +83,14 @@ def test_several_stages_have_a_piece_each(desk: Desk) -> None:
     desk.writer.admit([A])
     second = derive_child([root_of(A)], "words", 0)
     desk.tell(
-        Event(A.source, (second,), (), (Piece("later", second, b"2"),)),  # the order is nobody's
+        Event(A.source, (second,), (), (Piece("later", second, b"2"),)),  # any order is allowed
         gathered(A, b"1"),
     )
     desk.writer.commit()
     assert [("later", b"2"), ("words", b"1")] == desk.read(A)
 
 
-def test_a_piece_that_comes_again_counts_once(desk: Desk) -> None:
+def test_a_repeated_piece_counts_once(desk: Desk) -> None:
     desk.writer.admit([A])
     desk.tell(gathered(A, b"one"), gathered(A, b"one"))
     desk.tell(gathered(A, b"one"), ended(A))
@@ -101,7 +101,7 @@ def test_a_piece_that_comes_again_counts_once(desk: Desk) -> None:
     assert [("words", b"one")] == desk.read(A)
 
 
-def test_pieces_of_a_source_that_begins_anew_are_dropped(desk: Desk) -> None:
+def test_pieces_of_a_restarted_source_are_dropped(desk: Desk) -> None:
     desk.writer.admit([A])
     root = root_of(A)
     desk.tell(gathered(A, b"first"), gathered(A, b"x" * (LARGE_BYTES + 1)))
@@ -111,7 +111,7 @@ def test_pieces_of_a_source_that_begins_anew_are_dropped(desk: Desk) -> None:
     assert [("words", b"second")] == desk.read(A)
 
 
-def test_pieces_of_a_source_that_failed_are_dropped(desk: Desk) -> None:
+def test_pieces_of_a_failed_source_are_dropped(desk: Desk) -> None:
     desk.writer.admit([A, B])
     desk.tell(gathered(A, b"a"), gathered(B, b"b"), ended(B))
     desk.told += 1
@@ -132,13 +132,13 @@ def test_only_large_pieces_leave_memory_at_once(desk: Desk, size: int, is_large:
     assert [("words", b"x" * size)] == desk.read(A)
 
 
-def test_what_waits_in_memory_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_waiting_in_memory_are_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "WAITING_BYTES", 250)
     sources = [listed(f"source {number}") for number in range(4)]
     desk.writer.admit(sources)
     for source in sources[:3]:
         desk.tell(gathered(source, b"x" * 100))
-    assert find_shard(desk.path / "shards", 1).exists()  # of the third
+    assert find_shard(desk.path / "shards", 1).exists()  # the third piece's
     desk.tell(*(ended(source) for source in sources[:3]))
     desk.writer.commit()
     size = find_shard(desk.path / "shards", 1).stat().st_size

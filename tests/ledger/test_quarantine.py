@@ -1,4 +1,4 @@
-"""Quarantine: a version that failed too often is tried no more, until it changes or is released."""
+"""Quarantine: a version that failed too often is not retried until it changes or is released."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CAUSE = "ApplicationError"
 
 
 @pytest.mark.parametrize("after", [1, 2, 3, 5])
-def test_a_source_is_parked_with_the_failure_that_was_one_too_many(desk: Desk, after: int) -> None:
+def test_a_source_is_parked_at_the_failure_limit(desk: Desk, after: int) -> None:
     writer = desk.fail_in(A, *range(2, after + 1), quarantine_after=after)
     assert desk.find_quarantined(A) is None
     writer = desk.fail_in(A, after + 1, quarantine_after=after)
@@ -53,7 +53,7 @@ def test_a_source_is_parked_with_the_failure_that_was_one_too_many(desk: Desk, a
     assert Standing(0, 0, failed=0, unfinished=0, removed=0, quarantined=1) == standing
 
 
-def test_the_cause_is_the_one_the_last_failure_names(desk: Desk) -> None:
+def test_the_cause_is_that_of_the_last_failure(desk: Desk) -> None:
     writer = desk.next_attempt(2, quarantine_after=1)
     writer.admit([A, B])
     writer.apply(1, [], [failed(A)._replace(cause="OOMKilled"), failed(B)])
@@ -62,7 +62,7 @@ def test_the_cause_is_the_one_the_last_failure_names(desk: Desk) -> None:
     assert {"a": "OOMKilled", "b": CAUSE} == causes
 
 
-def test_what_is_parked_is_not_released_and_counted_in_every_attempt(desk: Desk) -> None:
+def test_parked_sources_are_not_released_but_counted_in_every_attempt(desk: Desk) -> None:
     desk.fail_in(A, 2, 3, 4)
     before = desk.find_quarantined(A)
     for attempt in (5, 6):
@@ -88,7 +88,7 @@ def test_a_new_version_leaves_the_quarantine_with_a_fresh_count(desk: Desk) -> N
     assert (A2.version, 3) == (parked.version, parked.times)
 
 
-def test_a_version_that_comes_back_is_tried_again(desk: Desk) -> None:
+def test_a_version_listed_again_is_retried(desk: Desk) -> None:
     desk.fail_in(A, 2, 3, 4)
     desk.next_attempt(5).admit([A2])
     assert [RELEASED] == desk.next_attempt(6).admit([A])
@@ -105,7 +105,7 @@ def test_failures_of_another_version_do_not_count(desk: Desk, is_lost_between: b
     assert [1] == [failure.times for _, failure in desk.store.list_failures()]
 
 
-def test_what_a_parked_source_has_left_goes_when_it_finishes(desk: Desk) -> None:
+def test_leftovers_of_a_parked_source_are_removed_when_it_finishes(desk: Desk) -> None:
     desk.fail_in(A, 2, 3, 4)
     writer = desk.next_attempt(5)
     writer.admit([A2])
@@ -118,7 +118,7 @@ def test_what_a_parked_source_has_left_goes_when_it_finishes(desk: Desk) -> None
 
 @pytest.mark.parametrize("again", [A, A2])
 @pytest.mark.parametrize("in_one_batch", [True, False])
-def test_one_key_twice_where_it_is_quarantined(
+def test_a_quarantined_key_listed_twice_is_refused(
     desk: Desk, again: ListedSource, in_one_batch: bool
 ) -> None:
     desk.fail_in(A, 2, 3, 4)
@@ -133,7 +133,7 @@ def test_one_key_twice_where_it_is_quarantined(
 
 
 @pytest.mark.parametrize("again", [A, A2])
-def test_one_key_again_after_it_was_quarantined_by_this_attempt(
+def test_a_key_quarantined_by_this_attempt_is_refused_when_listed_again(
     desk: Desk, again: ListedSource
 ) -> None:
     writer = desk.fail_in(A, 2, 3, 4)
@@ -141,7 +141,7 @@ def test_one_key_again_after_it_was_quarantined_by_this_attempt(
         writer.admit([again])
 
 
-def test_late_news_of_a_parked_source_is_ignored(desk: Desk) -> None:
+def test_late_events_of_a_parked_source_are_ignored(desk: Desk) -> None:
     writer = desk.fail_in(A, 2, 3, 4)
     writer.apply(2, [written(A), Event(A.source, (), (root_of(A),))], [failed(A)])
     standing = writer.drain(2, anything_died=False)
@@ -160,9 +160,7 @@ def test_a_group_that_parks_is_one_transaction(desk: Desk) -> None:
     assert before + 1 == desk.store._env.info()["last_txnid"]
 
 
-def test_nothing_is_parked_by_a_commit_that_fails(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_commit_parks_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.fail_in(A, 2, 3)
     writer = desk.next_attempt(4)
     writer.admit([A])
@@ -176,19 +174,19 @@ def test_nothing_is_parked_by_a_commit_that_fails(
 
 
 def arm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk is full at the next transaction, once."""
+    """Simulate a full disk at the next transaction, once."""
     monkeypatch.setenv("STRANDLINE_FAULT", "commit.written:enospc")
     monkeypatch.setattr("strandline.storage.faults._reached", {"commit.written": 0})
 
 
-def test_what_remained_is_what_was_neither_finished_nor_quarantined_before(desk: Desk) -> None:
+def test_remaining_counts_exclude_previously_finished_and_quarantined_sources(desk: Desk) -> None:
     desk.fail_in(A, 2, 3)
     writer = desk.next_attempt(4)
     writer.admit([A, B, C])
     writer.apply(1, [written(B)], [failed(A)])
     writer.end_listing(3)
     assert {"attempt": 4, "finished": 0, "remaining": 3} == desk.store.read_meta("progress")
-    writer.drain(1, anything_died=False)  # which quarantines one
+    writer.drain(1, anything_died=False)  # quarantines one source
     writer.apply(2, [written(C)])
     writer.commit()
     assert {"attempt": 4, "finished": 2, "remaining": 3} == desk.store.read_meta("progress")
@@ -200,13 +198,13 @@ def test_what_remained_is_what_was_neither_finished_nor_quarantined_before(desk:
 
 @pytest.fixture
 def full(desk: Desk) -> Desk:
-    """Three sources are in quarantine."""
+    """Put three sources into quarantine."""
     for source in (A, B, C):
         desk.fail_in(source, 2, 3, 4)
     return desk
 
 
-def test_released_sources_are_tried_anew(full: Desk) -> None:
+def test_released_sources_are_tried_again(full: Desk) -> None:
     assert ["a", "c"] == release(full.store, ["c", "a", "c"])
     assert counts(inflight=2, quarantined=1) == full.store.count()
     writer = full.next_attempt(5)
@@ -240,7 +238,7 @@ def test_a_source_that_is_not_in_quarantine_can_not_be_released(full: Desk) -> N
 
 @pytest.fixture
 def mixed(store: Store) -> Store:
-    """One source is finished, one has failed, one is in quarantine, two are in flight."""
+    """Set up sources that are finished, failed, quarantined, and (two) in flight."""
     store.write(
         Change(
             finish=[finish_of(A, output_of(A))],
@@ -255,7 +253,7 @@ def mixed(store: Store) -> Store:
     return store
 
 
-def test_a_restart_forgets_what_any_source_was_blamed_for(mixed: Store) -> None:
+def test_a_restart_forgets_all_blame(mixed: Store) -> None:
     restart(mixed)
     marks = dict(mixed.list_marks())
     assert counts(inflight=5) == mixed.count()
@@ -266,7 +264,7 @@ def test_a_restart_forgets_what_any_source_was_blamed_for(mixed: Store) -> None:
     assert C.version == marks[C.source].version
 
 
-def test_a_restart_of_what_was_restarted_writes_nothing(mixed: Store) -> None:
+def test_a_repeated_restart_writes_nothing(mixed: Store) -> None:
     restart(mixed)
     before = mixed._env.info()["last_txnid"]
     restart(mixed)
@@ -294,8 +292,8 @@ def test_only_a_restart_empties_the_quarantine_of_a_changed_pipeline(
     assert (0 if is_restart else 1) == mixed.count()["quarantined"]
 
 
-def test_a_crash_before_a_restart_is_held_against_no_source(mixed: Store) -> None:
-    """Who takes a ledger over restarts it first and then looks at how the last attempt ended."""
+def test_a_crash_before_a_restart_blames_no_source(mixed: Store) -> None:
+    """A takeover restarts the ledger first, and then evaluates the end of the last attempt."""
     restart(mixed)
     assert 0 == accuse(mixed, Crash(1, {D.source}, (), "Killed", "gone"), quarantine_after=1)
     assert counts(inflight=5) == mixed.count()

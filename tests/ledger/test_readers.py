@@ -1,4 +1,4 @@
-"""Who looks at a ledger, or was killed while it looked, does not make it grow."""
+"""Readers of a ledger, even killed ones, do not make it grow."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_source_folder
 
 WRITES = 60
-# Reads, and says so; then it is killed.
+# Reads, reports that, and is then killed.
 READ = """
 import sys, lmdb, time
 with lmdb.open(sys.argv[1], readonly=True, max_dbs=16).begin() as reading:
@@ -60,7 +60,7 @@ def gathered(one: ListedSource) -> SourceRecord:
 
 
 def fill(store: Store) -> None:
-    """Sources in every state."""
+    """Write sources in every state."""
     first, second, third, fourth = (SOURCES[place::4] for place in range(4))
     failure = failed(first[0]).message
     store.write(
@@ -80,7 +80,7 @@ def fill(store: Store) -> None:
 
 
 def rewrite(store: Store, times: int = WRITES) -> None:
-    """Write over the same again and again, as a run does with marks."""
+    """Overwrite the same value repeatedly, as a run does with marks."""
     for number in range(times):
         store.write(Change(meta={"filler": [number] * 5000}))
 
@@ -90,7 +90,7 @@ def measure(store: Store) -> int:
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_law_who_walks_through_a_ledger_keeps_no_transaction(store: Store, name: str) -> None:
+def test_law_iterating_a_ledger_holds_no_transaction(store: Store, name: str) -> None:
     fill(store)
     alone = [*LISTS[name](store)]
     rewrite(store)
@@ -104,9 +104,9 @@ def test_law_who_walks_through_a_ledger_keeps_no_transaction(store: Store, name:
     assert measure(store) <= before + (1 << 17)
 
 
-def test_a_proof_that_reads_every_output_keeps_no_transaction(tmp_path: Path, store: Store) -> None:
+def test_verification_of_every_output_holds_no_transaction(tmp_path: Path, store: Store) -> None:
     class Slow(LocalOutputs):
-        """Much is written while a file is read."""
+        """Outputs during whose reading much is written."""
 
         def digest(self, name: str) -> bytes:
             rewrite(store, 8)
@@ -135,10 +135,8 @@ def write_rows(file: BinaryIO) -> None:
 
 
 @pytest.mark.parametrize("what", ["finished", "left over"])
-def test_what_is_written_during_a_proof_is_no_problem(
-    tmp_path: Path, store: Store, what: str
-) -> None:
-    """A source finishes between two looks, one at its files and one at the ledger."""
+def test_writes_during_verification_are_no_problem(tmp_path: Path, store: Store, what: str) -> None:
+    """A source finishes between the look at its files and the look at the ledger."""
 
     class Meanwhile(LocalOutputs):
         is_done = False
@@ -157,12 +155,12 @@ def test_what_is_written_during_a_proof_is_no_problem(
     outputs = Meanwhile(tmp_path / "output")
     first = min(SOURCES, key=lambda one: one.source)
     others = [source for source in SOURCES if source is not first]
-    # The first one in the ledger, so that the rest changes before it is come to.
+    # The first in the ledger, so that the rest changes before verification reaches it.
     finish_with_files(store, outputs, [first] if what == "finished" else SOURCES)
     assert [] == verify(store, outputs).problems
 
 
-def test_what_is_wrong_stays_so_whatever_is_written_meanwhile(tmp_path: Path, store: Store) -> None:
+def test_real_problems_are_found_despite_concurrent_writes(tmp_path: Path, store: Store) -> None:
     class Busy(LocalOutputs):
         def digest(self, name: str) -> bytes:
             rewrite(store, 1)
@@ -193,7 +191,7 @@ def hold(store: Store) -> None:
     store.take_lease({"attempt": 1, "uid": "a", "time": 0.0, "ended": False})
 
 
-def test_a_beat_forgets_readers_that_were_killed(store: Store) -> None:
+def test_a_heartbeat_clears_killed_readers(store: Store) -> None:
     hold(store)
     rewrite(store)
     kill_a_reader(store._path)

@@ -1,4 +1,4 @@
-"""One door: a ledger is open once in a process, under its lease, which is renewed meanwhile."""
+"""Sessions: a process opens a ledger once, under its lease, which is renewed meanwhile."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from strandline.ledger.access.session import (
 from strandline.ledger.errors import LeaseLostError, LedgerError
 from strandline.ledger.records.entries import Change
 
-# A store that opens itself, and processes that look up for one that is open.
+# The store that opens itself, and look-up processes of an open ledger.
 _STORE = {"ledger/store/store.py", "ledger/store/look_ups.py"}
 PRODUCT = Path(strandline.__file__).parent
 
 
 class Renewal:
-    """A heartbeat that beats when it is asked to."""
+    """A heartbeat that beats on request."""
 
     def __init__(self) -> None:
         self.renewals: list[Callable[[float], None]] = []
@@ -55,7 +55,7 @@ def take(path: Path, attempt: int) -> None:
         store.take_lease({"attempt": attempt, "uid": f"u{attempt}", "time": 0.0})
 
 
-def test_a_ledger_that_is_open_is_not_opened_again(path: Path) -> None:
+def test_an_open_ledger_is_not_opened_again(path: Path) -> None:
     session = LedgerSession(path, 1, "u1")
     with session.open() as outer:
         with session.open() as inner:
@@ -66,7 +66,7 @@ def test_a_ledger_that_is_open_is_not_opened_again(path: Path) -> None:
 
 
 @given(leaving=st.permutations(range(4)))
-def test_law_whoever_leaves_last_closes(
+def test_law_the_last_user_closes_the_ledger(
     leaving: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("session") / "ledger"
@@ -82,7 +82,7 @@ def test_law_whoever_leaves_last_closes(
     assert (1, []) == (len(stores), renewal.renewals)
 
 
-def test_threads_share_what_is_open(path: Path) -> None:
+def test_threads_share_an_open_ledger(path: Path) -> None:
     session = LedgerSession(path, 1, "u1")
     seen: list[object] = []
 
@@ -110,7 +110,7 @@ def test_the_lease_is_renewed_as_long_as_the_ledger_is_open(path: Path) -> None:
     assert renewal.renewals == []
 
 
-def test_a_lease_that_another_took_is_written_under_no_more(path: Path) -> None:
+def test_no_writes_happen_under_a_lost_lease(path: Path) -> None:
     session = LedgerSession(path, 1, "u1")
     take(path, 2)
     with session.open() as store, pytest.raises(LeaseLostError):
@@ -119,7 +119,7 @@ def test_a_lease_that_another_took_is_written_under_no_more(path: Path) -> None:
         assert store.read_meta("by") is None
 
 
-def test_what_does_not_open_leaves_the_door_as_it_was(path: Path) -> None:
+def test_a_failed_opening_leaves_the_session_unchanged(path: Path) -> None:
     path.joinpath("data.mdb").write_bytes(b"no ledger")
     session = LedgerSession(path, 1, "u1")
     for _ in range(2):
@@ -128,7 +128,7 @@ def test_what_does_not_open_leaves_the_door_as_it_was(path: Path) -> None:
         assert not session.is_open
 
 
-def test_looking_makes_no_ledger(tmp_path: Path) -> None:
+def test_reading_creates_no_ledger(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="there is no ledger here"):
         require_ledger(tmp_path)
     with pytest.raises(LedgerError), opened_to_read(tmp_path):
@@ -137,7 +137,7 @@ def test_looking_makes_no_ledger(tmp_path: Path) -> None:
 
 
 def find_openings(source: str) -> Iterator[str]:
-    """Yield what in a module opens a ledger or keeps a lease by hand."""
+    """Yield the calls in a module that open a ledger or keep a lease directly."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)

@@ -1,4 +1,4 @@
-"""What the ledger knows of files that sources share: how many rows of each somebody names."""
+"""Shared files in the ledger: the number of rows in a file that records refer to."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def outputs(tmp_path: Path) -> LocalOutputs:
 def share(
     outputs: LocalOutputs, file: bytes, *sources: ListedSource, rows: int = 2
 ) -> list[Finish]:
-    """Write a file with as many rows of each source."""
+    """Write a file with `rows` rows of each source."""
     content = b"row\n" * rows * len(sources)
 
     def spell(target: BinaryIO) -> None:
@@ -68,7 +68,9 @@ def live_rows(store: Store) -> dict[bytes, int]:
     return {file: facts.live for file, facts in store.list_shared()}
 
 
-def test_a_file_is_known_with_all_that_is_named_of_it(store: Store, outputs: LocalOutputs) -> None:
+def test_a_shared_file_is_known_with_its_referenced_rows(
+    store: Store, outputs: LocalOutputs
+) -> None:
     store.write(Change(finish=share(outputs, FILE, A, B)))
     ((file, facts),) = store.list_shared()
     name = name_shared(FILE, ".txt")
@@ -77,7 +79,9 @@ def test_a_file_is_known_with_all_that_is_named_of_it(store: Store, outputs: Loc
     assert verify(store, outputs)[:4] == (2, 1, 16, 0)
 
 
-def test_who_comes_into_flight_again_has_no_rows_in_it(store: Store, outputs: LocalOutputs) -> None:
+def test_a_source_back_in_flight_has_no_rows_in_a_shared_file(
+    store: Store, outputs: LocalOutputs
+) -> None:
     store.write(Change(finish=share(outputs, FILE, A, B)))
     store.write(Change(mark=[mark_of(A)]))
     assert live_rows(store) == {FILE: 2}
@@ -85,7 +89,7 @@ def test_who_comes_into_flight_again_has_no_rows_in_it(store: Store, outputs: Lo
     assert live_rows(store) == {}
 
 
-def test_a_record_that_is_replaced_names_another_file(store: Store, outputs: LocalOutputs) -> None:
+def test_a_replaced_record_refers_to_another_file(store: Store, outputs: LocalOutputs) -> None:
     store.write(Change(finish=share(outputs, FILE, A, B)))
     before = store.find_finished([A.source])
     store.write(Change(rewrite=share(outputs, OTHER, A)))
@@ -104,7 +108,7 @@ def test_rows_are_exported_with_the_file_and_the_first_of_them(
     assert "firstRow" not in found["c"]
 
 
-def test_a_part_is_no_file_of_the_sources_own_folder(outputs: LocalOutputs) -> None:
+def test_a_part_is_not_in_the_sources_own_folder(outputs: LocalOutputs) -> None:
     ((_, _, record),) = share(outputs, FILE, A)
     own = output_of(A)
     assert name_own_files(record._replace(outputs=(own, *record.outputs))) == {
@@ -112,7 +116,7 @@ def test_a_part_is_no_file_of_the_sources_own_folder(outputs: LocalOutputs) -> N
     }
 
 
-def test_a_ledger_of_before_knows_of_none(tmp_path: Path) -> None:
+def test_an_old_ledger_has_no_shared_files(tmp_path: Path) -> None:
     with opened(tmp_path / "ledger") as store:
         env = store._env
         with env.begin(write=True) as txn:
@@ -122,23 +126,21 @@ def test_a_ledger_of_before_knows_of_none(tmp_path: Path) -> None:
 
 
 class TestSweeping:
-    """What no record names goes, and nothing else does."""
+    """Exactly the files without a record are removed."""
 
-    def test_a_file_whose_receipt_was_lost_goes(self, store: Store, outputs: LocalOutputs) -> None:
+    def test_a_file_without_a_receipt_is_removed(self, store: Store, outputs: LocalOutputs) -> None:
         store.write(Change(finish=share(outputs, FILE, A, B)))
         share(outputs, OTHER, C)
         assert sweep_shared(store, outputs) == 1
         assert outputs.list_shared() == [name_shared(FILE, ".txt")]
         assert sweep_shared(store, outputs) == 0
 
-    def test_a_file_of_which_some_rows_are_named_stays(
-        self, store: Store, outputs: LocalOutputs
-    ) -> None:
+    def test_a_file_with_referenced_rows_stays(self, store: Store, outputs: LocalOutputs) -> None:
         store.write(Change(finish=share(outputs, FILE, A, B)))
         store.write(Change(mark=[mark_of(A)]))
         assert sweep_shared(store, outputs) == 0
 
-    def test_who_has_lost_the_ledger_removes_nothing(
+    def test_a_writer_without_the_lease_removes_nothing(
         self, store: Store, outputs: LocalOutputs
     ) -> None:
         store.take_lease({"attempt": 1, "uid": "a"})
@@ -150,9 +152,9 @@ class TestSweeping:
 
 
 class TestVerification:
-    """Every way in which records and shared files can disagree is seen and named."""
+    """Every disagreement of records and shared files is found and named."""
 
-    def test_other_bytes_and_other_sizes(self, store: Store, outputs: LocalOutputs) -> None:
+    def test_changed_bytes_and_sizes_are_found(self, store: Store, outputs: LocalOutputs) -> None:
         store.write(Change(finish=share(outputs, FILE, A, B)))
         name = name_shared(FILE, ".txt")
         (outputs.root / name).write_bytes(b"x" * 16)
@@ -162,7 +164,7 @@ class TestVerification:
         (outputs.root / name).unlink()
         assert [f"missing, or recorded twice: {name}"] == verify(store, outputs).problems
 
-    def test_rows_that_nobody_names(self, store: Store, outputs: LocalOutputs) -> None:
+    def test_unreferenced_rows_are_found(self, store: Store, outputs: LocalOutputs) -> None:
         first, second = share(outputs, FILE, A, B)
         store.write(Change(finish=[first]))
         name = name_shared(FILE, ".txt")
@@ -172,26 +174,26 @@ class TestVerification:
         store.write(Change(finish=[second]))
         assert [] == verify(store, outputs).problems
 
-    def test_rows_that_two_name(self, store: Store, outputs: LocalOutputs) -> None:
+    def test_rows_with_two_references_are_found(self, store: Store, outputs: LocalOutputs) -> None:
         first, second = share(outputs, FILE, A, B)
         store.write(Change(finish=[first, move(second, begin=1)]))
         name = name_shared(FILE, ".txt")
         assert [f"rows of two sources are the same ones: {name}"] == verify(store, outputs).problems
 
-    def test_rows_that_are_not_there(self, store: Store, outputs: LocalOutputs) -> None:
+    def test_missing_rows_are_found(self, store: Store, outputs: LocalOutputs) -> None:
         first, second = share(outputs, FILE, A, B)
         store.write(Change(finish=[first, move(second, begin=3)]))
         (problem,) = verify(store, outputs).problems
         assert problem == f"rows beyond the end: {name_shared(FILE, '.txt')}, of source b"
 
-    def test_a_file_that_is_nobodys(self, store: Store, outputs: LocalOutputs) -> None:
+    def test_an_unreferenced_file_is_found(self, store: Store, outputs: LocalOutputs) -> None:
         share(outputs, FILE, A)
         name = name_shared(FILE, ".txt")
         assert [f"left over: {name}"] == verify(store, outputs).problems
         store.write(Change(mark=[mark_of(A)]))
         assert [] == verify(store, outputs).problems
 
-    def test_a_count_that_no_longer_holds(self, store: Store, outputs: LocalOutputs) -> None:
+    def test_a_wrong_row_count_is_found(self, store: Store, outputs: LocalOutputs) -> None:
         store.write(Change(finish=share(outputs, FILE, A, B)))
         ((_, facts),) = store.list_shared()
         with store._env.begin(write=True) as txn:
@@ -220,12 +222,12 @@ MOVES = st.lists(
 
 @settings(max_examples=scale_examples(30), deadline=None)
 @given(moves=MOVES, large=st.sampled_from([2, layout.LARGE]))
-def test_law_a_file_has_as_many_live_rows_as_records_name_of_it(
+def test_law_live_rows_of_a_file_equal_its_referenced_rows(
     moves: list[tuple[str, list[ListedSource]]],
     large: int,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """In a ledger that is converted to the second format on the way, too."""
+    """Also in a ledger that is converted to the second format on the way."""
     path = tmp_path_factory.mktemp("ledger")
     finished: set[bytes] = set()
     with pytest.MonkeyPatch.context() as monkeypatch, opened(path) as store:

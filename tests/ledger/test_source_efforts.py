@@ -1,4 +1,4 @@
-"""What a source cost is recorded when it is finished, and only what led to that."""
+"""The cost of a source is recorded when it finishes, including only the work that led there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def with_effort(event: Event, number: int) -> Event:
     return event._replace(efforts=(effort_of(number),))
 
 
-def test_what_a_source_did_is_recorded_when_it_is_finished(desk: Desk) -> None:
+def test_work_of_a_source_is_recorded_when_it_finishes(desk: Desk) -> None:
     desk.writer.admit([A, B])
     desk.writer.apply(1, [with_effort(written(A, output_of(A)), 5)])
     desk.writer.apply(2, [with_effort(written(A, output_of(A)), 5)])
@@ -28,7 +28,7 @@ def test_what_a_source_did_is_recorded_when_it_is_finished(desk: Desk) -> None:
     assert desk.writer._tally.efforts == {}
 
 
-def test_what_is_taken_back_does_not_count(desk: Desk) -> None:
+def test_work_that_is_taken_back_does_not_count(desk: Desk) -> None:
     desk.writer.admit([A])
     root, child = root_of(A), b"c" * 16
     desk.writer.apply(1, [with_effort(Event(A.source, (root,), (child,)), 100)])
@@ -39,7 +39,7 @@ def test_what_is_taken_back_does_not_count(desk: Desk) -> None:
     assert record.efforts == (effort_of(7),)
 
 
-def test_of_a_source_that_fails_nothing_is_kept(desk: Desk) -> None:
+def test_work_of_a_failed_source_is_not_kept(desk: Desk) -> None:
     desk.writer.admit([A])
     child = b"c" * 16
     desk.writer.apply(1, [with_effort(Event(A.source, (root_of(A),), (child,)), 4)], [failed(A)])

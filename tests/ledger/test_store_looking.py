@@ -1,4 +1,4 @@
-"""Reading without a lock, as on a volume that is mounted read-only, beside a writer elsewhere."""
+"""Reading without a lock, as on a volume mounted read-only, while another process writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Writer(NamedTuple):
     process: subprocess.Popen[str]
 
     def write(self) -> None:
-        """Have it commit once."""
+        """Let the process commit once."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write("once\n")
@@ -49,7 +49,7 @@ class Writer(NamedTuple):
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[Writer]:
-    """Whoever writes a ledger with one finished source."""
+    """Yield a writer of a ledger with one finished source."""
     source = listed("a source")
     with closing(Store(tmp_path / "ledger")) as store:
         store.write(Change(finish=[finish_of(source, output_of(source))]))
@@ -62,12 +62,12 @@ def writer(tmp_path: Path) -> Iterator[Writer]:
 
 @pytest.fixture
 def unlocked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every reader takes its volume to be mounted read-only."""
+    """Make readers assume that the volume is mounted read-only."""
     monkeypatch.setattr(reader_module, "is_mounted_readonly", lambda _: True)
 
 
 def interrupt_reading(monkeypatch: pytest.MonkeyPatch, writer: Writer, times: int) -> None:
-    """Have something be written in the middle of the next reads of a portion."""
+    """Make a commit happen in the middle of the next reads of a portion."""
     left = iter(range(times))
 
     def read(*arguments: object) -> object:
@@ -85,7 +85,7 @@ def read_keys(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.usefixtures("unlocked")
-def test_a_portion_that_was_written_under_is_read_again(
+def test_a_portion_changed_during_reading_is_read_again(
     writer: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt_reading(monkeypatch, writer, times=3)
@@ -93,7 +93,7 @@ def test_a_portion_that_was_written_under_is_read_again(
 
 
 @pytest.mark.usefixtures("unlocked")
-def test_where_writing_never_pauses_the_reader_says_so(
+def test_a_reader_reports_continuous_writes(
     writer: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt_reading(monkeypatch, writer, times=1000)

@@ -1,4 +1,4 @@
-"""The states of a source in the ledger: what each change takes away and what it leaves."""
+"""States of a source in the ledger: effects of each change."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ CHANGES = {
 
 
 def kinds_of(sources: Sequence[ListedSource]) -> st.SearchStrategy[list[tuple[str, ListedSource]]]:
-    """Some of these sources, each with what becomes of it."""
+    """Draw some of these sources with a change for each."""
     kinds = st.lists(st.sampled_from(sorted(CHANGES)), max_size=len(sources))
     return kinds.map(lambda drawn: list(zip(drawn, sources, strict=False)))
 
 
 def join(changes: Iterable[Change]) -> Change:
-    """One change that does what all of these do."""
+    """Return one change that combines all changes."""
     whole = Change()
     for change in changes:
         for name in ("finish", "mark", "fail", "quarantine", "forget"):
@@ -58,7 +58,7 @@ def join(changes: Iterable[Change]) -> Change:
 
 
 def states_of(store: Store, source: ListedSource) -> set[str]:
-    """The states a source is in, from every way to ask."""
+    """Return the states of a source according to all queries."""
     digest = source.source
     states = set()
     if digest in store.find_finished([digest]):
@@ -119,7 +119,7 @@ def test_states_follow_changes(store: Store, steps: list[str], states: set[str])
     assert {name: (name in states) + number for name, number in others.items()} == store.count()
 
 
-def test_what_is_kept_comes_back(store: Store) -> None:
+def test_entries_are_read_back(store: Store) -> None:
     store.write(
         Change(
             mark=[mark(A)],
@@ -158,7 +158,7 @@ def test_the_index_names_the_attempt_that_finished(store: Store) -> None:
     assert 3 == store.find_finished([A.source])[A.source].attempt
 
 
-def test_asking_for_nothing_finds_nothing(store: Store) -> None:
+def test_empty_queries_find_nothing(store: Store) -> None:
     assert not store.find_finished([])
     assert not store.find_marks([])
     assert not store.find_failures([])
@@ -174,7 +174,7 @@ def test_asking_for_nothing_finds_nothing(store: Store) -> None:
 def test_many_sources_keep_to_their_own_states(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
-    """Sources share rows of the index: what happens to one must leave its neighbours alone."""
+    """Sources share rows of the index, so a change of one must not affect its neighbors."""
     finished: set[bytes] = set()
     with opened(tmp_path_factory.mktemp("ledger")) as store:
         for name, number in steps:
@@ -206,7 +206,7 @@ NEIGHBOURS = [
 
 
 def bytes_of(path: Path, changes: Iterable[Change]) -> list[list[tuple[bytes, bytes]]]:
-    """Return all that the databases of a ledger hold after these changes."""
+    """Return the content of all databases of a ledger after these changes."""
     with opened(path) as store:
         for change in changes:
             store.write(change)
@@ -219,7 +219,7 @@ def bytes_of(path: Path, changes: Iterable[Change]) -> list[list[tuple[bytes, by
 def test_law_a_change_of_many_leaves_the_bytes_of_many_changes(
     tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[str, ListedSource]]]
 ) -> None:
-    """In the order of sources, whatever order they come in."""
+    """A change is applied in the order of sources, whatever order they arrive in."""
     folder = tmp_path_factory.mktemp("ledgers")
     together = [join(CHANGES[kind](source) for kind, source in step) for step in steps]
     apart = [
@@ -289,7 +289,7 @@ def test_a_finished_source_without_a_record_is_an_error(store: Store) -> None:
         list(store.list_records())
 
 
-def test_a_beat_changes_the_time_of_the_lease_and_nothing_else(store: Store) -> None:
+def test_a_heartbeat_changes_only_the_time_of_the_lease(store: Store) -> None:
     store.take_lease(LEASE | {"time": 1.0, "ended": True})
     store.write(Change(mark=[mark(A)], meta={"listed": 5}))
     store.renew_lease(2.5)
@@ -297,10 +297,10 @@ def test_a_beat_changes_the_time_of_the_lease_and_nothing_else(store: Store) -> 
     assert (5, {"inflight"}) == (store.read_meta("listed"), states_of(store, A))
 
 
-def test_a_beat_does_not_undo_what_was_written_since_the_lease_was_read(
+def test_a_heartbeat_does_not_undo_newer_changes_of_the_lease(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process of this very attempt hands the lease back meanwhile."""
+    """Another process of this attempt releases the lease meanwhile."""
     store.take_lease(LEASE | {"ended": False})
     monkeypatch.setattr(store, "read_meta", lambda _: LEASE | {"ended": False})
     store.write(Change(meta={"lease": LEASE | {"ended": True}}))
@@ -309,7 +309,7 @@ def test_a_beat_does_not_undo_what_was_written_since_the_lease_was_read(
     assert LEASE | {"time": 2.5, "ended": True} == store.read_meta("lease")
 
 
-def test_who_has_lost_the_lease_beats_no_more(store: Store) -> None:
+def test_a_driver_without_the_lease_sends_no_heartbeats(store: Store) -> None:
     store.take_lease(LEASE)
     theirs = {"attempt": 4, "uid": "another", "time": 1.0}
     store.write(Change(meta={"lease": theirs}))

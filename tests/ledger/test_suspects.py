@@ -1,4 +1,4 @@
-"""What a crash says of the sources it interrupted: one alone is blamed, one of many suspected."""
+"""A crash's effect on interrupted sources: a source alone is blamed, one of many suspected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WHY = "a process died while it worked on this source alone"
 def crash(
     attempt: int, processing: Collection[ListedSource], queued: Collection[ListedSource] = ()
 ) -> Crash:
-    """An attempt that the kernel ended over these sources."""
+    """Return an attempt that the kernel killed over these sources."""
     return Crash(
         attempt,
         {source.source for source in processing},
@@ -46,12 +46,12 @@ def crash(
 
 
 def blame_of(desk: Desk, source: ListedSource) -> tuple[int, int]:
-    """In how many attempts a source failed, and in which crowd it is suspected."""
+    """Return the number of failed attempts of a source, and the size of its group of suspects."""
     mark = desk.find_mark(source)
     return mark.failed_before, mark.exposed
 
 
-def test_a_source_that_was_alone_is_blamed(desk: Desk) -> None:
+def test_a_source_that_crashed_alone_is_blamed(desk: Desk) -> None:
     desk.writer.admit([A, B])
     assert 1 == accuse(desk.store, crash(1, [A]), 3)
     assert (1, 1) == blame_of(desk, A)
@@ -71,7 +71,7 @@ def test_a_source_that_was_alone_is_blamed(desk: Desk) -> None:
         ([A], [A], 1),
     ],
 )
-def test_those_of_a_crowd_are_suspected_by_its_size(
+def test_sources_of_a_group_are_suspected_with_its_size(
     desk: Desk, processing: list[ListedSource], queued: list[ListedSource], exposed: int
 ) -> None:
     everyone = [A, B, C, D]
@@ -93,8 +93,8 @@ def test_suspicion_outlives_attempts_that_ended_otherwise(desk: Desk) -> None:
     assert [RELEASED + 2, RELEASED + 1] == desk.next_attempt(4).admit([A, B])
 
 
-def test_suspicion_is_that_of_the_last_crash(desk: Desk) -> None:
-    """So those that were tried among fewer are tried among fewer still."""
+def test_suspicion_follows_the_last_crash(desk: Desk) -> None:
+    """Suspects of a crash in a smaller group are next tried in a still smaller group."""
     desk.writer.admit([A, B, C, D])
     accuse(desk.store, crash(1, [A, B, C, D]), 3)
     desk.next_attempt(2).admit([A, B, C, D])
@@ -113,7 +113,7 @@ def test_a_crash_is_noted_once(desk: Desk) -> None:
     assert (2, 1) == blame_of(desk, A)
 
 
-def test_a_crash_over_nothing_is_noted_too(desk: Desk) -> None:
+def test_a_crash_without_sources_is_recorded_too(desk: Desk) -> None:
     desk.writer.admit([A])
     assert 0 == accuse(desk.store, crash(1, [], [A]), 3)
     assert 1 == desk.store.read_meta("accused")
@@ -121,8 +121,8 @@ def test_a_crash_over_nothing_is_noted_too(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("end", ["finished", "failed", "parked"])
-def test_a_source_that_came_to_an_end_is_not_touched(desk: Desk, end: str) -> None:
-    """The table of work in flight may be older than what the ledger knows."""
+def test_an_ended_source_is_not_blamed(desk: Desk, end: str) -> None:
+    """The table of work in flight may be older than the ledger."""
     writer = desk.next_attempt(2, quarantine_after=1 if end == "parked" else 3)
     writer.admit([A, B])
     is_finished = end == "finished"
@@ -135,7 +135,7 @@ def test_a_source_that_came_to_an_end_is_not_touched(desk: Desk, end: str) -> No
     assert [verdict, RELEASED] == desk.next_attempt(3).admit([A, B])
 
 
-def test_a_source_that_another_attempt_released_is_not_touched(desk: Desk) -> None:
+def test_a_source_released_by_another_attempt_is_not_blamed(desk: Desk) -> None:
     desk.writer.admit([A, B])
     desk.next_attempt(2).admit([B])
     assert 1 == accuse(desk.store, crash(2, [A, B]), 3)
@@ -144,7 +144,7 @@ def test_a_source_that_another_attempt_released_is_not_touched(desk: Desk) -> No
     assert 0 == accuse(desk.store, crash(3, [A, listed("unknown")]), 3)
 
 
-def test_the_third_time_alone_is_the_last(desk: Desk) -> None:
+def test_the_third_crash_alone_quarantines_a_source(desk: Desk) -> None:
     for attempt in (2, 3):
         desk.next_attempt(attempt).admit([A, B])
         accuse(desk.store, crash(attempt, [A]), 3)
@@ -156,8 +156,8 @@ def test_the_third_time_alone_is_the_last(desk: Desk) -> None:
     assert [QUARANTINED, RELEASED] == desk.next_attempt(5).admit([A, B])
 
 
-def test_a_crowd_is_never_the_last_straw(desk: Desk) -> None:
-    """Not even where what counts as too often has been lowered meanwhile."""
+def test_a_group_is_never_quarantined(desk: Desk) -> None:
+    """A group is not quarantined even if the limit was lowered meanwhile."""
     desk.fail_in(A, 2, 3)
     desk.next_attempt(4).admit([A, B])
     accuse(desk.store, crash(4, [A, B]), 1)
@@ -189,7 +189,7 @@ def test_a_failure_clears_suspicion_and_keeps_the_count(desk: Desk) -> None:
     assert [RELEASED + HAS_FAILED] == desk.next_attempt(3).admit([A])
 
 
-def test_to_finish_clears_suspicion(desk: Desk) -> None:
+def test_finishing_clears_suspicion(desk: Desk) -> None:
     desk.writer.admit([A])
     accuse(desk.store, crash(1, [A]), 3)
     writer = desk.next_attempt(2)
@@ -209,7 +209,7 @@ def test_a_new_version_is_not_suspected(desk: Desk) -> None:
 
 
 class KilledError(BaseException):
-    """The process is gone."""
+    """Simulates the end of the process."""
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KilledError()])
@@ -235,14 +235,14 @@ def test_an_accusation_is_kept_whole_or_not_at_all(
 
 
 def test_an_accusation_is_one_transaction(desk: Desk) -> None:
-    """Noted but not made, or made but not noted, it would be lost or made twice."""
+    """In two transactions, the accusation could be lost or repeated."""
     desk.writer.admit([A, B])
     before = desk.store._env.info()["last_txnid"]
     assert 2 == accuse(desk.store, crash(1, [A, B]), 3)
     assert before + 1 == desk.store._env.info()["last_txnid"]
 
 
-def test_who_has_lost_the_lease_accuses_nobody(desk: Desk) -> None:
+def test_an_attempt_without_the_lease_blames_no_source(desk: Desk) -> None:
     desk.writer.admit([A])
     desk.store.write(Change(meta={"lease": {"attempt": 2, "uid": "another"}}))
     with pytest.raises(LeaseLostError):
@@ -251,12 +251,13 @@ def test_who_has_lost_the_lease_accuses_nobody(desk: Desk) -> None:
 
 
 class Try(NamedTuple):
-    """One attempt: what becomes of each source it releases, and what it ends by.
+    """One attempt: the fate of each released source, and the end.
 
     Attributes:
-        fates: by source: F (finished), X (failed), or O (open): still with workers at the end.
-        died: it crashes.
-        with_workers: by source: P (processing), Q (queued) or neither (-) when it does.
+        fates: fates by source: F (finished), X (failed), or O (open): still with workers at the
+            end.
+        died: whether the attempt crashes.
+        with_workers: work by source at the crash: P (processing), Q (queued), or neither (-).
     """
 
     fates: str
@@ -266,11 +267,11 @@ class Try(NamedTuple):
 
 @dataclass
 class Guilt:
-    """What is known of a source beyond doubt.
+    """The certain facts about a source.
 
     Attributes:
-        times: attempts in which it failed or was all that was with workers at a crash.
-        ended: "", or that it is finished or parked.
+        times: attempts in which it failed, or was alone with workers at a crash.
+        ended: "" or the final state, finished or parked.
     """
 
     times: int = 0
@@ -279,7 +280,7 @@ class Guilt:
 
 @dataclass
 class Bench:
-    """A ledger and, beside it, what a judge who saw everything would say."""
+    """A ledger, and the verdicts of an omniscient judge for comparison."""
 
     store: Store
     after: int
@@ -335,10 +336,10 @@ TRIES = st.builds(
 
 @settings(max_examples=scale_examples(60))
 @given(st.lists(TRIES, min_size=1, max_size=8), st.integers(1, 3))
-def test_only_who_failed_or_was_alone_at_a_crash_is_ever_parked(
+def test_only_sources_that_failed_or_crashed_alone_are_parked(
     tmp_path_factory: pytest.TempPathFactory, tries: list[Try], after: int
 ) -> None:
-    """And who did so too often is, whatever the others do: exactly as one who saw it all says."""
+    """Sources that did so too often are always parked, exactly as an omniscient judge decides."""
     with opened(tmp_path_factory.mktemp("ledger")) as store:
         bench = Bench(store, after, [listed(key) for key in KEYS])
         bench.guilt = {key: Guilt() for key in KEYS}
@@ -353,12 +354,12 @@ def test_only_who_failed_or_was_alone_at_a_crash_is_ever_parked(
             assert finished == {record.key for _, _, record in store.list_records()}
 
 
-def test_one_that_was_to_be_replaced_is_blamed_and_stays_finished(desk: Desk) -> None:
-    """It has no mark: what is known of it is its record, by an attempt before."""
+def test_a_source_to_be_replaced_is_blamed_and_stays_finished(desk: Desk) -> None:
+    """The source has no mark: only its record, by an earlier attempt, is known."""
     desk.writer.admit([A, B])
     desk.writer.apply(1, [written(A), written(B)])
     desk.writer.commit()
-    assert 0 == accuse(desk.store, crash(1, [A]), 3)  # this attempt has finished it
+    assert 0 == accuse(desk.store, crash(1, [A]), 3)  # this attempt has finished the source
     for attempt, times in ((2, 1), (3, 2)):
         assert 1 == accuse(desk.store, crash(attempt, [A]), 3)
         assert times == desk.store.find_failures([A.source])[A.source].times

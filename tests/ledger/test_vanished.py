@@ -1,4 +1,4 @@
-"""Sources that a listing no longer names go, with what they left; also out of quarantine."""
+"""Vanished sources are removed with their leftovers, even from quarantine."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ A2 = listed("a", version="2")
 
 
 def removed(desk: Desk) -> list[str]:
-    """What was done about what vanished, in order."""
+    """Return the actions on the vanished source in order."""
     return [step[0] for step in desk.log if A.source in step]
 
 
 @pytest.mark.parametrize("deletes", [True, False])
-def test_a_quarantined_source_that_vanished_goes_with_its_leftovers(
+def test_a_vanished_quarantined_source_is_removed_with_its_leftovers(
     desk: Desk, deletes: bool
 ) -> None:
     desk.fail_in(A, 2, 3, 4)
@@ -55,7 +55,7 @@ def test_a_quarantined_source_that_vanished_goes_with_its_leftovers(
     writer.admit([B])
     writer.end_listing(1)
     assert counts(inflight=1) == desk.store.count()
-    # Marked before anything of it is removed, and forgotten when all is gone.
+    # The source is marked before the removal of its files, and forgotten at the end.
     assert ["mark", "remove_others", "forget"] == removed(desk)
     standing = writer.drain(0, anything_died=False)
     assert (1, 0) == (standing.removed, standing.quarantined)
@@ -87,8 +87,8 @@ def test_a_source_that_this_attempt_quarantined_stays(desk: Desk, deletes: bool)
     assert 1 == writer.drain(1, anything_died=False).quarantined
 
 
-def test_a_source_that_a_crash_quarantined_goes_only_if_it_vanished(desk: Desk) -> None:
-    """It carries the number of the attempt that crashed, not of the one that lists."""
+def test_a_source_quarantined_by_a_crash_is_removed_only_if_vanished(desk: Desk) -> None:
+    """The entry has the number of the attempt that crashed, not of the attempt that lists."""
     desk.writer.admit([A, B])
     crash = Crash(1, {A.source}, (), "Killed", "gone")
     accuse(desk.store, crash, quarantine_after=1)
@@ -102,7 +102,7 @@ def test_a_source_that_a_crash_quarantined_goes_only_if_it_vanished(desk: Desk) 
     assert counts(inflight=1) == desk.store.count()
 
 
-def test_a_suspect_that_vanished_goes(desk: Desk) -> None:
+def test_a_vanished_suspect_is_removed(desk: Desk) -> None:
     desk.writer.admit([A, B])
     crash = Crash(1, {A.source, B.source}, (), "Killed", "gone")
     accuse(desk.store, crash, quarantine_after=3)
@@ -114,7 +114,7 @@ def test_a_suspect_that_vanished_goes(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("deletes", [True, False])
-def test_law_what_a_listing_with_a_gap_does_not_name_stays(desk: Desk, deletes: bool) -> None:
+def test_law_a_listing_with_a_gap_removes_nothing(desk: Desk, deletes: bool) -> None:
     desk.fail_in(A, 2, 3, 4)  # quarantined
     writer = desk.next_attempt(5, deletes_vanished=deletes)
     writer.admit([A, B, C, D])
@@ -129,9 +129,7 @@ def test_law_what_a_listing_with_a_gap_does_not_name_stays(desk: Desk, deletes: 
 
 
 @pytest.mark.parametrize("comes_back", [True, False])
-def test_a_removal_that_fails_half_way_leaves_a_source_to_be_done_anew(
-    desk: Desk, comes_back: bool
-) -> None:
+def test_an_interrupted_removal_leaves_a_source_to_be_redone(desk: Desk, comes_back: bool) -> None:
     desk.fail_in(A, 2, 3, 4)
     writer = desk.next_attempt(5)
     desk.outputs.is_broken = True
@@ -151,7 +149,7 @@ def test_a_removal_that_fails_half_way_leaves_a_source_to_be_done_anew(
 
 @pytest.fixture
 def mixed(store: Store) -> Store:
-    """`a` is finished, `b` failed, `c` is quarantined and `d` in flight, all since attempt 3."""
+    """Set up `a` finished, `b` failed, `c` quarantined, and `d` in flight, all since attempt 3."""
     store.take_lease({"attempt": 3, "uid": "a"})
     store.write(
         Change(
@@ -177,7 +175,7 @@ def mixed(store: Store) -> Store:
         (3, "", "", "a"),
     ],
 )
-def test_what_vanished_is_neither_known_nor_seen_nor_this_attempts(
+def test_vanished_sources_are_neither_listed_nor_of_this_attempt(
     mixed: Store, attempt: int, known: str, seen: str | None, vanished: str
 ) -> None:
     noted = None if seen is None else SeenSources()
@@ -192,7 +190,7 @@ def digests(keys: str) -> Collection[bytes]:
 
 
 def attempt_on_parts(desk: Desk, number: int, keys: list[str], **end: Any) -> LedgerWriter:
-    """Finish all that is listed, by an attempt that knows `#N` for the end of a part's key."""
+    """Finish all listed sources in an attempt that treats `#N` as the suffix of a part's key."""
     writer = desk.next_attempt(number)
     writer.set_removal(RemovalPolicy(part_suffix=r"#\d+"))
     sources = [listed(key) for key in keys]
@@ -223,7 +221,7 @@ BOTH = ["a#0", "a#1", "a#2", "b#0", "b#1", "c"]
         (["d"], {}, {*BOTH, "d"}),
     ],
 )
-def test_parts_go_that_a_listed_file_no_longer_has(
+def test_parts_missing_from_a_listed_file_are_removed(
     desk: Desk, keys: list[str], end: dict[str, Any], left: set[str]
 ) -> None:
     attempt_on_parts(desk, 2, BOTH)
@@ -231,7 +229,7 @@ def test_parts_go_that_a_listed_file_no_longer_has(
     assert list_finished(desk) == left
 
 
-def test_what_was_about_to_be_removed_goes_whatever_was_looked_at(desk: Desk) -> None:
+def test_pending_removals_are_finished_despite_gaps(desk: Desk) -> None:
     attempt_on_parts(desk, 2, BOTH)
     desk.outputs.is_broken = True
     with pytest.raises(VolumeError):
@@ -248,14 +246,14 @@ def test_what_was_about_to_be_removed_goes_whatever_was_looked_at(desk: Desk) ->
     changed=st.sets(st.sampled_from("abcdefgh")),
     unfinished=st.sets(st.sampled_from("abcdefgh")),
 )
-def test_law_no_record_is_left_unread_where_one_is_to_go(
+def test_law_records_are_read_if_one_must_be_removed(
     tmp_path_factory: pytest.TempPathFactory,
     before: set[str],
     after: set[str],
     changed: set[str],
     unfinished: set[str],
 ) -> None:
-    """Records are not read where as many are finished as were listed so."""
+    """Records are not read if as many sources are finished as were listed as finished."""
     log: list[Any] = []
     store = RecordingStore(tmp_path_factory.mktemp("ledger") / "ledger", log)
     desk = Desk(

@@ -1,4 +1,4 @@
-"""Verification: every way in which ledger and outputs can disagree is seen and named."""
+"""Verification: every disagreement of ledger and outputs is found and named."""
 
 from __future__ import annotations
 
@@ -38,37 +38,37 @@ def _spell(file: object, content: bytes) -> None:
 
 
 def finish(store: Store, outputs: LocalOutputs, *sources: ListedSource) -> list[Path]:
-    """Finish sources that have an output each; the files."""
+    """Finish sources with one output each; return the files."""
     written = [(source, write(outputs, source)) for source in sources]
     store.write(Change(finish=[finish_of(source, output) for source, output in written]))
     return [outputs.root / name_output(source.source, output) for source, output in written]
 
 
-def test_all_is_well(store: Store, outputs: LocalOutputs) -> None:
+def test_matching_outputs_pass_verification(store: Store, outputs: LocalOutputs) -> None:
     finish(store, outputs, A, B)
     store.write(Change(finish=[finish_of(listed("nothing was left of it"))]))
     assert VerificationResult(3, 2, 2 * len(CONTENT), 0, []) == verify(store, outputs)
 
 
-def test_a_new_ledger_is_well(store: Store, outputs: LocalOutputs) -> None:
+def test_a_new_ledger_passes_verification(store: Store, outputs: LocalOutputs) -> None:
     assert VerificationResult(0, 0, 0, 0, []) == verify(store, outputs)
 
 
-def test_a_missing_file(store: Store, outputs: LocalOutputs) -> None:
+def test_a_missing_file_is_reported(store: Store, outputs: LocalOutputs) -> None:
     path, _ = finish(store, outputs, A, B)
     path.unlink()
     name = str(path.relative_to(outputs.root))
     assert [f"missing, or recorded twice: {name}, of source a"] == verify(store, outputs).problems
 
 
-def test_a_file_recorded_twice(store: Store, outputs: LocalOutputs) -> None:
+def test_a_file_recorded_twice_is_reported(store: Store, outputs: LocalOutputs) -> None:
     output = write(outputs, A)
     store.write(Change(finish=[finish_of(A, output, output)]))
     (problem,) = verify(store, outputs).problems
     assert problem.startswith("missing, or recorded twice: ")
 
 
-def test_a_file_of_another_size(store: Store, outputs: LocalOutputs) -> None:
+def test_a_file_of_another_size_is_reported(store: Store, outputs: LocalOutputs) -> None:
     (path,) = finish(store, outputs, A)
     path.write_bytes(CONTENT + b"more")
     (problem,) = verify(store, outputs, reads_bytes=False).problems
@@ -85,7 +85,7 @@ def test_a_file_of_other_bytes(store: Store, outputs: LocalOutputs) -> None:
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
-def test_a_file_that_nobody_recorded(
+def test_an_unrecorded_file_is_reported(
     store: Store, outputs: LocalOutputs, is_finished: bool
 ) -> None:
     if is_finished:
@@ -97,7 +97,7 @@ def test_a_file_that_nobody_recorded(
     assert [f"nobody's: {name}"] == verify(store, outputs).problems
 
 
-def test_a_file_beside_the_folders(store: Store, outputs: LocalOutputs) -> None:
+def test_a_file_beside_the_folders_is_reported(store: Store, outputs: LocalOutputs) -> None:
     finish(store, outputs, A)
     (outputs.root / "notes.txt").touch()
     assert ["nobody's: notes.txt"] == verify(store, outputs).problems
@@ -121,7 +121,7 @@ def test_leftovers_of_an_unfinished_source_are_not_judged(
     assert VerificationResult(1, 1, len(CONTENT), 1, []) == verify(store, outputs)
 
 
-def test_temporary_files_are_left_over_once_all_is_finished(
+def test_temporary_files_count_as_left_over_once_all_is_finished(
     store: Store, outputs: LocalOutputs
 ) -> None:
     finish(store, outputs, A)

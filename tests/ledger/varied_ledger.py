@@ -1,6 +1,6 @@
-"""A ledger with something of everything in it, the same on every call and in every format.
+"""A ledger with all kinds of entries, the same on every call and in every format.
 
-`tests/fixtures/ledgers` has what versions have made of it, each in the format that it knew:
+`tests/fixtures/ledgers` has the ledgers that versions made of it, each in its own format:
 
     git checkout VERSION -- ../../pipelines/strandline     # in tests/ledger
     python varied_ledger.py ../fixtures/ledgers/format-1.mdb.gz
@@ -33,16 +33,16 @@ from strandline.plan.receipt import Effort, Piece, PieceLocation
 LEASE = {"attempt": 2, "uid": "two", "time": 0.0, "ended": True}
 FIRST = [listed(f"first-{number:03d}", ordinal=number) for number in range(100)]
 SECOND = [listed(f"second-{number:03d}", ordinal=number) for number in range(100, 150)]
-CHANGED = [listed(source.key, version="2") for source in FIRST[:10]]  # done again by the second
+CHANGED = [listed(source.key, version="2") for source in FIRST[:10]]  # replaced by the second
 GATHERED, EFFORT = FIRST[20], FIRST[21]
 FAILED, IN_FLIGHT, QUARANTINED, FORGOTTEN, UNTIDY = FIRST[90:95]
 FINISHED = {
     source.source: source for source in (*FIRST[:90], UNTIDY, *SECOND, *CHANGED)
-}  # of two versions the later
+}  # the later of two versions
 
 
 def fill(path: Path) -> None:
-    """Have two attempts write a ledger."""
+    """Write a ledger in two attempts."""
     with opened(path) as store:
         store.take_lease(LEASE | {"attempt": 1, "uid": "one"})
         store.write(Change(mark=[_mark(source, 1) for source in FIRST]))
@@ -80,7 +80,7 @@ def _finish(source: ListedSource) -> Finish:
 
 
 def write_image(target: Path) -> None:
-    """Fill a ledger and keep its data file, without free pages and compressed."""
+    """Fill a ledger and store its data file compressed, without free pages."""
     with tempfile.TemporaryDirectory() as folder:
         fill(Path(folder) / "ledger")
         with lmdb.open(str(Path(folder) / "ledger"), max_dbs=16, readonly=True) as environment:
@@ -91,7 +91,7 @@ def write_image(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[2:]:  # so many sources make a ledger large
+    if sys.argv[2:]:  # the number of sources from which a ledger is large
         layout = import_module("strandline.ledger.store.environment.layout")  # new since format 2
         vars(layout)["LARGE"] = int(sys.argv[2])
     write_image(Path(sys.argv[1]))

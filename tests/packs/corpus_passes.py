@@ -1,4 +1,4 @@
-"""The passes that find duplicates in a corpus, each over the files of the one before."""
+"""The passes that find duplicates in a corpus; every pass reads the files of the previous pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stage_runs import Rows, StageRun
 def list_duplicates(
     folder: Path, first: StageRun, rows: Rows, count: int, **clustering: Any
 ) -> str:
-    """The pattern of files that list what is to be dropped of some rows, each a source."""
+    """Return the pattern of the files that list duplicates among rows; each row is a source."""
     for number, row in enumerate(rows):
         table = first.table([row])
         assert table is not None

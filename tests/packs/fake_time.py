@@ -1,4 +1,4 @@
-"""Time that passes at once: who sleeps longest wakes last, and nobody waits."""
+"""A fake clock: sleeps take no real time, and sleepers wake in order of time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from itertools import count
 
 from strandline_packs.models.asking.traffic.health import Clock
 
-_TURNS = 4  # of the loop, in which what is ready goes on before time passes
+_TURNS = 4  # turns of the loop in which ready tasks continue before time passes
 
 
 class FakeTime:
-    """A clock of one loop.
+    """The clock of one event loop.
 
     Attributes:
-        now: seconds since the beginning.
-        slept: how long each sleep was.
+        now: seconds since the start.
+        slept: durations of all sleeps.
     """
 
     def __init__(self, seed: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Every filter of the catalogue, with parameters and rows of which it drops some."""
+"""All filters of the catalog, with parameters and rows that include dropped rows."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ def write_benchmark(folder: Path) -> dict[str, Any]:
 
 
 def write_scorer(folder: Path) -> dict[str, Any]:
-    """A network that adds up numbers of words."""
+    """Write a network that adds up numbers of words."""
     path = write_network(folder / "network", {"lighthouse": [0.5], "turm": [-1.0]})
     files = {"model": f"{path}/model.onnx", "tokenizer": f"{path}/tokenizer.json"}
     return files | {"minScore": 0, "maxScore": 1.5}
 
 
 def write_lines(folder: Path) -> dict[str, Any]:
-    """The file of a language model, for which `WordScorer` stands in."""
+    """Write the model file of a language model that `WordScorer` replaces."""
     (folder / "any.arpa").write_text("any")
     return {"model": str(folder / "any.arpa"), "minPerplexity": 2, "maxPerplexity": 90}
 
 
 class WordScorer:
-    """A language model to which a line is the likelier the more often it says `the`."""
+    """A language model that prefers lines with more occurrences of `the`."""
 
     def score(self, sentence: str) -> float:
         words = sentence.split()

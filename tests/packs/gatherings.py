@@ -1,4 +1,4 @@
-"""Stateful filters as the runtime plays them: a piece a task, joined in the order of sources."""
+"""Stateful filters as the runtime runs them: one piece per task, merged in source order."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from strandline.plan.task import Task
 
 
 class Gathering:
-    """Tasks that pass a stateful filter, source by source, and what is gathered of them.
+    """Tasks that pass a stateful filter, and the gathered statistics.
 
     Args:
-        folder: where pieces and artifacts go.
-        use, values: the stage.
+        folder: folder of pieces and artifacts.
+        use, values: the stage and its parameters.
     """
 
     def __init__(self, folder: Path, use: str, **values: Any) -> None:
@@ -28,7 +28,7 @@ class Gathering:
         self.passed: list[pa.Table] = []
 
     def pieces(self, tables: Sequence[pa.Table]) -> list[Path]:
-        """A piece of each table, by one worker."""
+        """Return one piece per table, made by a single worker."""
         stage = self._create()
         paths = []
         for table in tables:
@@ -41,26 +41,26 @@ class Gathering:
         return paths
 
     def merge(self, paths: Sequence[Path]) -> Path:
-        """The pieces joined to one file."""
+        """Merge the pieces into one file."""
         out = self.write(b"")
         self._create().merge(paths, out)
         return out
 
     def artifacts(self, merged: Path) -> list[Path]:
-        """What people read of a merged file."""
+        """Return the artifacts of a merged file."""
         folder = self.folder / f"artifacts-{merged.name}"
         folder.mkdir()
         self._create().artifacts(merged, folder)
         return sorted(folder.iterdir())
 
     def read(self, merged: Path) -> list[dict[str, Any]]:
-        """The rows of the JSON artifact."""
+        """Return the rows of the JSON artifact."""
         (path,) = [path for path in self.artifacts(merged) if path.suffix == ".json"]
         rows: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["rows"]
         return rows
 
     def panel(self, artifacts: Sequence[Path]) -> str | None:
-        """What the report shows."""
+        """Return the panel for the report."""
         return self._create().panel(artifacts)
 
     def write(self, raw: bytes) -> Path:

@@ -1,4 +1,4 @@
-"""Files of deletes in an Iceberg table, which pyiceberg reads and other engines write."""
+"""Delete files of an Iceberg table, which other engines write and pyiceberg reads."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def add_deletes(
     rows: str = "text is not null",
     *partition: str,
 ) -> None:
-    """Commit a file of deletes for the first row of a data file.
+    """Commit a delete file for the first row of a data file.
 
     Args:
-        path: of the file.
-        rows: that the data file is found by.
-        partition: of the data file.
+        path: path of the delete file.
+        rows: a filter that finds the data file.
+        partition: partition of the data file.
     """
     hurt = next(task.file for task in table.scan(row_filter=rows).plan_files()).file_path
     kinds = pa.schema([("file_path", pa.string()), ("pos", pa.int64())])
     pq.write_table(pa.table({"file_path": [hurt], "pos": [0]}, schema=kinds), path)
-    bounds = {2147483546: hurt.encode()}  # of `file_path`, by the number that Iceberg gives it
+    bounds = {2147483546: hurt.encode()}  # `file_path` by its Iceberg field id
     deletes = DataFile.from_args(
         content=content,
         file_path=f"file://{path}",

@@ -1,4 +1,4 @@
-"""Rows of odd texts and addresses, for every filter of the catalogue."""
+"""Rows of odd texts and addresses for all filters of the catalog."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def draw_rows(most: int) -> st.SearchStrategy[Rows]:
 
 
 def name_rows(drawn: Rows) -> pa.Table:
-    """Rows with keys that no other has, and a page of each text."""
+    """Return rows with unique keys and a page per text."""
     whole = [
         row | {"key": f"{'abcd'[at % 4]}/{at}", "content": f"<p>{row['text']}</p>"}
         for at, row in enumerate(drawn)

@@ -1,7 +1,7 @@
-"""Videos as phones, cameras and editors make them: builders, each of which takes one thing apart.
+"""Videos as phones, cameras, and editors make them: builders, each with one peculiarity.
 
-What a builder changes stands in its name; all draw frames of which each tells its number, so that
-tests see which one is shown.
+A builder's name states its peculiarity. All builders draw frames that show their number, so tests
+can identify frames.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 RATE, FRAMES = 25, 50
 SIZE = (96, 64)
 SOUND = 48_000
-# How pictures are to be turned, as a box for tracks has it in fixed point: x and y of a step to the
-# right, then of one down; and how they lie before that.
+# The rotation of images, in the form of a track's box: x and y of a step to the right, then of a
+# step down. Then the stored orientation of the pixels.
 TURNS = {
     "clockwise": ((0, 1), (-1, 0)),
     "half": ((-1, 0), (0, -1)),
@@ -42,12 +42,12 @@ _LYING: dict[str, Callable[[Any], Any]] = {
 
 
 def lay(pixels: Any, turn: str) -> Any:
-    """Return pictures as a camera writes them that says that they are to be turned so."""
+    """Return the pixels as a camera stores them with this rotation."""
     return np.ascontiguousarray(_LYING[turn](pixels))
 
 
 def draw_frame(number: int, size: tuple[int, int] = SIZE) -> Any:
-    """Return a grey frame with a red upper left quarter; how grey it is tells its number, to 75."""
+    """Return a gray frame with a red upper left quarter; the gray level encodes numbers to 75."""
     width, height = size
     pixels = np.full((height, width, 3), 20 + number % 75 * 3, np.uint8)
     pixels[: height // 2, : width // 2] = (250, 20, 20)
@@ -55,7 +55,7 @@ def draw_frame(number: int, size: tuple[int, int] = SIZE) -> Any:
 
 
 def read_number(pixels: Any) -> int:
-    """Return the number of a frame that stands upright."""
+    """Return the number of an upright frame."""
     height, width, _ = pixels.shape
     grey = pixels[height * 5 // 8 :, width * 5 // 8 :].astype(float).mean()
     number: int = round((grey - 20) / 3)
@@ -63,7 +63,7 @@ def read_number(pixels: Any) -> int:
 
 
 def is_upright(pixels: Any) -> bool:
-    """Return whether the red quarter is the upper left one."""
+    """Return True if the red quarter is the upper left quarter."""
     height, width, _ = pixels.shape
     red = pixels[..., 0].astype(int) - pixels[..., 1]
     quarters = {
@@ -89,14 +89,14 @@ def write_odd_video(
     lies: str = "",
     cover: bool = False,
 ) -> Path:
-    """Write a video whose frames tell their numbers.
+    """Write a video whose frames show their numbers.
 
     Args:
-        sound: codec of a tone; empty: silent.
-        sound_frames: how long it lasts, in frames of pictures.
-        begin: the first frame's time in seconds.
-        lies: how pictures that are drawn upright are turned before they are written.
-        cover: a picture is attached, before the video's own stream.
+        sound: codec of a tone; empty for silence.
+        sound_frames: duration of the sound, in video frames.
+        begin: time of the first frame in seconds.
+        lies: rotation applied to the upright images before writing.
+        cover: whether to attach an image before the video stream.
     """
     with av.open(str(path), "w", options={"fflags": "+bitexact"}) as file:
         art = _add_cover(file) if cover else None
@@ -125,7 +125,7 @@ def write_odd_video(
 
 
 def write_album(path: Path) -> Path:
-    """Write a sound file that has a picture and no video."""
+    """Write a sound file that has a cover image and no video."""
     with av.open(str(path), "w") as file:
         art = _add_cover(file)
         track: Any = file.add_stream("aac", rate=SOUND, layout="mono")
@@ -137,7 +137,7 @@ def write_album(path: Path) -> Path:
 
 
 def _add_cover(file: Any) -> Any:
-    """Add a stream that is a picture, as programs for music add an album's; return its packet."""
+    """Add a cover image as a stream, as music programs do; return its packet."""
     encoder: Any = av.CodecContext.create("mjpeg", "w")
     encoder.width, encoder.height, encoder.pix_fmt = 32, 32, "yuvj420p"
     encoder.time_base = Fraction(1, RATE)
@@ -165,10 +165,10 @@ def _make_tone(frames: int, begin: Fraction) -> Iterator[Any]:
 
 
 def turn(path: Path, how: str) -> Path:
-    """Have an MP4's pictures be turned when they are shown, as a phone does."""
+    """Set the display rotation of an MP4's images, as a phone does."""
     content = bytearray(path.read_bytes())
     at = content.index(b"tkhd") + 4
-    at += 40 if content[at] == 0 else 52  # by the box's version
+    at += 40 if content[at] == 0 else 52  # depends on the box's version
     (a, b), (c, d) = TURNS[how]
     matrix = (a << 16, b << 16, 0, c << 16, d << 16, 0, 0, 0, 1 << 30)
     content[at : at + 36] = struct.pack(">9i", *matrix)
@@ -177,9 +177,9 @@ def turn(path: Path, how: str) -> Path:
 
 
 def edit(path: Path, *edits: tuple[float, float]) -> Path:
-    """Give an MP4's first track an edit list: seconds that are shown, from which of the media's.
+    """Give an MP4's first track an edit list: shown seconds, and their start in the media.
 
-    From -1: nothing is shown for so long.
+    A start of -1 shows nothing for that time.
     """
     content = path.read_bytes()
     media, movie = (_read_scale(content, name) for name in (b"mdhd", b"mvhd"))
@@ -190,8 +190,8 @@ def edit(path: Path, *edits: tuple[float, float]) -> Path:
     listed = struct.pack(">I4sII", 16 + len(entries), b"elst", 0, len(edits)) + entries
     box = struct.pack(">I4s", 8 + len(listed), b"edts") + listed
     track, head = content.index(b"trak") - 4, content.index(b"moov") - 4
-    assert head > content.index(b"mdat")  # so that what is pointed at stays where it is
-    begin = content.index(b"edts", track) - 4  # our encoder's frames are late, so there is one
+    assert head > content.index(b"mdat")  # so offsets into the data stay valid
+    begin = content.index(b"edts", track) - 4  # our encoder delays frames, so an edit list exists
     end = begin + _read_size(content, begin)
     edited = bytearray(content[:begin] + box + content[end:])
     for at in (head, track):

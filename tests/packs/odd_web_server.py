@@ -1,4 +1,4 @@
-"""A web server on loopback that leaves out what others tell: lengths, parts, marks of versions."""
+"""A loopback web server that omits what other servers provide: lengths, ranges, and versions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 
 class Manners(NamedTuple):
-    """What a server tells, and what it gives.
+    """The behavior of a server.
 
     Attributes:
-        length: it tells how many bytes there are.
-        parts: it gives parts where they are asked for.
-        etag: it tells one.
-        modified: it tells a time.
-        chunked: it sends chunks, and so says where the end is.
-        cut: bytes after which a connection is lost; None: none is.
+        length: whether it sends the number of bytes.
+        parts: whether it serves ranges.
+        etag: the ETag, or None for no ETag.
+        modified: the modification time, or None for no time.
+        chunked: whether it sends chunks, which show the end.
+        cut: bytes after which the connection is lost, or None for no loss.
     """
 
     length: bool = False
@@ -80,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class OddWeb:
-    """Its files by path, and how often each was asked for with GET."""
+    """The server's files by path, and the number of GET requests per file."""
 
     def __init__(self, manners: Manners) -> None:
         self.manners = manners

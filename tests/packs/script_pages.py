@@ -1,10 +1,10 @@
-"""Sensible pages in scripts that rules for English know nothing of."""
+"""Ordinary pages in scripts that rules for English do not cover."""
 
 from __future__ import annotations
 
 import random
 
-# Sentences of everyday prose, by language.
+# Sentences of everyday prose by language.
 SENTENCES: dict[str, tuple[str, ...]] = {
     "zh": (
         "灯塔看守人每天晚上都提着油桶爬上楼梯。",
@@ -90,7 +90,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
 
 
 def write_pages(language: str, number: int = 10) -> list[str]:
-    """Write pages of three paragraphs; no sentence is in one twice."""
+    """Write pages of three paragraphs without repeated sentences."""
     pages = []
     for seed in range(number):
         sentences = list(SENTENCES[language])

@@ -1,7 +1,7 @@
-"""Files of several sinks, and the texts of their rows in order, as who trains on them reads them.
+"""Files of several sinks, and the texts of their rows in order, as trainers read them.
 
-The rows have a text, its bytes as tokens, and as content; which sink has written them does not
-matter to who compares texts.
+The rows have a text, the text's bytes as tokens, and the bytes as content, so tests can compare
+texts without regard to the sink.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LAST, _MASK = ord("a"), pa.list_(pa.bool_())
 
 
 def make_sink(kind: str, target: int | None = None) -> SharingSink:
-    """The sink of that name, for tables of `make_table`."""
+    """Return the sink with this name, for tables of `make_table`."""
     if kind == "token-shards":
         return TokenShards(target_bytes=target, token_bytes=2)
     if kind == "datatrove":
@@ -51,7 +51,7 @@ def make_sink(kind: str, target: int | None = None) -> SharingSink:
 
 
 def make_table(texts: Sequence[str]) -> pa.Table:
-    """A row for each text, which must be ASCII."""
+    """Return one row per text; texts must be ASCII."""
     raw = [text.encode() for text in texts]
     return pa.table(
         {
@@ -64,7 +64,7 @@ def make_table(texts: Sequence[str]) -> pa.Table:
 
 
 def read_texts(files: Mapping[str, bytes]) -> list[str]:
-    """The texts in a file and what lies beside it, by suffix; both must agree."""
+    """Return the texts in a file and its companions, given by suffix; check that both agree."""
     if ".bin" in files:
         return [bytes(tokens).decode() for tokens in read_shard(files[".bin"], files[".idx"])]
     if ".ds" in files:
@@ -77,7 +77,7 @@ def read_texts(files: Mapping[str, bytes]) -> list[str]:
 
 
 def _read_rows(files: Mapping[str, bytes]) -> list[str]:
-    """The texts of a format with one file."""
+    """Return the texts of a format with one file."""
     if ".tfrecord" in files:
         return [row["text"].decode() for row in read_records(files[".tfrecord"])]
     if ".parquet" in files:
@@ -87,7 +87,7 @@ def _read_rows(files: Mapping[str, bytes]) -> list[str]:
 
 
 def read_shard(data: bytes, index: bytes) -> list[list[int]]:
-    """Lists of tokens, read as Megatron's `IndexedDataset` does."""
+    """Return lists of tokens, read as Megatron's `IndexedDataset` reads them."""
     assert index[:9] == b"MMIDIDX\x00\x00"
     version, code, sequences, documents = struct.unpack_from("<QBQQ", index, 9)
     assert (1, sequences + 1) == (version, documents)
@@ -115,7 +115,7 @@ def _read_documents(data: bytes, index: bytes, mask: bytes) -> list[str]:
 
 
 def read_records(content: bytes) -> list[dict[str, Any]]:
-    """Rows of a TFRecord file, by a reader of others, which leaves checksums to us."""
+    """Return the rows of a TFRecord file by an independent reader; check the checksums here."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(content)
         file.flush()
@@ -131,7 +131,7 @@ def read_records(content: bytes) -> list[dict[str, Any]]:
 
 
 def read_mds(shard: bytes) -> list[dict[str, Any]]:
-    """Rows with text, bytes and arrays, read as MosaicML's `MDSReader` does."""
+    """Return rows with text, bytes, and arrays, read as MosaicML's `MDSReader` reads them."""
     (count,) = np.frombuffer(shard, np.uint32, 1)
     ends = np.frombuffer(shard, np.uint32, int(count) + 1, 4).tolist()
     config = json.loads(shard[4 * (int(count) + 2) : ends[0]])

@@ -1,4 +1,4 @@
-"""What the tests of the stages start from."""
+"""Fixtures for tests of stages."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stage_runs import StageRun, Tree
 
 @pytest.fixture
 def run() -> type[StageRun]:
-    """`run("name", camelCase=value)` makes a stage ready to work."""
+    """Return a factory: `run("name", camelCase=value)` prepares a stage."""
     return StageRun
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """`tree("a/b.txt", "c.txt")` makes files that hold their own name, in one folder."""
+    """Return a factory: `tree("a/b.txt", "c.txt")` writes files that contain their own name."""
 
     def make(*names: str) -> Path:
         for name in names:
@@ -32,7 +32,7 @@ def tree(tmp_path: Path) -> Tree:
 
 @pytest.fixture(scope="session")
 def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the videos of the example, which must not be changed."""
+    """Return a folder with the example's videos, which tests must not change."""
     folder = tmp_path_factory.mktemp("videos")
     write_all(folder)
     return folder

@@ -1,4 +1,4 @@
-"""Stages that are set up, fed with rows and asked for rows."""
+"""Initialized stages that take and return rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tree = Callable[..., Path]
 
 
 class StageRun:
-    """A stage that is set up, with its answers as rows."""
+    """An initialized stage that returns its answers as rows."""
 
     def __init__(self, use: str, **values: Any) -> None:
         stage_class = find_stage(use)
@@ -61,7 +61,7 @@ class StageRun:
         return {source.key for source in self.sources()}
 
     def _process(self, table: pa.Table) -> list[Task]:
-        """The tasks that it answers, with the columns that it declares."""
+        """Return the stage's tasks, and check the declared columns."""
         answer = self.stage.process(Task(table))
         if isinstance(answer, Iterator):
             answer = list(answer)
@@ -84,7 +84,7 @@ class StageRun:
 
 
 class ForwardFile:
-    """A file that can only be written front to back."""
+    """A file that can only be written sequentially."""
 
     def __init__(self) -> None:
         self.content = bytearray()

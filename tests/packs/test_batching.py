@@ -1,4 +1,4 @@
-"""Rows are cut into batches that are full, in their order, each as soon as it is."""
+"""Rows are split into full batches in order, and batches are returned as soon as full."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline.data.tables.batching import cut_batches
 
 
 @given(st.lists(st.binary(max_size=5)), st.integers(1, 4), st.integers(1, 12))
-def test_law_batches_are_the_rows_and_no_fuller_than_their_last_one_makes_them(
+def test_law_batches_hold_all_rows_and_exceed_the_bound_only_by_the_last(
     rows: list[bytes], most: int, most_bytes: int
 ) -> None:
     batches = list(cut_batches(rows, len, most, most_bytes))
@@ -24,7 +24,7 @@ def test_law_batches_are_the_rows_and_no_fuller_than_their_last_one_makes_them(
         assert len(batch) == most or sum(map(len, batch)) >= most_bytes
 
 
-def test_a_batch_comes_before_the_row_behind_it_is_read() -> None:
+def test_a_batch_is_returned_before_the_next_row_is_read() -> None:
     read: list[int] = []
 
     def count() -> Iterator[int]:

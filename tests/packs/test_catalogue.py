@@ -1,4 +1,4 @@
-"""What holds for every stage that comes with Strandline, and for the examples."""
+"""Laws for all built-in stages, and for the examples."""
 
 import ast
 import importlib.util
@@ -109,7 +109,7 @@ def list_subclasses(base: type[Stage]) -> Iterator[type[Stage]]:
         yield from list_subclasses(each)
 
 
-def test_every_stage_class_is_in_the_list_of_a_pack() -> None:
+def test_a_pack_lists_every_stage_class() -> None:
     for module in pkgutil.walk_packages(strandline_packs.__path__, "strandline_packs."):
         importlib.import_module(module.name)
     ours = {
@@ -117,7 +117,7 @@ def test_every_stage_class_is_in_the_list_of_a_pack() -> None:
         for each in list_subclasses(Stage)
         if each.__module__.startswith("strandline_packs.") and not each.__subclasses__()
     }
-    # An adapter makes subclasses of these, for the steps of another library.
+    # An adapter makes subclasses of these for the steps of another library.
     assert ours - {*STAGES.values()} == {DataJuicerOp, DatatroveStep}
 
 
@@ -147,7 +147,7 @@ def list_enums(annotation: object) -> Iterator[type[StrEnum]]:
         yield from list_enums(part)
 
 
-def test_law_parameters_that_take_the_same_words_have_one_type() -> None:
+def test_law_parameters_with_the_same_values_have_one_type() -> None:
     types: dict[frozenset[str], set[type[StrEnum]]] = defaultdict(set)
     for stage in STAGES.values():
         for field in stage.Params.model_fields.values():
@@ -173,7 +173,7 @@ def test_every_stage_has_one_shape(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_every_stage_declares_what_becomes_of_columns(name: str) -> None:
+def test_every_stage_declares_its_changes_to_columns(name: str) -> None:
     stage = create(name)
     (step,) = trace_columns([(name, stage)])
     is_read = name in {
@@ -185,12 +185,12 @@ def test_every_stage_declares_what_becomes_of_columns(name: str) -> None:
         "read-shuffle",
         "read-table",
         "read-webdataset",
-    }  # the data tells what is in it
+    }  # determined by the data
     assert isinstance(stage, SinkStage) or step.after.is_open == is_read
 
 
 def work(stage: Stage, table: pa.Table) -> None:
-    """Give a stage one task, and take all that it answers."""
+    """Give a stage one task, and consume all answers."""
     if isinstance(stage, SinkStage):
         stage.write(Task(table), io.BytesIO())
         return
@@ -200,7 +200,7 @@ def work(stage: Stage, table: pa.Table) -> None:
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_law_a_stage_fails_without_a_column_that_it_says_it_needs(name: str) -> None:
+def test_law_a_stage_fails_without_a_declared_required_column(name: str) -> None:
     stage = create(name)
     if name == "measure-fields":
         stage = STAGES[name](columns=["x"])
@@ -215,7 +215,7 @@ def test_law_a_stage_fails_without_a_column_that_it_says_it_needs(name: str) -> 
             work(stage, table)
 
 
-def test_readers_say_that_they_fan_out() -> None:
+def test_readers_declare_that_they_fan_out() -> None:
     inner = [name for name in STAGES if STAGES[name].process is not Stage.process]
     readers = [
         "cluster-duplicates",

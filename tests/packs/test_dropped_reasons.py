@@ -1,4 +1,4 @@
-"""Stages that drop rows say why in a column instead, where that is asked for."""
+"""Stages that drop rows can record the reason in a column instead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _without_kenlm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("use", STAGES)
-def test_rows_are_marked_that_would_be_dropped(use: str, tmp_path: Path) -> None:
+def test_rows_to_be_dropped_are_marked(use: str, tmp_path: Path) -> None:
     values = STAGES[use](tmp_path)
     dropping, marking = StageRun(use, **values), StageRun(use, **values, reasonColumn="why")
     left, marked = dropping.rows(ROWS), marking.rows(ROWS)
@@ -33,9 +33,7 @@ def test_rows_are_marked_that_would_be_dropped(use: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("marked", ["abcd", "bc", "ad", "d"])
 @pytest.mark.parametrize("use", STAGES)
-def test_what_is_marked_already_passes_as_if_it_were_not_there(
-    use: str, marked: str, tmp_path: Path
-) -> None:
+def test_rows_that_are_already_marked_are_ignored(use: str, marked: str, tmp_path: Path) -> None:
     rows = [row | {"why": "earlier" if row["key"] in marked else None} for row in ROWS]
     values = STAGES[use](tmp_path) | {"reasonColumn": "why"}
     stage, other = StageRun(use, **values), StageRun(use, **values)
@@ -50,7 +48,7 @@ def test_what_is_marked_already_passes_as_if_it_were_not_there(
 
 
 @pytest.mark.parametrize("use", STAGES)
-def test_the_name_of_the_stage_stands_beside_its_reasons(use: str, tmp_path: Path) -> None:
+def test_the_name_of_the_stage_is_recorded_beside_its_reasons(use: str, tmp_path: Path) -> None:
     values = STAGES[use](tmp_path)
     stage = StageRun(use, **values, reasonColumn="why", stageColumn="by")
     stage.stage.planned_name = "mine"
@@ -59,16 +57,16 @@ def test_the_name_of_the_stage_stands_beside_its_reasons(use: str, tmp_path: Pat
     passed = stage.rows(rows)
     assert "another" == passed[0]["by"]
     assert [row["why"] and "mine" for row in passed[1:]] == [row["by"] for row in passed[1:]]
-    assert "stage_column" in stage.stage.added_params  # runs that were begun go on
+    assert "stage_column" in stage.stage.added_params  # existing runs must resume
 
 
 @pytest.mark.parametrize("reason", [None, "by"])
-def test_the_name_of_the_stage_wants_a_reason_beside_it(reason: str | None) -> None:
+def test_a_stage_column_requires_a_reason_column(reason: str | None) -> None:
     with pytest.raises(ValueError, match="wants a `reasonColumn` beside it"):
         StageRun("normalise-text", reasonColumn=reason, stageColumn="by")
 
 
-def test_a_copy_of_what_is_gone_already_is_the_first() -> None:
+def test_a_copy_of_a_marked_row_counts_as_the_first() -> None:
     rows = [{"text": "same", "why": "earlier"}, {"text": "same", "why": None}]
     stage = StageRun("drop-duplicates", within="task", columns=["text"], reasonColumn="why")
     assert [row["why"] for row in stage.rows(rows)] == ["earlier", None]

@@ -1,4 +1,4 @@
-"""Filters that mark: what they would drop stays, with a verdict and measures as columns."""
+"""Filters that mark: rows they would drop stay, with a verdict and measures as columns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def mark(use: str, values: dict[str, Any]) -> StageRun:
 
 
 def drop_by_marks(table: pa.Table | None, marking: StageRun) -> tuple[str, Rows]:
-    """What `keep-rows` leaves of marked rows, as text without the marks, and the marked rows."""
+    """Return the rows that `keep-rows` leaves, as text without the marks, and the marked rows."""
     keep, *others = marking.stage.list_marks()
     if table is None:
         return "[]", []
@@ -42,13 +42,13 @@ def drop_by_marks(table: pa.Table | None, marking: StageRun) -> tuple[str, Rows]
     return shown, table.to_pylist()
 
 
-def test_every_filter_of_the_catalogue_is_tried() -> None:
+def test_every_filter_of_the_catalog_is_tested() -> None:
     filters = {use for use, each in list_registered().items() if issubclass(each, RowFilter)}
     assert filters == STAGES.keys()
 
 
 @pytest.mark.parametrize("use", STAGES)
-def test_law_what_marks_keep_is_what_is_kept_without_them(use: str, tmp_path: Path) -> None:
+def test_law_marks_keep_the_same_rows_as_the_plain_filter(use: str, tmp_path: Path) -> None:
     values = STAGES[use](tmp_path)
     dropping, marking = StageRun(use, **values), mark(use, values)
 
@@ -69,8 +69,8 @@ def test_law_what_marks_keep_is_what_is_kept_without_them(use: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("use", STAGES)
-def test_law_what_only_adds_leaves_all_rows_as_they_are(use: str, tmp_path: Path) -> None:
-    """Without what was added, what goes on is what came."""
+def test_law_a_stage_that_only_adds_columns_leaves_rows_unchanged(use: str, tmp_path: Path) -> None:
+    """Without the added columns, the output equals the input."""
     values = STAGES[use](tmp_path)
     marking = mark(use, values)
     assert not StageRun(use, **values).stage.only_adds
@@ -88,13 +88,13 @@ def test_law_what_only_adds_leaves_all_rows_as_they_are(use: str, tmp_path: Path
         assert marked is not None
         left = marked.drop_columns(list(marking.stage.list_added()))
         assert left.schema == table.schema
-        assert repr(left.to_pylist()) == repr(table.to_pylist())  # NaN equals none
+        assert repr(left.to_pylist()) == repr(table.to_pylist())  # NaN equals nothing
 
     law()
 
 
 def check_rules(stage: RowFilter, marked: Rows) -> None:
-    """A row's reason is that of the first rule that its measures break."""
+    """Check that a row's reason is that of the first rule its measures violate."""
     rules, reason_column = stage.list_rules(), stage.name_mark("reason")
     begins = tuple(rule.reason for rule in rules)
     for row in marked:
@@ -119,7 +119,7 @@ def test_the_rows_of_each_filter_are_marked(use: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("use", STAGES)
-def test_runs_that_were_begun_before_there_were_marks_go_on(use: str, tmp_path: Path) -> None:
+def test_runs_from_before_marks_existed_resume(use: str, tmp_path: Path) -> None:
     values = STAGES[use](tmp_path)
     stage = StageRun(use, **values).stage
     old = compute_fingerprint({use: (use, stage, None)})
@@ -137,24 +137,24 @@ def test_measures_are_columns_named_after_the_stage() -> None:
     assert 0 == row["prose_rules_hash_ratio"]
     (row,) = stage.rows([{"text": "one - # two"}])
     assert (False, "gopher_short_doc") == (row["prose_rules_keep"], row["prose_rules_reason"])
-    # What comes behind the first reason is measured too.
+    # Rules after the first reason are measured too.
     assert 0.25 == row["prose_rules_hash_ratio"]
     assert {"dropped: gopher_short_doc": 1} == stage.counters
 
 
-def test_sentences_are_counted_to_the_end_where_that_is_marked() -> None:
+def test_all_sentences_are_counted_if_marked() -> None:
     text = "\n".join(["The tide came in. It went out again. He slept well."] * 4)
     (row,) = mark("c4-quality", {"minNumSentences": 2}).rows([{"text": text}])
     assert (12, len(text)) == (row["c4_quality_sentences"], row["c4_quality_characters"])
 
 
-def test_a_column_of_that_name_fails_the_source() -> None:
+def test_a_column_with_a_marks_name_fails_the_source() -> None:
     stage = mark("repair-text", {})
     with pytest.raises(ValueError, match="'repair_text_keep' already, which `mark` would write"):
         stage.rows([{"text": "a", "repair_text_keep": 1}])
 
 
-def test_a_column_of_that_name_is_found_before_the_run() -> None:
+def test_a_column_with_a_marks_name_is_found_before_the_run() -> None:
     first, second, reader = mark("repair-text", {}), mark("repair-text", {}), StageRun("read-jsonl")
     message = second.stage.find_conflict([reader.stage, first.stage])
     assert message is not None
@@ -165,7 +165,7 @@ def test_a_column_of_that_name_is_found_before_the_run() -> None:
     assert "repair_text_reason" in first.stage.change_columns(Columns(("text",))).names
 
 
-def test_one_of_two_ways_to_keep_rows_is_chosen() -> None:
+def test_marking_and_a_reason_column_exclude_each_other() -> None:
     with pytest.raises(ValueError, match="`mark` and `reasonColumn` are two ways"):
         StageRun("repair-text", mark=True, reasonColumn="why")
     with pytest.raises((ValueError, SpecError)):

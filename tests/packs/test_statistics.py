@@ -1,4 +1,4 @@
-"""The stages that gather statistics: what they tell, and that no row is changed by it."""
+"""Stages that gather statistics: their reports, and that they change no row."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_pieces_may_be_joined_in_steps(use: str, tmp_path: Path) -> None:
 
 
 @every_stage
-def test_nothing_gathered_is_a_file_too(use: str, tmp_path: Path) -> None:
+def test_empty_statistics_are_also_a_file(use: str, tmp_path: Path) -> None:
     gathering = Gathering(tmp_path, use, **STAGES[use])
     assert StageRun(use, **STAGES[use]).stage.flush() is None
     artifacts = gathering.artifacts(gathering.merge([]))
@@ -76,7 +76,7 @@ def test_nothing_gathered_is_a_file_too(use: str, tmp_path: Path) -> None:
 
 
 @every_stage
-def test_json_and_parquet_say_the_same(use: str, tmp_path: Path) -> None:
+def test_json_and_parquet_have_the_same_rows(use: str, tmp_path: Path) -> None:
     gathering, merged = play(tmp_path, use)
     json_file, parquet_file = gathering.artifacts(merged)
     assert (json_file.suffix, parquet_file.suffix) == (".json", ".parquet")
@@ -87,7 +87,7 @@ def test_json_and_parquet_say_the_same(use: str, tmp_path: Path) -> None:
 
 
 @every_stage
-def test_the_panel_is_a_fragment_that_needs_nothing_else(use: str, tmp_path: Path) -> None:
+def test_the_panel_is_a_self_contained_fragment(use: str, tmp_path: Path) -> None:
     gathering, merged = play(tmp_path, use)
     artifacts = gathering.artifacts(merged)
     panel = gathering.panel(artifacts)
@@ -140,7 +140,7 @@ def test_only_chosen_fields_are_measured_and_must_hold_numbers_or_text(tmp_path:
         (pa.array([b"a"]), None),
     ],
 )
-def test_arrow_types_are_numbers_or_text_or_left_alone(
+def test_arrow_types_are_treated_as_numbers_or_text_or_ignored(
     tmp_path: Path, values: pa.Array, kind: str | None
 ) -> None:
     gathering = Gathering(tmp_path, "measure-fields")
@@ -160,7 +160,7 @@ def test_a_field_of_two_kinds_has_two_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [["age"], None], ids=["named", "all"])
-def test_a_field_that_is_empty_throughout_a_task_counts_with_what_it_holds_elsewhere(
+def test_a_field_that_is_empty_in_one_task_keeps_its_type_from_others(
     tmp_path: Path, columns: list[str] | None
 ) -> None:
     tables = [pa.table({"age": column}) for column in ([1, 2], pa.nulls(8), pa.nulls(1))]
@@ -171,7 +171,7 @@ def test_a_field_that_is_empty_throughout_a_task_counts_with_what_it_holds_elsew
 
 
 @pytest.mark.parametrize("elsewhere", [[], [pa.array([[1]])]], ids=["nowhere", "a list"])
-def test_a_field_that_is_never_measured_is_told_only_where_it_was_named(
+def test_an_unmeasured_field_is_reported_only_if_it_was_named(
     tmp_path: Path, elsewhere: list[pa.Array]
 ) -> None:
     tables = [pa.table({"age": column, "n": [1]}) for column in (pa.nulls(1), *elsewhere)]
@@ -180,7 +180,7 @@ def test_a_field_that_is_never_measured_is_told_only_where_it_was_named(
     assert ["n"] == [row["field"] for row in gathering.read(merged)]
 
 
-def test_a_field_that_was_named_and_is_always_empty_is_told(tmp_path: Path) -> None:
+def test_a_named_field_that_is_always_empty_is_reported(tmp_path: Path) -> None:
     gathering = Gathering(tmp_path, "measure-fields", columns=["age"], ranges={"age": [0, 9]})
     tables = [pa.table({"age": pa.nulls(count)}) for count in (8, 1)]
     merged = gathering.merge(gathering.pieces(tables))
@@ -209,7 +209,7 @@ def test_a_range_without_an_end_is_refused(ends: tuple[float, float]) -> None:
         StageRun("measure-fields", ranges={"age": ends})
 
 
-def test_the_greatest_numbers_there_are_can_be_told(tmp_path: Path) -> None:
+def test_the_greatest_numbers_can_be_shown(tmp_path: Path) -> None:
     gathering = Gathering(tmp_path, "measure-fields")
     pieces = gathering.pieces([pa.table({"x": [1.7e308, -1.7e308] * 500})])
     (row,) = gathering.read(gathering.merge(pieces))
@@ -239,13 +239,13 @@ def test_groups_and_languages_need_not_be_text(
 
 @pytest.mark.parametrize("use", ["count-tokens", "count-languages", "sketch-texts"])
 @pytest.mark.parametrize("values", [[1, 2], [b"a b", b"c"]])
-def test_a_column_that_holds_no_text_is_told(use: str, values: list[Any]) -> None:
+def test_a_column_without_text_is_reported(use: str, values: list[Any]) -> None:
     table = pa.table({"text": values, "key": ["a", "b"], "language": ["en", "en"]})
     with pytest.raises(TypeError, match=r"^the column 'text' holds (int64|binary), not text$"):
         StageRun(use).table(table)
 
 
-def test_groups_that_have_no_spelling_are_told() -> None:
+def test_groups_without_a_text_form_are_reported() -> None:
     table = pa.table({"text": ["a"], "group": [["b"]]})
     with pytest.raises(TypeError, match=r"'group' holds list<.*>, which can't be written as text"):
         StageRun("count-tokens", by="group").table(table)
@@ -278,7 +278,7 @@ def test_languages_are_counted_most_frequent_first(tmp_path: Path) -> None:
         StageRun("count-languages", column="lang").table(TABLES[0])
 
 
-def test_a_chart_has_few_bars_whatever_there_is_to_show() -> None:
+def test_a_chart_always_has_few_bars() -> None:
     bins = [{"low": at, "high": at + 1, "count": at} for at in range(960)]
     chart = read_xml(draw_histogram("a & <b>", bins))
     bars = chart.findall(".//rect")
@@ -290,7 +290,7 @@ def test_a_chart_has_few_bars_whatever_there_is_to_show() -> None:
     assert "0 to 12: 66" == bars[0].findtext("title")
 
 
-def test_bars_across_have_names_and_numbers() -> None:
+def test_horizontal_bars_have_names_and_numbers() -> None:
     names = {"<none>": 12_345, "de": 1, "a very long name of something": 0}
     chart = read_xml(draw_bars("Languages", names))
     assert ["<none>: 12,345", "de: 1", "a very long name of something: 0"] == [

@@ -1,4 +1,4 @@
-"""Models that take a moment to make and to run: of colours, of words, of pairs of words."""
+"""Models that are quick to make and to run: of colors, words, and pairs of words."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def save(path: Path, nodes: list[Any], output: Any, sides: tuple[Any, Any], *mor
 
 
 def make_mean(path: Path, sides: tuple[Any, Any] = (8, 8)) -> str:
-    """A model that answers with the mean red, green and blue."""
+    """Write a model that returns the mean red, green, and blue."""
     nodes = [
         helper.make_node("GlobalAveragePool", ["x"], ["pooled"]),
         helper.make_node("Flatten", ["pooled"], ["y"]),
@@ -51,7 +51,7 @@ def make_mean(path: Path, sides: tuple[Any, Any] = (8, 8)) -> str:
 
 
 def make_words(path: Path) -> str:
-    """A model that answers with the number of the strongest colour, with that plus ten, again."""
+    """Write a model that returns the strongest color's number, plus ten, and again unchanged."""
     nodes = [
         helper.make_node("GlobalAveragePool", ["x"], ["pooled"]),
         helper.make_node("Flatten", ["pooled"], ["flat"]),
@@ -64,15 +64,15 @@ def make_words(path: Path) -> str:
 
 
 def make_pairs(path: Path) -> str:
-    """A language model of three words and three pairs, as ARPA."""
+    """Write a language model of three words and three pairs in ARPA format."""
     path.write_text(_ARPA.lstrip())
     return str(path)
 
 
 def make_classifier(path: Path, labels: list[Any], shares: dict[str, float], rank: int = 2) -> str:
-    """A model of text with the probability of the first of two labels, as skl2onnx writes one.
+    """Write a text model with the probability of the first of two labels, as skl2onnx does.
 
-    Without labels it gives the probabilities alone, as with the option zipmap off.
+    Without labels, the model only returns probabilities, as with zipmap disabled.
     """
     ml, kind = "ai.onnx.ml", "strings" if isinstance([*labels, ""][0], str) else "int64s"
     nodes = [

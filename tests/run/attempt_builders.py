@@ -1,4 +1,4 @@
-"""Records and outcomes of attempts that the tests of a run start from."""
+"""Records and outcomes of attempts, used as starting points by the tests of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ spec:
 
 
 def record_of(number: int, **changes: Any) -> AttemptRecord:
-    """An attempt that is running."""
+    """Return the record of a running attempt."""
     return AttemptRecord(
         number=number,
         run="first",
@@ -49,7 +49,7 @@ def outcome_of(
     evidence: tuple[Evidence, ...] | None = None,
     message: str = "",
 ) -> DriverOutcome:
-    """What an attempt with this exit code came to."""
+    """Return the outcome of an attempt whose driver ended with this exit code."""
     seen = tuple(filter(None, [read_exit(code)])) if evidence is None else evidence
     return DriverOutcome(
         exit_code=code,
@@ -62,6 +62,6 @@ def outcome_of(
 
 
 def killed_for(cause: Cause, attempt: int = 1, **counts: int) -> DriverOutcome:
-    """What an attempt came to that was killed, for a cause."""
+    """Return the outcome of an attempt that was killed for a cause."""
     evidence = (Evidence(cause, f"seen as {cause}", "test"),)
     return outcome_of(137, attempt, evidence=evidence, **counts)  # type: ignore[arg-type]

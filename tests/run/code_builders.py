@@ -1,4 +1,4 @@
-"""Modules of the user's own for tests, and the fingerprint of a pipeline that uses them."""
+"""User modules for tests, and the fingerprint of a pipeline that uses them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Own(Stage):
 
 
 class Code:
-    """A folder of modules that are imported from there.
+    """A folder of importable user modules.
 
     Attributes:
-        top: a name that no other test uses, for a module or a package.
+        top: a unique name for a module or a package; no other test uses the same name.
     """
 
     def __init__(self, root: Path) -> None:
@@ -45,20 +45,20 @@ class Code:
         self.top = f"own_code_{next(numbers)}"
 
     def write(self, name: str, text: str, root: Path | None = None) -> Path:
-        """Write a file below the folder; `top` stands for the name."""
+        """Write a file below the folder, replacing `top` with the unique name."""
         path = (root or self.root) / name.replace("top", self.top)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.replace("top", self.top))
         return path
 
     def fingerprint(self, module: str = "top", kind: str = "Own", **values: Any) -> Fingerprint:
-        """Return the fingerprint of a pipeline with a stage of a module."""
+        """Return the fingerprint of a pipeline with a stage from a module."""
         found = importlib.import_module(module.replace("top", self.top))
         stage = getattr(found, kind)(**values)
         return read_fingerprint(stage, f"{found.__name__}:{kind}")
 
     def describe(self, old: Fingerprint, new: Fingerprint) -> list[str]:
-        """Describe a difference; `top` stands for the name."""
+        """Describe the difference of two fingerprints, with `top` in place of the unique name."""
         assert (old.digest == new.digest) == (old.parts == new.parts)
         lines = describe_difference(old.parts, new.parts)
         first = find_first_change(old.parts, new.parts)
@@ -79,7 +79,7 @@ def read_fingerprint(stage: Stage, use: str | None = None) -> Fingerprint:
 
 
 def make_pipeline(stage: Stage) -> Pipeline:
-    """Return a pipeline over the folder `in` with a stage before its sink."""
+    """Return a pipeline over the folder `in` with the given stage before the sink."""
     source, sink = find_stage("files")(paths=("in/*",)), find_stage("jsonl")()
     stages = [find_stage("read-files")(), find_stage("parse-documents")(), stage]
     return Pipeline("own", source=source, stages=stages, sink=sink)

@@ -1,4 +1,4 @@
-"""Numbers of a pipeline as every command and page shows them, and a count of its files by hand."""
+"""Numbers of a pipeline on all commands and pages, and an independent count of its files."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ STATES = ("finished", "failed", "inflight", "quarantined")
 
 
 def keep(limit: int, *, name: str = "limit", keeps: bool = False, **params: Any) -> Item:
-    """A filter of numbers below a limit that counts what it drops."""
+    """Return a filter that keeps numbers below a limit and counts the rows it drops."""
     options = {"where": f"n < {limit}", "reason": "too large", **params}
     return {"use": "keep-rows", "name": name, "with": options, "keep": keeps}
 
 
 class CountedRuns(Tuning):
-    """A pipeline over files of numbers, with the numbers that users see of it."""
+    """A pipeline over files of numbers, with the numbers that users see."""
 
     def call(self, *words: str) -> str:
         """Return the output of a command on the pipeline."""
@@ -40,11 +40,11 @@ class CountedRuns(Tuning):
         return result.stdout
 
     def read_json(self, *words: str) -> list[Any]:
-        """Return each line that a command prints as JSON."""
+        """Return the lines that a command prints as parsed JSON."""
         return [json.loads(line) for line in self.call(*words, "--json").splitlines()]
 
     def read_faces(self) -> Faces:
-        """Return what each command and page counts; nothing that differs from run to run."""
+        """Return the counts of all commands and pages, without values that differ by run."""
         (stats,) = self.read_json("ledger stats")
         (plan,) = self.read_json("plan")
         return {
@@ -62,7 +62,7 @@ class CountedRuns(Tuning):
         }
 
     def check_agreement(self) -> None:
-        """See that all faces have the same numbers, and that these are those of the files."""
+        """Check that all commands and pages show the same numbers, and that the files match."""
         faces, hand = self.read_faces(), self.count_by_hand()
         stats = faces["stats"]
         listed = Counter(state for _, state, _ in faces["sources"])
@@ -84,7 +84,7 @@ class CountedRuns(Tuning):
         assert sum(letters) == hand["dead"]
 
     def count_by_hand(self) -> Counter[str]:
-        """Count the rows in the files that lie there: those for readers, and dead letters."""
+        """Count the rows in the existing files, separately for readers and for dead letters."""
         rows: Counter[str] = Counter()
         for path in self.output.rglob("*.parquet"):
             where = path.relative_to(self.output).as_posix()
@@ -98,7 +98,7 @@ class CountedRuns(Tuning):
 def read_card_table(card: str) -> list[str]:
     """Return the lines of a card with numbers of rows."""
     section = card.partition("## Kept and dropped")[2].partition("\n## ")[0]
-    # How rows are spread over files, and how these are compressed, depends on attempts.
+    # The spread of rows over files and their compression depend on attempts.
     head = re.findall(r"^([\d,]+ rows?) in .*?(, of .*)", card, re.MULTILINE)
     return [*map("".join, head), *(line for line in section.splitlines() if line)]
 
@@ -114,24 +114,24 @@ def read_rows(card: list[str]) -> list[tuple[str, int, int, int]]:
 
 
 def read_report_section(page: str, name: str) -> list[str]:
-    """Return the text of a section of a report, piece by piece."""
+    """Return the pieces of text in a section of a report."""
     section = page.partition(f'<section id="{name}"')[2].partition("</section>")[0]
     return [text for text in re.split(r"<[^>]*>", section) if text.strip()]
 
 
 def count_listed_rows(outputs: list[dict[str, Any]]) -> int:
-    """Return the rows for readers among outputs as `ledger sources` lists them."""
+    """Return the number of rows for readers among outputs, as `ledger sources` lists them."""
     return sum(each["rows"] for each in outputs if not {"deadLettersOf", "keptOf"} & each.keys())
 
 
 def drop_names(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return facts without those that differ between a run and a fresh one."""
+    """Return the facts except those that differ between a resumed run and a fresh run."""
     volatile = {"ledger", "attempt", "bytes", "run", "pipeline", "ended", "example", "files"}
     return {name: value for name, value in facts.items() if name not in volatile}
 
 
 def find_words(folder: Path, words: tuple[str, ...]) -> list[str]:
-    """Return the text files below a folder that have one of some words in them."""
+    """Return the names of the text files below a folder that contain any of some words."""
     return [
         path.name
         for path in folder.rglob("*")

@@ -1,4 +1,4 @@
-"""Stages that can't bear some rows, for runs whose other rows go on."""
+"""Stages that fail on some rows, for runs that process the other rows anyway."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MENDED: set[str] = set()
 
 
 class RefuseThrees(Stage):
-    """Raises on each number that ends in three, until it is mended."""
+    """Raises on each number that ends in three, until the stage is mended."""
 
     def process(self, task: Task) -> Task:
         for number in task.table.column("n").to_pylist():
@@ -26,14 +26,14 @@ class RefuseThrees(Stage):
 
 
 class RefuseTexts(Stage):
-    """Raises on each text, with the text in its words."""
+    """Raises on each text and includes the text in the message."""
 
     def process(self, task: Task) -> Task:
         raise ValueError(f"no text like {task.table['text'][0].as_py()}")
 
 
 class MarkFives(Stage):
-    """Says of each number that ends in five that it failed, until it is mended."""
+    """Marks each number that ends in five as failed, until the stage is mended."""
 
     def process(self, task: Task) -> list[Slot]:
         numbers = task.table.column("n").to_pylist()
@@ -46,10 +46,10 @@ class MarkFives(Stage):
 
 
 class BreakOn(Stage):
-    """Fails with the whole task where a number is among it."""
+    """Fails the whole task if a certain number is in it."""
 
     class Params(Stage.Params):
-        """The number; below 0: none."""
+        """The number, or a negative value for no failure."""
 
         number: int = -1
 
@@ -88,7 +88,7 @@ class OpenFile(Stage):
 
 
 class Decode(Stage):
-    """Makes text of bytes, once it is mended."""
+    """Decodes bytes to text once the stage is mended; raises before that."""
 
     def process(self, task: Task) -> Task:
         if "decode" not in MENDED:

@@ -1,4 +1,4 @@
-"""The pipelines of the guide on duplicates, with pages in a file each."""
+"""The pipelines of the guide on duplicates, with one page per file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Document = dict[str, Any]
 
 
 def read_guide(*files: str, only_touched: bool = False) -> list[Document]:
-    """The pipelines as files of the guide have them; pages that are gone take all along.
+    """Return the pipelines in files of the guide, set to delete rows of removed pages.
 
-    Equal rows are found in the place of near ones: that takes no time.
+    Exact duplicates are found instead of near duplicates, which saves time.
 
     Args:
-        only_touched: partitions that a day has rows of are linked anew, and no others.
+        only_touched: link only the partitions that have rows of the current day again.
     """
     documents: list[Document] = []
     for name in files:
@@ -35,7 +35,7 @@ def read_guide(*files: str, only_touched: bool = False) -> list[Document]:
 
 
 def write_pages(folder: Path, **texts: str) -> None:
-    """Write a file for each page."""
+    """Write one file per page."""
     for key, text in texts.items():
         path = folder / f"pages-{key}.jsonl"
         path.write_text(json.dumps({"key": key, "text": text}))

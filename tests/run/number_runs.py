@@ -1,4 +1,4 @@
-"""A pipeline over files of numbers, a row each, which is run with other stages again and again."""
+"""A pipeline over files of numbers, one per row, that runs repeatedly with different stages."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Item = dict[str, Any]
 
 
 class NumberRuns:
-    """Runs of one pipeline, and the files that it reads.
+    """Runs of one pipeline, and its input files.
 
     Args:
-        folder: an empty one.
-        name: of the pipeline.
-        files, rows: how many, and how many in each; the numbers go on from file to file.
+        folder: an empty folder.
+        name: name of the pipeline.
+        files, rows: number of files, and of rows in a file; numbers continue from file to file.
 
     Attributes:
         reader: the first stage.
@@ -39,11 +39,11 @@ class NumberRuns:
         (self.texts / f"{file}.jsonl").write_text("".join(lines))
 
     def run(self, *stages: Item, name: str | None = None, **options: Any) -> ExitCode:
-        """Run the stages behind a reader; the options are those of `Passes.run`.
+        """Run stages after a reader; the options are those of `Passes.run`.
 
         Args:
-            name: in place of the pipeline's own.
-            options: `listing` goes to the source.
+            name: a name to use instead of the pipeline's own.
+            options: `listing` is passed to the source.
         """
         options = {"sink": {"use": "parquet"}, **options}
         source: Item = {"use": "files", "with": {"paths": [f"{self.texts}/*.jsonl"]}}

@@ -1,4 +1,4 @@
-"""Pipelines of a file, run one after the other on one volume, and the rows that they have out."""
+"""Pipelines from one file, run in sequence on one volume, and their output rows."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ CLOCK = PushClock(lambda: 0.0, lambda _: None)
 
 
 class Passes:
-    """Pipelines that run with one volume.
+    """Pipelines that run on one volume.
 
     Args:
-        folder: an empty one, for manifests and the volume.
+        folder: an empty folder for manifests and the volume.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -59,10 +59,10 @@ class Passes:
         """Run a pipeline in this process; the fields are those of a manifest's `spec`.
 
         Args:
-            dead_letters: the stage whose dead letters are tried again, and nothing else.
-            engine: that works on it.
-            report: gets what the engine shows.
-            must_stop: returns whether the run is asked to stop.
+            dead_letters: the stage whose dead letters are retried; nothing else is processed then.
+            engine: name of the engine.
+            report: receives the progress that the engine shows.
+            must_stop: returns True if the run was requested to stop.
         """
         document = {
             "apiVersion": "strandline.dev/v1alpha1",
@@ -92,27 +92,30 @@ class Passes:
         return run_attempt(config, must_stop, report)
 
     def find_output(self, name: str) -> Path:
-        """The pipeline's own folder of outputs."""
+        """Return the pipeline's own output folder."""
         return self._of(name).output
 
     def read_rows(self, name: str, column: str) -> Counter[Any]:
-        """What a column has in all files of a pipeline's own folder, as any reader would see it."""
+        """Return the values of a column in all files of a pipeline's folder.
+
+        The files are read as any reader would read them.
+        """
         return Counter(row[column] for row in _read_folder(self.find_output(name)))
 
     def find_problems(self, name: str, output: str | None = None) -> list[str]:
-        """What `verify` would say."""
+        """Return the problems that `verify` reports."""
         with self.opened(name) as store:
             return verify(store, open_outputs(output or str(self.find_output(name)))).problems
 
     def read_record(self, name: str, number: int = 1) -> AttemptRecord:
-        """What an attempt has left of its end."""
+        """Return the record that an attempt left at its end."""
         record = read_record(self._of(name), number)
         assert record is not None
         return record
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Store]:
-        """The ledger of a pipeline, to be looked at."""
+        """Open the ledger of a pipeline for reading."""
         store = Store(self._of(name).ledger, readonly=True)
         try:
             yield store
@@ -132,12 +135,12 @@ def _read_folder(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 class CrashError(BaseException):
-    """As if the process had ended here."""
+    """Raised to simulate the end of the process at this point."""
 
 
 @contextmanager
 def crashing_at_step(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """End what runs in the block at the first step of a name, which there has to be."""
+    """End the block at the first step with a name; the step must occur."""
     reached = []
 
     def reach(step: str) -> None:
@@ -154,7 +157,7 @@ def crashing_at_step(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 @contextmanager
 def crashing_at(nth: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """End what runs in the block at its `nth` named step, which there has to be."""
+    """End the block at its `nth` named step; the step must occur."""
     steps = itertools.count()
 
     def reach(step: str) -> None:

@@ -1,4 +1,4 @@
-"""A small pipeline whose outputs go where a test says."""
+"""A small pipeline whose outputs go to a place that the test chooses."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from strandline.storage.layout import PipelineFolder
 
 
 class Letters:
-    """A pipeline over files of one letter.
+    """A pipeline over one-letter files.
 
     Attributes:
-        name: of the pipeline.
-        volume: where it keeps its ledger.
+        name: name of the pipeline.
+        volume: folder with the ledger.
     """
 
     def __init__(self, path: Path, name: str = "letters", volume: str = "volume") -> None:
@@ -50,7 +50,7 @@ class Letters:
         sink: str = "jsonl",
         name: str | None = None,
     ) -> PipelinePlan:
-        """The plan, with the sink's path or `storage.output.url` and another sink if asked for."""
+        """Return the plan, optionally with a path of the sink, an output URL, or another sink."""
         use = {"jsonl": "jsonl", "text": "parquet"}[sink]
         end: dict[str, Any] = {"use": use, "with": {} if path is None else {"path": path}}
         document = {
@@ -69,16 +69,16 @@ class Letters:
         return read_manifest(manifest).plan
 
     def run(self, *, on_change: OnChange = OnChange.FAIL, **changes: Any) -> AttemptResult:
-        """One attempt in this process; `changes` as in `plan`."""
+        """Run one attempt in this process; `changes` are passed to `plan`."""
         plan = self.plan(**changes)
         return run_attempt(AttemptConfig(plan, self.volume, engine="inline", on_change=on_change))
 
     def count(self, place: Path) -> int:
-        """Outputs at a place."""
+        """Count the outputs at a place."""
         return len(list(place.rglob("*.jsonl")))
 
 
 def forget_place(folder: PipelineFolder) -> None:
-    """Make the ledger one of the releases that kept no place of the outputs."""
+    """Make the ledger look like one of an older release, which did not record the output place."""
     with closing(Store(folder.ledger)) as store:
         store.write(Change(meta={"outputs": None}))

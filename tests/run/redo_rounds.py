@@ -1,6 +1,6 @@
 """Drawn rounds of a pipeline that changes: edits, damage, kills, and retries of dead letters.
 
-A round ends with a run that nothing disturbs, and must then equal a run from nothing.
+A round ends with an undisturbed run, whose result must equal that of a fresh run.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from strandline.storage.outputs.names import CUTS, DEAD_LETTERS
 from strandline_api.status.enums import Trigger
 from tuning import FILES, NAME, SHARED, Tuning
 
-MOST_STEPS = 80  # of a run that is killed
+MOST_STEPS = 80  # in a run that is killed
 FANS = {"halves", "part", "join"}
 SINKS: tuple[Item, ...] = (
     {"use": "parquet"},
     SHARED,
     {"use": "parquet", "with": {"targetBytes": 1}},
 )
-HARMLESS = 1000  # no table holds it
+HARMLESS = 1000  # no table contains this number
 QUARANTINE = {"after": 2, "tolerate": FILES + 9}
 Link = tuple[str, str, int, bool]  # name, kind, value, and whether the stage keeps its output
 KINDS: dict[str, Callable[[int], Item]] = {
@@ -53,14 +53,14 @@ KINDS: dict[str, Callable[[int], Item]] = {
 
 
 class RedoRound:
-    """One pipeline and what befalls it, drawn from a seed.
+    """One pipeline and its events, drawn from a seed.
 
     Args:
-        folder: an empty one.
-        engine: that its runs have.
+        folder: an empty folder.
+        engine: engine of the runs.
 
     Attributes:
-        told: what was done, a line each.
+        told: a log of the events, one line per event.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class RedoRound:
         self._monkeypatch = monkeypatch
         self._engine = engine
         self._tuning = Tuning(folder)
-        # Only the process of a test knows that a stage is repaired.
+        # A repair of a stage is visible only in the test's own process.
         self._mends = self._draw.random() < 0.3 and engine == "inline"
         self._sink = self._draw.choice(SINKS)
         self._chain: list[Link] = []
@@ -88,7 +88,7 @@ class RedoRound:
         MENDED.clear()
 
     def play(self) -> list[str]:
-        """Play the round; return a line for each difference to a fresh run."""
+        """Play the round; return a line for each difference from a fresh run."""
         self._run()
         events = [self._edit, self._edit, self._hurt, self._kill, self._write]
         events += [self._retry] if self._mends else []
@@ -96,7 +96,8 @@ class RedoRound:
             event()
             if self._draw.random() < 0.3:
                 self._run()
-        # A source that fails keeps what an older recipe made of it, so none is to fail in the end.
+        # A failed source keeps the output of an older recipe, so the last run must not fail any
+        # source.
         self._chain = [
             (name, kind, HARMLESS if kind == "refuse" else value, keep)
             for name, kind, value, keep in self._chain
@@ -104,14 +105,14 @@ class RedoRound:
         self._run()
         if self._mends:
             self._mend()
-        # Damage to what no change concerned is found where it is looked for.
+        # Only a repair finds damage to files that the changes did not affect.
         self._run(trigger=Trigger.REPAIR)
         return list(self._compare())
 
     def _draw_stage(self) -> Link:
-        # A table has a column of a name once.
+        # A table cannot have two columns of the same name.
         taken = {kind for _, kind, *_ in self._chain} & {"square", "times"}
-        taken |= {"join"} if self._mends else set()  # what joins later would be a group of its own
+        taken |= {"join"} if self._mends else set()  # joined rows would form a separate group
         kind = self._draw.choice(sorted(KINDS.keys() - taken))
         name = f"s{self._draw.randrange(10**6)}"
         return name, kind, self._draw.randint(0, 40), self._draw.random() < 0.4
@@ -135,7 +136,7 @@ class RedoRound:
         options |= {"sink": self._sink, "quarantine": QUARANTINE, "engine": self._engine}
         try:
             self._tuning.run(*stages, listing=listing, on_change=on_change, **options)
-        except LedgerError as error:  # a retry of dead letters that another recipe has left
+        except LedgerError as error:  # dead letters left by another recipe cannot be retried
             if "dead_letters" not in options:
                 raise
             self.told.append(f"  {error}")
@@ -159,7 +160,7 @@ class RedoRound:
                 self._chain[at] = name, kind, self._draw.randint(0, 40), keep
 
     def _hurt(self) -> None:
-        """Remove, cut short, or change a file of outputs or cuts."""
+        """Remove, truncate, or change a file of outputs or cuts."""
         output = self._tuning.output
         files = [*output.glob("???/*/*.parquet"), *output.glob("shared/*/*.parquet")]
         files += output.glob(f"{CUTS}/*/*/*.arrow")
@@ -169,7 +170,7 @@ class RedoRound:
             self.told.append(f"{how.__name__} {path.name}")
 
     def _kill(self) -> None:
-        """Edit the pipeline, and end its run at a drawn step."""
+        """Edit the pipeline, then crash its run at a drawn step."""
         self._edit()
         at = self._draw.randrange(MOST_STEPS)
         with suppress(AssertionError), crashing_at(at, self._monkeypatch):  # a run may be shorter
@@ -187,7 +188,7 @@ class RedoRound:
         self.told.append(f"file {number}: {count} rows")
 
     def _retry(self) -> None:
-        """Try dead letters again, as the pipeline is now, and keep what is finished."""
+        """Retry dead letters with the current pipeline, and keep finished sources."""
         self._edit()
         MENDED.add("die")
         self._retry_all("Continue")
@@ -227,7 +228,7 @@ class RedoRound:
         return found
 
     def _read_rows(self, name: str) -> Counter[tuple[bool, str]]:
-        """Each row, and whether it is a dead letter."""
+        """Return all rows with a flag for dead letters."""
         output = self._tuning.passes.find_output(name)
         rows: Counter[tuple[bool, str]] = Counter()
         for path in output.rglob("*.parquet"):

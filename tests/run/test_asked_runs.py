@@ -1,4 +1,4 @@
-"""Runs that ask a model: each row is answered or dead once, and no answer is paid for twice."""
+"""Runs that call a model: each row is answered or dead once, and no answer is paid for twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from strandline_packs.models.asking.keeping.request_log import FileLog
 from vendor_replies import HIDDEN_ERRORS, NO_ANSWERS, choose
 
 NAME, FILES, ROWS = "asked", 3, 200
-# A run on its own, to be killed: where, and what.
+# Program that makes one run, to be killed; the arguments are the folder and the spec.
 _RUN = """
 import json, sys
 from pathlib import Path
@@ -39,7 +39,7 @@ Passes(Path(sys.argv[1])).run("asked", **json.loads(sys.argv[2]))
 
 
 class AskingRuns:
-    """A pipeline over files of prompts, and the model that it asks."""
+    """A pipeline over files of prompts, and the model that answers them."""
 
     def __init__(self, folder: Path, rows: int = ROWS) -> None:
         self.passes, self.texts = Passes(folder), folder / "in"
@@ -66,7 +66,7 @@ class AskingRuns:
         return self.passes.run(NAME, **self.describe(url, **values)).code
 
     def run_and_kill(self, url: str, model: FakeModel, asked: int) -> None:
-        """Run in a process of its own, which is killed when so many requests were made."""
+        """Run in a separate process, which is killed after a number of requests."""
         folder, spec = str(self.passes.folder), json.dumps(self.describe(url))
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         driver = subprocess.Popen(
@@ -81,7 +81,7 @@ class AskingRuns:
         assert driver.wait() == -signal.SIGKILL
 
     def read(self) -> Counter[str]:
-        """Every row that came out: those that were answered, and those that are dead."""
+        """Return all output rows, both answered and dead."""
         return Counter(row["text"] for row in self.rows())
 
     def rows(self) -> list[dict[str, Any]]:
@@ -92,7 +92,7 @@ class AskingRuns:
         ]
 
     def list_logged(self) -> list[str]:
-        """The prompts whose answers are in the log."""
+        """Return the prompts whose answers are in the log."""
         logs = self.passes.volume.rglob("requests/ask-model/*/*.requests")
         answers = [entry.answer.text for path in logs for entry in FileLog(path).read()]
         return [answer.removeprefix("echo: ") for answer in answers]
@@ -117,7 +117,7 @@ def test_each_row_is_answered_or_dead_exactly_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [(30, 350)])
-def test_no_answer_that_was_logged_is_asked_for_again_whatever_is_killed(
+def test_a_logged_answer_is_never_requested_again_after_a_kill(
     tmp_path: Path, kills: tuple[int, ...]
 ) -> None:
     runs, model = AskingRuns(tmp_path), FakeModel()
@@ -128,7 +128,7 @@ def test_no_answer_that_was_logged_is_asked_for_again_whatever_is_killed(
             logged, before = runs.list_logged(), Counter(model.asked)
             logged_at_once.append(len(logged))
             assert len(set(logged)) == len(logged)
-            model.choose = _refuse_all(logged)  # what is asked again has no answer
+            model.choose = _refuse_all(logged)  # a repeated request gets no answer
             assert model.asked == before
         assert runs.run(url) is ExitCode.COMPLETE
     assert logged_at_once[-1] > 0
@@ -155,7 +155,7 @@ def test_a_new_run_over_the_same_rows_costs_no_request(tmp_path: Path) -> None:
     assert model.asked.total() == len(runs.prompts)
 
 
-def test_refused_rows_and_bad_endings_are_dead_letters_and_nothing_else_is_asked_twice(
+def test_refused_rows_and_bad_endings_are_dead_letters_and_only_they_are_retried(
     tmp_path: Path,
 ) -> None:
     hidden, _, words = HIDDEN_ERRORS["openrouter: of the choice"]
@@ -184,7 +184,7 @@ def test_refused_rows_and_bad_endings_are_dead_letters_and_nothing_else_is_asked
     assert set(runs.list_logged()) == set(runs.prompts) - faults.keys()
 
 
-def test_a_key_that_is_refused_ends_the_attempt_and_fails_no_source(tmp_path: Path) -> None:
+def test_a_refused_key_ends_the_attempt_and_fails_no_source(tmp_path: Path) -> None:
     runs, model = AskingRuns(tmp_path, 10), FakeModel(key="another")
     with serve(model) as url, pytest.raises(StageStoppedError, match="it refuses the key") as found:
         runs.run(url)

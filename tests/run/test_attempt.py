@@ -1,4 +1,4 @@
-"""One attempt around its engine: what is swept, held, handed back, and how an ending is judged."""
+"""One attempt around its engine: cleanup, lease, handback, and the verdict about its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from strandline_api.spec.policy import Quarantine
 
 @pytest.fixture
 def letters(tmp_path: Path) -> Path:
-    """A folder of three small files."""
+    """Create a folder of three small files."""
     folder = tmp_path / "letters"
     folder.mkdir()
     for name in "abc":
@@ -50,7 +50,7 @@ def count_outputs(root: Path) -> int:
     return len([path for path in root.rglob("*.jsonl") if path.is_file()])
 
 
-def test_what_a_killed_attempt_left_half_written_is_swept(letters: Path, tmp_path: Path) -> None:
+def test_incomplete_files_of_a_killed_attempt_are_removed(letters: Path, tmp_path: Path) -> None:
     plan = write_manifest(letters).plan
     run_attempt(AttemptConfig(plan, tmp_path, engine="inline"))
     folder = PipelineFolder.of(tmp_path, "default", "letters")
@@ -64,7 +64,7 @@ def test_what_a_killed_attempt_left_half_written_is_swept(letters: Path, tmp_pat
     run_attempt(AttemptConfig(plan, tmp_path, engine="inline"))
 
     assert not left.exists()
-    assert neighbours.exists()  # whoever that is may be at work
+    assert neighbours.exists()  # another pipeline may still be writing there
 
 
 def test_a_trial_of_a_few_sources_removes_nothing(letters: Path, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_trial_of_a_few_sources_removes_nothing(letters: Path, tmp_path: Path)
     assert count_outputs(Path(first.output)) == 2
 
 
-def test_a_changed_file_replaces_its_output_and_no_other(letters: Path, tmp_path: Path) -> None:
+def test_a_changed_file_replaces_only_its_own_output(letters: Path, tmp_path: Path) -> None:
     config = AttemptConfig(write_manifest(letters).plan, tmp_path, engine="inline")
     first = run_attempt(config)
     before = {path: path.stat().st_mtime_ns for path in Path(first.output).rglob("*.jsonl")}
@@ -98,7 +98,7 @@ def test_a_changed_file_replaces_its_output_and_no_other(letters: Path, tmp_path
 
 
 @pytest.mark.parametrize(("on_removed", "left"), [("", 3), (", onRemoved: Delete", 2)])
-def test_a_file_that_is_gone_keeps_its_output_unless_told(
+def test_a_removed_file_keeps_its_output_by_default(
     letters: Path, tmp_path: Path, on_removed: str, left: int
 ) -> None:
     config = AttemptConfig(write_manifest(letters, on_removed).plan, tmp_path, engine="inline")
@@ -138,7 +138,7 @@ def test_a_live_driver_is_not_disturbed(letters: Path, tmp_path: Path) -> None:
     assert name_cause(outcome.evidence).cause is Cause.LEDGER_IN_USE
 
 
-def test_a_ledger_is_handed_back_even_by_an_attempt_that_fails(
+def test_a_failing_attempt_releases_the_ledger(
     letters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = AttemptConfig(write_manifest(letters).plan, tmp_path, engine="inline")
@@ -154,7 +154,7 @@ def test_a_ledger_is_handed_back_even_by_an_attempt_that_fails(
     assert run_attempt(config).code is ExitCode.COMPLETE
 
 
-def test_an_attempt_that_completes_says_so_in_its_record(letters: Path, tmp_path: Path) -> None:
+def test_a_complete_attempt_is_recorded_as_complete(letters: Path, tmp_path: Path) -> None:
     outcome = run_attempt(AttemptConfig(write_manifest(letters).plan, tmp_path, engine="inline"))
 
     record = read_record(PipelineFolder.of(tmp_path, "default", "letters"), 1)
@@ -174,7 +174,7 @@ def test_an_attempt_that_completes_says_so_in_its_record(letters: Path, tmp_path
         (KeyboardInterrupt(), Cause.INTERRUPTED),
     ],
 )
-def test_an_attempt_that_an_error_ends_says_so_in_its_record(
+def test_an_error_that_ends_an_attempt_is_recorded(
     letters: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -229,7 +229,5 @@ def test_an_ending_is_judged(
         (SystemExit(15), ExitCode.INTERRUPTED),
     ],
 )
-def test_an_error_that_nobody_foresaw_is_the_applications(
-    error: BaseException, code: ExitCode
-) -> None:
+def test_an_unexpected_error_is_an_application_error(error: BaseException, code: ExitCode) -> None:
     assert code_of(error) is code

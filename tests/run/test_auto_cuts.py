@@ -1,4 +1,4 @@
-"""Pipelines that leave open what is kept: what they make, and how many bytes that takes."""
+"""Pipelines with automatic cuts: which cuts they make, and how many bytes the cuts take."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AUTO = {"keep": "auto", "keepAtMost": "1Gi"}
 
 @pytest.fixture
 def tuning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tuning:
-    # These stages work for microseconds, which no cut could ever save.
+    # These stages run for microseconds, too short for a cut to pay off: make writing free.
     monkeypatch.setattr(choice, "WRITING", 1e15)
     return Tuning(tmp_path)
 
@@ -39,7 +39,7 @@ def measure(tuning: Tuning) -> int:
     return sum(path.stat().st_size for path in tuning.cuts)
 
 
-def test_the_first_sources_are_measured_and_the_others_keep_what_is_chosen(
+def test_the_first_sources_are_measured_and_the_others_use_the_chosen_cuts(
     tuning: Tuning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auto_cuts, "TRIAL_SOURCES", 1)
@@ -60,7 +60,7 @@ def test_the_first_sources_are_measured_and_the_others_keep_what_is_chosen(
     tuning.check()
 
 
-def test_what_is_not_worth_it_goes_after_the_trial(
+def test_rejected_cuts_are_removed_after_the_trial(
     tuning: Tuning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choice, "WRITING", 1.0)
@@ -70,7 +70,7 @@ def test_what_is_not_worth_it_goes_after_the_trial(
     tuning.check()
 
 
-def test_what_was_chosen_stays_until_the_pipeline_changes(
+def test_chosen_cuts_stay_until_the_pipeline_changes(
     tuning: Tuning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tuning.run(add(1), below(50), **AUTO)
@@ -94,7 +94,7 @@ def test_a_finished_pipeline_without_cuts_is_measured_while_it_is_redone(
     tuning.check()
 
 
-def test_what_no_file_can_hold_is_handed_on_and_never_kept(tuning: Tuning) -> None:
+def test_data_that_no_file_can_hold_is_passed_on_but_never_kept(tuning: Tuning) -> None:
     odd: Item = {"use": "tuned_stages:Wrap", "name": "wrap"}
     back: Item = {"use": "tuned_stages:Unwrap", "name": "unwrap"}
     assert ExitCode.COMPLETE is tuning.run(add(1), odd, back, below(50), **AUTO)
@@ -104,7 +104,7 @@ def test_what_no_file_can_hold_is_handed_on_and_never_kept(tuning: Tuning) -> No
     assert 9 == tuning.read().total()
 
 
-def test_a_stage_that_hands_nothing_on_can_be_kept_all_the_same(tuning: Tuning) -> None:
+def test_a_stage_that_passes_no_row_on_can_be_kept(tuning: Tuning) -> None:
     everything: Item = {"use": "keep-rows", "name": "none", "with": {"where": "n < 0"}}
     tuning.run(add(1), everything, below(50), **AUTO)
     assert CutVerdict.IMPOSSIBLE not in judge(tuning).values()
@@ -112,7 +112,7 @@ def test_a_stage_that_hands_nothing_on_can_be_kept_all_the_same(tuning: Tuning) 
     tuning.check()
 
 
-def test_a_trial_whose_sources_fail_leaves_the_others_as_they_are(
+def test_a_trial_whose_sources_fail_does_not_affect_the_others(
     tuning: Tuning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auto_cuts, "TRIAL_SOURCES", 1)
@@ -154,7 +154,7 @@ def make_chain(kinds: list[str], values: list[int]) -> list[Item]:
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=scale_examples(8))
 @given(CHAINS, EDITS, st.booleans(), st.sampled_from([1, 3_000, 10_000, 10**9]))
-def test_law_what_is_redone_from_chosen_cuts_equals_what_is_made_from_nothing(
+def test_law_a_redo_from_chosen_cuts_equals_a_fresh_run(
     kinds: list[str], edits: list[tuple[int, int]], is_shared: bool, at_most: int
 ) -> None:
     sink = SHARED if is_shared else {"use": "parquet"}
@@ -178,7 +178,7 @@ def test_law_what_is_redone_from_chosen_cuts_equals_what_is_made_from_nothing(
         assert tuning.read_totals("fresh") == tuning.read_totals()
 
 
-def test_law_what_a_ledger_names_never_passes_the_bound(
+def test_law_recorded_cuts_never_exceed_the_bound(
     tuning: Tuning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auto_cuts, "TRIAL_SOURCES", 1)
@@ -195,7 +195,7 @@ def test_law_what_a_ledger_names_never_passes_the_bound(
 
 
 @pytest.mark.parametrize("at", range(0, 75, 5))
-def test_law_a_crash_anywhere_leaves_a_trial_as_any_other_source(
+def test_law_sources_of_a_trial_survive_a_crash_like_any_other_source(
     tuning: Tuning, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auto_cuts, "TRIAL_SOURCES", 1)

@@ -1,4 +1,4 @@
-"""A server that is busy is asked again, as often and as late as is written; no error is lost."""
+"""Requests to a busy server are retried within documented limits, and no error is lost."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from strandline.run.release.push.backoff import LONGEST, TRIES, CallRefusal, ask
 
 
 class BusyError(Exception):
-    """What a call is refused with."""
+    """The error of a refused call."""
 
 
 @given(refusals=st.integers(0, TRIES + 3), seconds=st.none() | st.floats(0, 1e6))
-def test_law_a_call_is_made_until_it_is_answered_or_the_tries_are_used_up(
+def test_law_a_call_is_retried_until_it_succeeds_or_the_tries_are_used_up(
     refusals: int, seconds: float | None
 ) -> None:
     calls = 0
@@ -43,7 +43,7 @@ def test_law_a_call_is_made_until_it_is_answered_or_the_tries_are_used_up(
     assert slept == expected[: len(slept)]
 
 
-def test_what_does_not_pass_is_raised_at_once() -> None:
+def test_permanent_errors_are_raised_at_once() -> None:
     def call() -> str:
         raise BusyError
 

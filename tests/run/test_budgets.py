@@ -1,4 +1,4 @@
-"""A run that may spend so much: it ends with a code of its own, and goes on when there is more."""
+"""Runs with a budget: a run ends with its own exit code, and resumes after the budget is raised."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 from test_asked_runs import NAME, AskingRuns
 
 
-def test_a_run_ends_at_its_budget_and_goes_on_when_it_is_raised(tmp_path: Path) -> None:
+def test_a_run_ends_at_its_budget_and_resumes_after_a_raise(tmp_path: Path) -> None:
     runs, model = AskingRuns(tmp_path, 20), FakeModel()
     with serve(model) as url:
         for budget in (0, 25, 40):
@@ -28,18 +28,18 @@ def test_a_run_ends_at_its_budget_and_goes_on_when_it_is_raised(tmp_path: Path) 
             assert caught.value.is_lasting
             assert model.asked.total() == budget
             assert len(runs.list_logged()) == budget
-        # Not a change of the pipeline: what was finished stays.
+        # A budget is no change of the pipeline, so finished sources stay finished.
         assert runs.run(url, budget={"requests": 60}) is ExitCode.COMPLETE
         assert runs.run(url, budget={"requests": 60}) is ExitCode.COMPLETE
     assert Counter(runs.prompts) == runs.read()
     assert set(model.asked.values()) == {1}
 
 
-def test_answers_of_the_log_cost_nothing(tmp_path: Path) -> None:
+def test_logged_answers_cost_nothing(tmp_path: Path) -> None:
     runs, model = AskingRuns(tmp_path, 10), FakeModel()
     with serve(model) as url:
         assert runs.run(url) is ExitCode.COMPLETE
-        # What was spent before there was a budget counts.
+        # Requests made before the budget was set count as well.
         spec = runs.describe(url, budget={"requests": 30}, into="rating")
         assert runs.passes.run(NAME, on_change="Restart", **spec).code is ExitCode.COMPLETE
         spec = runs.describe(url, budget={"requests": 30}, prompt="{{ text }}!")
@@ -48,7 +48,7 @@ def test_answers_of_the_log_cost_nothing(tmp_path: Path) -> None:
     assert model.asked.total() == 30
 
 
-def test_what_was_spent_is_counted_and_listed(tmp_path: Path) -> None:
+def test_spending_is_counted_and_listed(tmp_path: Path) -> None:
     runs, model = AskingRuns(tmp_path, 10), FakeModel()
     prices = {"promptTokens": 1000, "completionTokens": 2000}
     with serve(model) as url:

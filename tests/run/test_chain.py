@@ -1,4 +1,4 @@
-"""The chain of attempts: what is written down, read again, and found."""
+"""The chain of attempts: records are written, read again, and found."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> PipelineFolder:
     return PipelineFolder(tmp_path / "default/notes")
 
 
-def test_a_record_is_read_as_it_was_written(folder: PipelineFolder) -> None:
+def test_a_record_is_read_back_unchanged(folder: PipelineFolder) -> None:
     running = record_of(3, previous=1)
     write_record(folder, running)
     assert running == read_record(folder, 3)
@@ -40,8 +40,8 @@ def test_a_record_is_read_as_it_was_written(folder: PipelineFolder) -> None:
 
 
 @pytest.mark.parametrize("cause", [Cause.VOLUME_UNUSABLE, Cause.OOM_KILLED])
-def test_a_full_disk_keeps_no_end_from_being_written(cause: Cause, tmp_path: Path) -> None:
-    """Room for it is kept from the beginning, so whoever writes it down can."""
+def test_an_end_can_be_recorded_on_a_full_disk(cause: Cause, tmp_path: Path) -> None:
+    """Space for the end is reserved at the start, so any writer can record the end."""
     with mounted_small(tmp_path / "volume", 1 << 20) as volume:
         folder = PipelineFolder(volume / "default/notes")
         running = record_of(1)
@@ -51,17 +51,17 @@ def test_a_full_disk_keeps_no_end_from_being_written(cause: Cause, tmp_path: Pat
         write_record(folder, ended)
         assert read_chain(folder) == [ended]
         again = running.end(killed_for(cause), 1051.0, Witness.SUPERVISOR)
-        write_record(folder, again)  # where the one before was
+        write_record(folder, again)  # in place of the previous record
         assert read_chain(folder) == [again]
 
 
-def test_a_record_without_an_end_says_so(folder: PipelineFolder) -> None:
+def test_a_record_without_an_end_is_open(folder: PipelineFolder) -> None:
     record = record_of(1)
     assert (None, None, None, None) == (record.ended, record.outcome, record.cause, record.witness)
     assert (1, None) == (record.number, record.previous)
 
 
-def test_an_end_names_its_cause_but_for_a_complete_one() -> None:
+def test_every_end_names_a_cause_except_a_complete_one() -> None:
     killed = record_of(1).end(killed_for(Cause.NODE_LOST), 1060.0, Witness.SUCCESSOR)
     assert (Cause.NODE_LOST, 1060.0, Witness.SUCCESSOR) == (
         killed.cause,
@@ -72,7 +72,7 @@ def test_an_end_names_its_cause_but_for_a_complete_one() -> None:
     assert record_of(1).end(outcome_of(0), 1.0, Witness.DRIVER).cause is None
 
 
-def test_a_later_version_may_say_more(folder: PipelineFolder) -> None:
+def test_a_record_of_a_later_version_may_have_more_fields(folder: PipelineFolder) -> None:
     write_record(folder, record_of(1))
     path = folder.attempt(1) / RECORD
     path.write_text(json.dumps(json.loads(path.read_text()) | {"weather": "fine"}))
@@ -88,7 +88,7 @@ def test_the_chain_is_in_order_of_numbers(folder: PipelineFolder) -> None:
     assert record_of(10_000) == find_last(folder)
 
 
-def test_what_is_no_record_is_passed_over(folder: PipelineFolder) -> None:
+def test_files_that_are_no_records_are_skipped(folder: PipelineFolder) -> None:
     write_record(folder, record_of(4))
     for name, content in (("0005", b""), ("0006", b'{"number": 6}'), ("0007", b"\xff\x00")):
         folder.attempts.joinpath(name).mkdir()
@@ -102,7 +102,7 @@ def test_what_is_no_record_is_passed_over(folder: PipelineFolder) -> None:
 
 
 def test_a_record_is_found_by_its_process(folder: PipelineFolder) -> None:
-    """A pid is used again, and so is the one of another boot or container."""
+    """Pids are reused, and the same pid may belong to another boot or container."""
     write_record(folder, record_of(1))
     write_record(folder, record_of(2, process_started=7))
     write_record(folder, record_of(3, boot="boot-2"))
@@ -110,10 +110,10 @@ def test_a_record_is_found_by_its_process(folder: PipelineFolder) -> None:
     assert find_of_process(folder, BOOT, Process(DRIVER.pid, 8)) is None
     assert find_of_process(folder, "boot-3", DRIVER) is None
     write_record(folder, record_of(4))
-    assert record_of(4) == find_of_process(folder, BOOT, DRIVER)  # one process, two attempts
+    assert record_of(4) == find_of_process(folder, BOOT, DRIVER)  # one process made two attempts
 
 
-def test_an_open_end_is_written_and_one_that_is_not_stays(folder: PipelineFolder) -> None:
+def test_an_open_end_is_written_and_an_existing_end_stays(folder: PipelineFolder) -> None:
     end_unfinished(folder, BOOT, DRIVER, outcome_of(75, 0), 7.0)
     assert [] == read_chain(folder)
     write_record(folder, record_of(4))
@@ -124,7 +124,7 @@ def test_an_open_end_is_written_and_one_that_is_not_stays(folder: PipelineFolder
     assert ended == read_record(folder, 4)
 
 
-def test_a_record_that_cant_be_written_leaves_the_former(
+def test_a_failed_write_leaves_the_previous_record(
     folder: PipelineFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_record(folder, record_of(1))
@@ -134,7 +134,7 @@ def test_a_record_that_cant_be_written_leaves_the_former(
     assert record_of(1) == read_record(folder, 1)
 
 
-def test_disruptions_blame_nothing() -> None:
+def test_disruptions_blame_no_source() -> None:
     spared = {"Preempted", "Evicted", "NodeLost", "Interrupted", "UserCancelled"}
-    waited = {"QuotaExceeded", "LedgerInUse"}  # nothing of it was worked on
+    waited = {"QuotaExceeded", "LedgerInUse"}  # such attempts did no work
     assert spared | waited | {"DeadlineExceeded"} == {cause.value for cause in BLAMELESS}

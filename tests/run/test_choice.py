@@ -1,4 +1,4 @@
-"""Which cuts are chosen: those that save most seconds for a byte, within time and space."""
+"""Choice of cuts: those that save the most seconds per byte, within limits on time and space."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ def choose(
     return {each.stage: each.verdict for each in judged}
 
 
-def test_a_cut_behind_much_work_is_kept_and_one_that_saves_little_is_not() -> None:
+def test_cuts_after_expensive_work_are_kept_and_cheap_ones_are_not() -> None:
     found = choose({"read": QUICK, "extract": SLOW, "filter": QUICK})
     assert CutVerdict.SAVES_LITTLE is found["read"]
-    # The lower one saves the work of both, and the upper one what is worked on between changes.
+    # The lower cut saves the work of both, and the upper cut the work of stages between changes.
     assert CutVerdict.KEPT is found["filter"]
     assert CutVerdict.KEPT is found["extract"]
 
 
-def test_a_cut_saves_what_is_below_the_next_one_that_is_kept() -> None:
+def test_a_cut_saves_the_work_between_itself_and_the_next_kept_cut() -> None:
     judged = choose_cuts({"a": SLOW, "b": SLOW}, ["a", "b"], ["a"], 1, None)
     assert [("a", 100.0), ("b", 100.0)] == [(each.stage, each.seconds) for each in judged]
 
 
-def test_what_does_not_fit_is_not_kept_the_best_first() -> None:
+def test_the_best_cuts_are_kept_first_until_the_space_is_full() -> None:
     measures = {"a": SLOW, "b": SLOW._replace(size=1e6)}
     assert choose(measures, 10 * 10**6) == {"b": CutVerdict.KEPT, "a": CutVerdict.TOO_LARGE}
 
 
-def test_what_cannot_be_kept_and_what_is_asked_for() -> None:
+def test_impossible_and_requested_cuts_get_their_own_verdicts() -> None:
     found = choose({"a": SLOW._replace(size=None), "b": QUICK}, None, "b")
     assert found == {"a": CutVerdict.IMPOSSIBLE, "b": CutVerdict.ASKED}
 
@@ -47,7 +47,7 @@ MEASURES = st.lists(
 
 
 @given(MEASURES, st.none() | st.integers(0, 10**10))
-def test_law_what_is_chosen_holds_both_bounds(
+def test_law_chosen_cuts_respect_both_bounds(
     measures: list[CutMeasure], at_most: int | None
 ) -> None:
     named = {f"s{at}": each for at, each in enumerate(measures)}

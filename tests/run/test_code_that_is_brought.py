@@ -1,4 +1,4 @@
-"""Code that a pipeline brings is importable, in the fingerprint, and told where it is not there."""
+"""Code that a pipeline brings is importable, fingerprinted, and reported if missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ABSENT = "nowhere-to-be-found==1.0"
 
 
 def refuse(code: Code, environment: dict[str, str]) -> list[str]:
-    """What is said of code that can't be had."""
+    """Return the problems reported for unavailable code."""
     with pytest.raises(SpecError) as told:
         bring_code(code, environment, [])
     return [str(problem) for problem in told.value.problems]
@@ -33,7 +33,7 @@ def make_archive(tmp_path: Path, **more: Any) -> dict[str, Any]:
 
 
 def make_pod(tmp_path: Path) -> tuple[Path, dict[str, str]]:
-    """What a pod has mounted: files as a ConfigMap is, with links and a hidden folder."""
+    """Create files as a pod mounts a ConfigMap, with links and a hidden folder."""
     root = tmp_path / "pod"
     data = root / "files/..2026"
     data.mkdir(parents=True)
@@ -72,7 +72,7 @@ def test_an_archive_is_fetched_once_and_imported_by_this_process_and_its_childre
         (tmp_path / "code.zip").unlink(missing_ok=True)
 
 
-def test_an_archive_that_is_not_as_it_should_be_is_a_problem_of_the_spec(tmp_path: Path) -> None:
+def test_an_invalid_archive_is_a_problem_of_the_spec(tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     archive = make_archive(tmp_path)
     other = Code.model_validate({"archive": archive | {"sha256": "0" * 64}})
@@ -87,7 +87,7 @@ def test_an_archive_that_is_not_as_it_should_be_is_a_problem_of_the_spec(tmp_pat
     assert said == f"spec.code.archive: {tmp_path}/gone.zip: there is no such file"
 
 
-def test_what_may_be_reached_another_time_is_no_problem_of_the_spec(
+def test_a_transient_download_failure_is_no_problem_of_the_spec(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("strandline.storage.downloads.PAUSES", ())
@@ -96,7 +96,7 @@ def test_what_may_be_reached_another_time_is_no_problem_of_the_spec(
         bring_code(Code.model_validate({"archive": archive}), {"XDG_CACHE_HOME": str(tmp_path)}, [])
 
 
-def test_packages_that_are_not_here_are_told_with_the_command() -> None:
+def test_missing_packages_are_reported_with_the_install_command() -> None:
     here = f"pydantic=={sys.modules['pydantic'].VERSION}"
     code = Code(packages=(here, ABSENT, "pyyaml==0.1"), wheels="/mnt/wheels")
     first, second = refuse(code, {})
@@ -110,14 +110,14 @@ def test_packages_that_are_not_here_are_told_with_the_command() -> None:
     assert brought.parts == {"code.packages": [here]}
 
 
-def test_a_laptop_takes_the_files_of_a_configmap_from_where_it_can() -> None:
+def test_a_laptop_expects_the_files_of_a_configmap_in_its_folder() -> None:
     path: list[str] = []
     brought = bring_code(Code(config_map="mystages"), {}, path)
     assert (brought.parts, path) == ({}, [])
     assert "start where the files of ConfigMap 'mystages' are" in brought.hint
 
 
-def test_in_a_pod_all_is_mounted_and_the_files_are_digested(tmp_path: Path) -> None:
+def test_in_a_pod_mounted_files_are_digested(tmp_path: Path) -> None:
     root, environment = make_pod(tmp_path)
     archive = {"url": "s3://bucket/gone.zip", "sha256": "0" * 64}
     (root / "fetched/archive/lib").mkdir(parents=True)
@@ -132,7 +132,7 @@ def test_in_a_pod_all_is_mounted_and_the_files_are_digested(tmp_path: Path) -> N
     assert brought.hint == "the code that is brought has: lib, mystages"
 
 
-def test_the_digest_is_that_of_names_and_contents(tmp_path: Path) -> None:
+def test_the_digest_covers_names_and_contents(tmp_path: Path) -> None:
     root, _ = make_pod(tmp_path)
     before = digest_files(root / "files")
     plain = tmp_path / "plain"
@@ -152,7 +152,7 @@ def test_the_digest_is_that_of_names_and_contents(tmp_path: Path) -> None:
     assert digest_files(plain) != one
 
 
-def test_a_pod_fetches_what_it_then_imports(tmp_path: Path) -> None:
+def test_a_pod_imports_the_archive_it_fetched(tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     write_wheel(wheels, "moonlike", "2.0", {"moonlike.py": "PHASE = 'full'\n"})
     wanted = {
@@ -161,7 +161,7 @@ def test_a_pod_fetches_what_it_then_imports(tmp_path: Path) -> None:
         "wheels": str(wheels),
     }
     folder = tmp_path / "fetched"
-    for _ in range(2):  # an init container may be run again
+    for _ in range(2):  # an init container may run again
         fetch_code(Code.model_validate(wanted), folder, lambda _: None)
         assert (folder / "archive/code-1/src/mystages.py").exists()
         assert (folder / "packages/moonlike.py").exists()

@@ -1,4 +1,4 @@
-"""Each state that a ledger can be in, at each gate that readers of a data set stand behind."""
+"""All states of a ledger against all gates that protect readers of a data set."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ADD = {"use": "tuned_stages:Add", "with": {"by": 1000}}
 
 
 class Gates(NumberRuns):
-    """A pipeline that leads readers to complete runs alone, and the gates that it stands behind."""
+    """A pipeline that publishes only complete runs, and the gates that protect its readers."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(folder, NAME, FILES, ROWS)
@@ -51,7 +51,10 @@ class Gates(NumberRuns):
         return super().run(THREES, *stages, name=name, publish=publish, **options)
 
     def retry(self) -> ExitCode | None:
-        """Try dead letters again, as any attempt that comes to its end; None: it is refused."""
+        """Retry dead letters in an attempt that runs to its end.
+
+        Return None if the retry is refused.
+        """
         failing_stages.MENDED.add("threes")
         options = {**self.options, "dead_letters": "refuse-threes"}
         try:
@@ -60,7 +63,7 @@ class Gates(NumberRuns):
             return None
 
     def crash(self, step: str, *stages: Item, **options: Any) -> None:
-        """Run as if the process had ended at the first step of a name."""
+        """Run, and simulate the end of the process at the first step with a name."""
         with crashing_at_step(step, self.monkeypatch):
             self.run(*stages, **options)
 
@@ -75,7 +78,7 @@ class Gates(NumberRuns):
         next(self.output.glob("???/*/*.parquet")).unlink()
 
     def list_open(self) -> set[str]:
-        """The gates that let a reader through; two of them ask when an attempt ends."""
+        """Return the open gates; two of them are evaluated when an attempt ends."""
         gates = {
             "push": self._is_pushed,
             "after": self._may_follow,
@@ -210,7 +213,7 @@ STATES: dict[Callable[[Gates], None], set[str]] = {
     stop_in_the_listing: set(),
     stop_in_a_second_listing: set(),
     fail_a_source: set(),
-    quarantine_a_source: ALL - {"card"},  # which names each source that its data lacks
+    quarantine_a_source: ALL - {"card"},  # lists all sources missing from the data
     quarantine_too_many: set(),
     release_a_source: set(),
     stop_a_redo: set(),
@@ -223,7 +226,7 @@ STATES: dict[Callable[[Gates], None], set[str]] = {
 
 
 @pytest.mark.parametrize("enter", STATES, ids=lambda enter: enter.__name__)
-def test_each_gate_opens_for_complete_data_sets_alone(
+def test_each_gate_opens_only_for_complete_data_sets(
     gates: Gates, enter: Callable[[Gates], None]
 ) -> None:
     enter(gates)

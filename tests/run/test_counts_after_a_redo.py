@@ -1,4 +1,4 @@
-"""After a redo, a retry, or a kill, each command and page counts as after a fresh run."""
+"""After a redo, a retry, or a kill, all commands and pages count as after a fresh run."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def fresh(tmp_path: Path) -> CountedRuns:
 
 
 def check(runs: CountedRuns, fresh: CountedRuns, rows: int) -> None:
-    """See that all counts are those of a fresh run, and so many rows are out."""
+    """Check that all counts equal those of a fresh run, and check the number of output rows."""
     assert runs.read_faces() == fresh.read_faces()
     runs.check_agreement()
     assert runs.count_by_hand()["data"] == rows
 
 
-def test_a_redo_from_a_cut(runs: CountedRuns, fresh: CountedRuns) -> None:
+def test_a_redo_from_a_cut_counts_as_a_fresh_run(runs: CountedRuns, fresh: CountedRuns) -> None:
     runs.run(add(1, keep=True), keep(10))
     runs.run(add(1, keep=True), keep(40))
     fresh.run(add(1, keep=True), keep(40))
@@ -57,21 +57,27 @@ def test_a_redo_from_a_cut(runs: CountedRuns, fresh: CountedRuns) -> None:
     assert "| limit | 60 | 39 | 0 | 21 too large |" in runs.read_faces()["card"]
 
 
-def test_a_redo_from_the_beginning(runs: CountedRuns, fresh: CountedRuns) -> None:
+def test_a_redo_from_the_beginning_counts_as_a_fresh_run(
+    runs: CountedRuns, fresh: CountedRuns
+) -> None:
     runs.run(add(1), keep(10), keep(50, name="second"))
     runs.run(add(2), keep(40), keep(50, name="second"))
     fresh.run(add(2), keep(40), keep(50, name="second"))
     check(runs, fresh, 38)
 
 
-def test_a_redo_from_the_files_of_the_sink(runs: CountedRuns, fresh: CountedRuns) -> None:
+def test_a_redo_from_the_files_of_the_sink_counts_as_a_fresh_run(
+    runs: CountedRuns, fresh: CountedRuns
+) -> None:
     runs.run(keep(30))
     runs.run(keep(30), TIMES)
     fresh.run(keep(30), TIMES)
     check(runs, fresh, 30)
 
 
-def test_a_retry_of_dead_letters(runs: CountedRuns, fresh: CountedRuns) -> None:
+def test_a_retry_of_dead_letters_counts_as_a_fresh_run(
+    runs: CountedRuns, fresh: CountedRuns
+) -> None:
     runs.run(add(0), THREES, keep(35))
     runs.check_agreement()
     MENDED.add("threes")
@@ -80,14 +86,16 @@ def test_a_retry_of_dead_letters(runs: CountedRuns, fresh: CountedRuns) -> None:
     check(runs, fresh, 35)
 
 
-def test_a_retry_of_dead_letters_that_die_again(runs: CountedRuns, fresh: CountedRuns) -> None:
+def test_a_retry_of_dead_letters_that_die_again_counts_as_a_fresh_run(
+    runs: CountedRuns, fresh: CountedRuns
+) -> None:
     runs.run(THREES, keep(35))
     runs.run(THREES, keep(35), dead_letters="threes", on_change="Fail")
     fresh.run(THREES, keep(35))
     check(runs, fresh, 31)
 
 
-def test_a_failed_source_that_is_tried_again(runs: CountedRuns, fresh: CountedRuns) -> None:
+def test_a_retried_source_counts_as_in_a_fresh_run(runs: CountedRuns, fresh: CountedRuns) -> None:
     BROKEN.add(25)
     assert runs.run(keep(50), REFUSE) is ExitCode.SOURCES_FAILED
     runs.check_agreement()
@@ -97,7 +105,7 @@ def test_a_failed_source_that_is_tried_again(runs: CountedRuns, fresh: CountedRu
     check(runs, fresh, 50)
 
 
-def test_a_quarantined_source_that_is_released(runs: CountedRuns, fresh: CountedRuns) -> None:
+def test_a_released_source_counts_as_in_a_fresh_run(runs: CountedRuns, fresh: CountedRuns) -> None:
     quarantine = {"after": 1, "tolerate": FILES}
     BROKEN.add(25)
     runs.run(keep(50), REFUSE, quarantine=quarantine)
@@ -111,7 +119,7 @@ def test_a_quarantined_source_that_is_released(runs: CountedRuns, fresh: Counted
 
 
 @pytest.mark.parametrize("step", [12, 20])
-def test_a_kill_in_the_middle_of_a_redo(
+def test_a_kill_in_the_middle_of_a_redo_counts_as_a_fresh_run(
     step: int, runs: CountedRuns, fresh: CountedRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs.run(add(1, keep=True), keep(10))
@@ -122,7 +130,9 @@ def test_a_kill_in_the_middle_of_a_redo(
     check(runs, fresh, 39)
 
 
-def test_sources_that_changed_or_vanished(runs: CountedRuns, fresh: CountedRuns) -> None:
+def test_changed_and_vanished_sources_count_as_in_a_fresh_run(
+    runs: CountedRuns, fresh: CountedRuns
+) -> None:
     listing = {"onRemoved": "Delete"}
     runs.run(keep(50), listing=listing)
     for each in (runs, fresh):
@@ -143,7 +153,7 @@ def test_a_source_whose_redo_fails_is_in_one_state(runs: CountedRuns) -> None:
 
 
 def test_progress_counts_all_phases_of_a_redo(runs: CountedRuns) -> None:
-    """A new source fails before the others are redone."""
+    """A new source fails before the other sources are redone."""
     seen: list[RunProgress] = []
     runs.run(add(1, keep=True), REFUSE)
     runs.write(FILES, [1000])
@@ -156,7 +166,7 @@ def test_progress_counts_all_phases_of_a_redo(runs: CountedRuns) -> None:
     assert snapshot["sources"]["failed"] == 1
 
 
-def test_no_internal_word_is_shown(runs: CountedRuns) -> None:
+def test_no_internal_name_is_shown(runs: CountedRuns) -> None:
     words = ("read-kept", "read-dead-letters", ".kept")
     added = (READ_BACK, READ_DEAD_LETTERS, name_cut_stage("add"))
     runs.run(add(1, keep=True), THREES, keep(10))
@@ -168,8 +178,8 @@ def test_no_internal_word_is_shown(runs: CountedRuns) -> None:
     assert all(map(is_added, added))
 
 
-def test_workers_count_as_one_process_does(runs: CountedRuns, fresh: CountedRuns) -> None:
-    """Stages run as chains there, and two of them apart."""
+def test_workers_count_like_a_single_process(runs: CountedRuns, fresh: CountedRuns) -> None:
+    """Workers run stages as chains, and two stages run separately."""
     apart = {"resources": {"cpu": 0.5}}
     runs.run(add(1), THREES | apart, keep(30), engine="processes")
     runs.run(add(1), THREES | apart, keep(40), engine="processes")

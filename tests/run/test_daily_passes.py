@@ -1,4 +1,4 @@
-"""The daily job of the guide: what is out stays, wherever a day is cut short."""
+"""The daily job of the guide: published rows stay, wherever a day is interrupted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Passes:
 
 @pytest.fixture
 def second_day(passes: Passes) -> Passes:
-    """The day after `m` and `t` came out: copies of both come and a new page, all before them."""
+    """Publish `m` and `t`, then write copies of both and a new page, which all sort first."""
     write_pages(passes.folder, m=ONE, t=TWO)
     run_day(passes)
     assert read_keys(passes) == "mt"
@@ -46,7 +46,7 @@ def list_documents() -> list[Document]:
 
 
 def run_day(passes: Passes, count: int = len(NAMES)) -> list[int]:
-    """Run so many passes of a day; what each has finished. Where one fails, the rest is left."""
+    """Run `count` passes of a day and return their finished sources. Stop at the first failure."""
     finished = []
     for document in list_documents()[:count]:
         spec = document["spec"]
@@ -65,13 +65,13 @@ def read_keys(passes: Passes) -> str:
 
 
 def read_bytes(passes: Passes, key: str) -> bytes:
-    """What the file of a page has in it."""
+    """Return the content of a page's file."""
     files = [path.read_bytes() for path in passes.find_output(LAST).rglob("*.jsonl")]
     (found,) = [content for content in files if f'"key":"{key}"'.encode() in content]
     return found
 
 
-def test_what_is_out_stays_as_it_is_and_its_copy_is_counted(second_day: Passes) -> None:
+def test_published_rows_stay_unchanged_and_their_copies_are_counted(second_day: Passes) -> None:
     before = read_bytes(second_day, "m")
     assert len(run_day(second_day)) == len(NAMES)
     assert read_keys(second_day) == "cmt"
@@ -79,15 +79,15 @@ def test_what_is_out_stays_as_it_is_and_its_copy_is_counted(second_day: Passes) 
     assert second_day.read_rows("daily-duplicates", "stays") == Counter("mt")
 
 
-def test_when_nothing_came_nothing_is_done_in_the_end(second_day: Passes) -> None:
+def test_a_day_without_new_pages_does_no_work(second_day: Passes) -> None:
     run_day(second_day)
-    # The index has a row more than before, so that the clusters are asked once more.
+    # The index has one more row than before, so the clusters are evaluated once more.
     assert run_day(second_day) == [0, 0, 0, 1, 1, 0]
     assert run_day(second_day) == [0] * len(NAMES)
     assert read_keys(second_day) == "cmt"
 
 
-def test_a_page_that_goes_leaves_its_place_to_its_copy(second_day: Passes) -> None:
+def test_a_copy_replaces_a_removed_page(second_day: Passes) -> None:
     run_day(second_day)
     (second_day.folder / "pages-m.jsonl").unlink()
     run_day(second_day)
@@ -97,7 +97,7 @@ def test_a_page_that_goes_leaves_its_place_to_its_copy(second_day: Passes) -> No
     assert read_keys(second_day) == "act"
 
 
-def test_a_page_that_becomes_a_copy_of_one_that_is_out_goes(passes: Passes) -> None:
+def test_a_page_that_becomes_a_copy_of_a_published_page_is_removed(passes: Passes) -> None:
     write_pages(passes.folder, a=ONE, m=TWO)
     run_day(passes)
     write_pages(passes.folder, a=TWO)
@@ -108,14 +108,14 @@ def test_a_page_that_becomes_a_copy_of_one_that_is_out_goes(passes: Passes) -> N
     assert read_keys(passes) == "am"
 
 
-def test_a_row_that_was_out_and_goes_is_counted_where_the_first_key_stays(
+def test_a_published_row_that_is_removed_is_counted_if_the_first_key_stays(
     second_day: Passes,
 ) -> None:
-    """As in a run over everything; the index tells what was out, and decides nothing."""
+    """The result equals a run over everything; the index only reports which rows were published."""
     documents = {each["metadata"]["name"]: each["spec"] for each in list_documents()}
     spec = documents["daily-duplicates"]
     spec["stages"][0]["with"]["keptRowsStay"] = False
-    # A change of it is one of the recipe.
+    # Changing `keptRowsStay` changes the recipe.
     for name in ("pages", "signatures", "links"):
         second_day.run(name, **documents[name])
     result = second_day.run("daily-duplicates", "Restart", **spec)
@@ -128,9 +128,7 @@ def test_a_row_that_was_out_and_goes_is_counted_where_the_first_key_stays(
 
 
 @pytest.mark.parametrize("count", range(len(NAMES)))
-def test_a_day_that_ends_between_two_passes_goes_on_as_it_was(
-    second_day: Passes, count: int
-) -> None:
+def test_a_day_interrupted_between_two_passes_resumes(second_day: Passes, count: int) -> None:
     run_day(second_day, count)
     write_pages(second_day.folder, B=TWO, A=ONE, D=THREE)
     run_day(second_day)
@@ -139,7 +137,7 @@ def test_a_day_that_ends_between_two_passes_goes_on_as_it_was(
 
 
 def break_off(patch: pytest.MonkeyPatch, stage: type[ListKept | DropListed], number: int) -> None:
-    """Have a stage fail from its so-and-so-many-th task on, which its first one may answer."""
+    """Make a stage fail from its task with index `number` on, after processing the task."""
     process, calls = stage.process, iter(range(99))
 
     def fail(self: ListKept | DropListed, task: Task) -> Iterator[Task] | Task | None:
@@ -154,7 +152,7 @@ def break_off(patch: pytest.MonkeyPatch, stage: type[ListKept | DropListed], num
 @pytest.mark.parametrize(
     ("stage", "number"), [(ListKept, 0), *((DropListed, number) for number in range(5))]
 )
-def test_a_day_that_ends_within_a_pass_goes_on_as_it_was(
+def test_a_day_interrupted_within_a_pass_resumes(
     second_day: Passes, stage: type[ListKept | DropListed], number: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -167,7 +165,9 @@ def test_a_day_that_ends_within_a_pass_goes_on_as_it_was(
 
 
 @pytest.mark.parametrize("is_mounted", [True, False])
-def test_an_index_that_is_gone_makes_no_first_day(second_day: Passes, *, is_mounted: bool) -> None:
+def test_a_missing_index_fails_the_day_instead_of_starting_over(
+    second_day: Passes, *, is_mounted: bool
+) -> None:
     folder, away = second_day.folder / "kept-pages", second_day.folder / "away"
     folder.rename(away)
     if is_mounted:

@@ -1,4 +1,4 @@
-"""Runs in which rows fail alone: what is written of them, and that nothing goes uncounted."""
+"""Runs in which single rows fail: all failed rows are written apart and counted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Numbers(NumberRuns):
         super().__init__(folder, NAME, FILES, ROWS)
 
     def read(self) -> list[int]:
-        """The numbers that came out, in order."""
+        """Return the output numbers in order."""
         paths = [path for path in self.output.rglob("*.parquet") if path not in self.letters]
         return sorted(n for path in paths for n in pq.read_table(path)["n"].to_pylist())
 
@@ -51,7 +51,7 @@ class Numbers(NumberRuns):
         return sorted(self.output.glob("_strandline/dead-letters/*/*/*.parquet"))
 
     def read_dead(self) -> dict[str, list[int]]:
-        """The numbers that died, by stage."""
+        """Return the dead numbers by stage."""
         dead: dict[str, list[int]] = {}
         for path in self.letters:
             for row in pq.read_table(path).to_pylist():
@@ -59,7 +59,7 @@ class Numbers(NumberRuns):
         return {stage: sorted(numbers) for stage, numbers in dead.items()}
 
     def check(self) -> Counter[str]:
-        """See that ledger and output agree; return the dead letters by stage."""
+        """Check that ledger and output agree; return the dead letters by stage."""
         assert [] == self.passes.find_problems(NAME)
         with self.passes.opened(NAME) as store:
             return count_dead_letters(store).rows
@@ -80,7 +80,7 @@ SINKS = [{"use": "parquet"}, {"use": "parquet", "with": {"targetBytes": 1_000_00
 
 
 @pytest.mark.parametrize("sink", SINKS)
-def test_bad_rows_are_written_apart_and_the_others_come_out(
+def test_bad_rows_are_written_apart_and_the_others_are_output(
     numbers: Numbers, sink: dict[str, Any]
 ) -> None:
     assert ExitCode.COMPLETE is numbers.run(THREES, FIVES, TOTAL, sink=sink)
@@ -103,7 +103,7 @@ def test_bad_rows_are_written_apart_and_the_others_come_out(
     assert sum(PASSED) == json.loads(latest.read_bytes())
 
 
-def test_readers_from_outside_get_none_of_them(numbers: Numbers) -> None:
+def test_outside_readers_see_no_dead_letters(numbers: Numbers) -> None:
     numbers.run(THREES)
     listed = list_outputs(numbers.output)
     assert 4 == len(listed)
@@ -114,7 +114,7 @@ def test_readers_from_outside_get_none_of_them(numbers: Numbers) -> None:
     assert (4, ExitCode.COMPLETE) == (outcome.standing.finished, outcome.code)
 
 
-def test_a_source_that_changes_takes_its_dead_letters_along(numbers: Numbers) -> None:
+def test_a_changed_source_removes_its_dead_letters(numbers: Numbers) -> None:
     numbers.run(THREES)
     before = set(numbers.letters)
     numbers.write(0, range(3))
@@ -124,7 +124,7 @@ def test_a_source_that_changes_takes_its_dead_letters_along(numbers: Numbers) ->
     assert {"refuse-threes": 15} == numbers.check()
 
 
-def test_a_source_that_goes_takes_its_dead_letters_along(numbers: Numbers) -> None:
+def test_a_removed_source_removes_its_dead_letters(numbers: Numbers) -> None:
     def run() -> ExitCode:
         source = {
             "use": "files",
@@ -140,7 +140,7 @@ def test_a_source_that_goes_takes_its_dead_letters_along(numbers: Numbers) -> No
     assert {"refuse-threes": 15} == numbers.check()
 
 
-def test_lost_or_hurt_dead_letters_are_found_and_made_again(numbers: Numbers) -> None:
+def test_lost_or_damaged_dead_letters_are_detected_and_made_again(numbers: Numbers) -> None:
     numbers.run(THREES)
     lost, hurt, *_ = numbers.letters
     lost.unlink()
@@ -169,8 +169,8 @@ def test_dropped_rows_are_counted_and_leave_nothing(numbers: Numbers) -> None:
     assert 20 == numbers.outcome.counts["refuse-threes"].dropped
 
 
-def test_what_follows_an_error_is_no_part_of_the_run_s_identity(numbers: Numbers) -> None:
-    """Who meets a bad row says so then, and keeps what is finished."""
+def test_the_error_policy_is_not_part_of_the_run_s_identity(numbers: Numbers) -> None:
+    """`onError` takes effect when a row fails, and a change keeps finished sources."""
     numbers.write(0, [1, 2])
     strict = {"use": "failing_stages:RefuseThrees"}
     assert ExitCode.SOURCES_FAILED is numbers.run(strict)
@@ -183,7 +183,7 @@ def test_what_follows_an_error_is_no_part_of_the_run_s_identity(numbers: Numbers
 @pytest.mark.parametrize(
     ("tolerance", "failed"), [(5, 0), (4, 3), ("10%", 0), ("9.99%", 3), (0, 3), ("0%", 3)]
 )
-def test_a_source_with_more_than_is_tolerated_fails(
+def test_a_source_with_more_dead_letters_than_tolerated_fails(
     numbers: Numbers, tolerance: object, failed: int
 ) -> None:
     numbers.write(0, [1, 2])
@@ -207,7 +207,7 @@ def test_a_stage_that_fails_every_row_ends_the_run(numbers: Numbers) -> None:
         numbers.run(THREES)
 
 
-def test_why_rows_died_is_told_by_source_and_row(numbers: Numbers) -> None:
+def test_reasons_of_dead_letters_are_listed_by_source_and_row(numbers: Numbers) -> None:
     numbers.run(THREES, FIVES)
     with numbers.passes.opened(NAME) as store:
         letters = list(list_dead_letters(store, str(numbers.output)))
@@ -226,7 +226,7 @@ def test_rows_that_fail_again_keep_their_numbers(numbers: Numbers, engine: str) 
     numbers.run(THREES, FIVES)
     before = list_keys()
     assert f"{numbers.texts}/0.jsonl row 13" in before
-    for _ in range(2):  # also those of another try
+    for _ in range(2):  # including dead letters of another try
         numbers.run(THREES, FIVES, dead_letters="refuse-threes", engine=engine)
         assert list_keys() == before
 
@@ -247,17 +247,15 @@ def test_readers_of_files_fail_by_file(numbers: Numbers) -> None:
 
 
 @pytest.mark.parametrize("sink", SINKS)
-def test_law_rows_that_are_mended_join_their_sources(
-    numbers: Numbers, sink: dict[str, Any]
-) -> None:
-    """In the end all is as if none of them had ever failed, but for which file holds a row."""
+def test_law_mended_rows_join_their_sources(numbers: Numbers, sink: dict[str, Any]) -> None:
+    """The final rows equal those of a run without failures; the spread over files may differ."""
     numbers.run(THREES, FIVES, TOTAL, sink=sink)
     before = {path.name for path in numbers.output.rglob("*.parquet")}
     failing_stages.MENDED.add("fives")
     numbers.run(THREES, FIVES, TOTAL, sink=sink, dead_letters="mark-fives")
     assert {"refuse-threes": 20} == numbers.check()
     assert [n for n in ALL if n % 10 != 3] == numbers.read()
-    # Nothing was worked on but what had died: the files of before are there, and were not touched.
+    # Only dead letters were processed: the previous files exist and are unchanged.
     assert len(before - {path.name for path in numbers.output.rglob("*.parquet")}) == 4
     failing_stages.MENDED.add("threes")
     numbers.run(THREES, FIVES, TOTAL, sink=sink, dead_letters="refuse-threes")
@@ -275,7 +273,7 @@ def test_rows_that_fail_again_stay_dead_letters(numbers: Numbers) -> None:
     assert [n for n in ALL if n % 10 == 3] == numbers.read_dead()["refuse-threes"]
 
 
-def test_a_source_that_fails_again_keeps_what_it_had(numbers: Numbers) -> None:
+def test_a_source_that_fails_again_keeps_its_previous_output(numbers: Numbers) -> None:
     numbers.run(THREES)
     before = sorted(numbers.output.rglob("*.parquet"))
     numbers.run(THREES | {"onError": "fail"}, dead_letters="refuse-threes")
@@ -285,7 +283,7 @@ def test_a_source_that_fails_again_keeps_what_it_had(numbers: Numbers) -> None:
     assert ExitCode.COMPLETE is numbers.run(THREES)
 
 
-def test_payloads_are_tried_again_as_they_were(tmp_path: Path) -> None:
+def test_payloads_are_retried_unchanged(tmp_path: Path) -> None:
     failing_stages.MENDED.clear()
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):
@@ -326,7 +324,7 @@ def test_law_a_crash_anywhere_leaves_rows_dead_or_joined(
     ("use", "splits"),
     [("keep-documented", True), ("link-duplicates", False), ("join-paragraphs", False)],
 )
-def test_stages_that_make_one_of_several_rows_fail_by_task(use: str, *, splits: bool) -> None:
+def test_stages_that_merge_rows_fail_by_task(use: str, *, splits: bool) -> None:
     """A document without one of its lines would be another document."""
     item = StageWork(use=use, on_error="deadLetter")
     stage = find_stage(use)
@@ -339,10 +337,10 @@ def test_a_timeout_leaves_room_to_find_the_rows_that_fail() -> None:
     assert [20.0, 80.0] == limits
 
 
-def test_a_ledger_without_any_is_not_walked_for_them(
+def test_a_ledger_without_dead_letters_is_not_searched(
     numbers: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of ten million sources would be, by each look at why sources failed."""
+    """Without this, each look at failures would walk ten million sources."""
     numbers.run()
 
     def walk(_: Store) -> None:

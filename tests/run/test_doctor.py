@@ -1,4 +1,4 @@
-"""What a doctor says of each fact, good or bad."""
+"""Findings of the doctor for good and bad facts."""
 
 from __future__ import annotations
 
@@ -238,16 +238,16 @@ def test_each_fact_is_judged(facts: Facts, name: str, level: Level, found: str) 
 
 def test_every_check_can_be_good_and_bad() -> None:
     names = {finding.name for finding in examine(WELL)}
-    for name in names - {"cpus"}:  # too few are shared
+    for name in names - {"cpus"}:  # too few CPUs are shared
         levels = {level for _, each, level, _ in CASES if each == name}
         assert OK in levels, name
         assert levels & {WARNING, PROBLEM}, name
 
 
-def test_a_fact_spoils_no_other_finding() -> None:
+def test_a_bad_fact_does_not_affect_other_findings() -> None:
     for facts, name, level, _ in CASES:
         others = {f.name for f in examine(facts) if f.level is not OK and f.name != name}
-        is_of_memory = name in {"memory", "shared memory"}  # one fact of which two depend
+        is_of_memory = name in {"memory", "shared memory"}  # Both findings depend on this fact.
         assert others <= ({"shared memory", "reservations"} if is_of_memory else set()), level
 
 
@@ -267,7 +267,7 @@ def test_a_sentence_with_advice_keeps_it(facts: Facts, advice: str) -> None:
     assert [advice] == [finding.advice for finding in examine(facts) if finding.advice]
 
 
-def test_what_was_not_tried_is_not_spoken_of() -> None:
+def test_checks_that_did_not_run_have_no_findings() -> None:
     names = [finding.name for finding in examine(volume(blocked="a file"))]
     assert [name for name in names if name in {"file system", "space", "rights", "lmdb"}] == []
     assert "rights" not in {f.name for f in examine(volume(blocked="x")) if f.level is OK}
@@ -297,7 +297,7 @@ def test_what_was_not_tried_is_not_spoken_of() -> None:
         ),
     ],
 )
-def test_the_exit_code_tells_the_volume_from_the_rest(facts: Facts, code: int) -> None:
+def test_the_exit_code_distinguishes_volume_problems(facts: Facts, code: int) -> None:
     assert code == choose_code(examine(facts))
 
 
@@ -339,6 +339,6 @@ def test_sizes_are_spelled_in_a_unit_that_fits() -> None:
     assert ["0 MB", "64 MB", "1.0 GB"] == [format_size(n) for n in (1, 64 * 10**6, 10**9)]
 
 
-def test_of_tokens_and_disks_that_are_not_there_nothing_is_told() -> None:
+def test_missing_tokens_and_disks_have_no_findings() -> None:
     names = {each.name for each in examine(machine(has_token=True))}
     assert not names & {"ray token", "temporary space", "free memory", "packages", "requests"}

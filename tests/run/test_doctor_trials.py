@@ -1,4 +1,4 @@
-"""How a doctor finds out what it sees of machine, folders and ledgers, and leaves no trace."""
+"""How the doctor examines the machine, folders, and ledgers without leaving traces."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_this_machine_has_what_the_tests_need() -> None:
     assert abs(here.time - time.time()) < 3600
 
 
-def test_libraries_that_are_missing_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_libraries_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def raise_missing(name: str) -> Any:
         raise PackageNotFoundError(name)
 
@@ -73,7 +73,7 @@ def list_all(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*"))
 
 
-def test_a_volume_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
+def test_a_trial_leaves_a_volume_unchanged(tmp_path: Path) -> None:
     (tmp_path / "kept").touch()
     seen = look_at_volume(tmp_path)
     assert (seen.path, seen.location) == (str(tmp_path), str(tmp_path))
@@ -110,7 +110,7 @@ def test_the_nearest_folder_is_found(tmp_path: Path) -> None:
 
 
 def raise_for(name: str, number: int) -> Callable[..., Any]:
-    """A function of `os` that fails; the trial must come to it."""
+    """Return a function of `os` that fails; the trial must reach it."""
 
     def fail(*_: object, **__: object) -> Any:
         raise OSError(number, os.strerror(number), name)
@@ -132,7 +132,7 @@ def raise_for(name: str, number: int) -> Callable[..., Any]:
         ("os.rmdir", errno.EPERM, "no right to write there; check owner and mode of the folder"),
     ],
 )
-def test_what_fails_is_said_of_the_volume(
+def test_failures_are_reported_for_the_volume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, number: int, sentence: str
 ) -> None:
     with monkeypatch.context() as patch:
@@ -143,7 +143,7 @@ def test_what_fails_is_said_of_the_volume(
         assert list_all(tmp_path) == []
 
 
-def test_bytes_that_change_on_the_disk_are_seen(
+def test_bytes_that_change_on_the_disk_are_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Path, "read_bytes", lambda path: b"other")
@@ -157,7 +157,7 @@ def test_file_times_are_compared_with_the_clock(tmp_path: Path) -> None:
     assert -62 < lag < -58
 
 
-def test_a_ledger_that_can_not_be_made_is_told(
+def test_a_ledger_that_can_not_be_created_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert try_ledger(tmp_path) is None
@@ -206,7 +206,7 @@ def spell_lease(**fields: Any) -> dict[str, Any]:
     ("fields", "is_alive"),
     [({}, True), ({"started": 1}, False), ({"boot": "another"}, None), ({"ended": True}, True)],
 )
-def test_the_holder_of_a_ledger_is_known(
+def test_the_holder_of_a_ledger_is_identified(
     tmp_path: Path, fields: dict[str, Any], is_alive: bool | None
 ) -> None:
     make_ledger(tmp_path, "notes", **spell_lease(**fields))
@@ -236,7 +236,9 @@ def test_all_ledgers_of_a_volume_are_looked_at(tmp_path: Path) -> None:
     assert list_all(empty) == [empty / "data.mdb"]
 
 
-def test_a_ledger_of_somebody_else_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_of_another_user_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = make_ledger(tmp_path, "notes")
     data = folder.ledger / "data.mdb"
     monkeypatch.setattr(os, "access", lambda path, mode: path != data)
@@ -265,8 +267,8 @@ with store._reading():
 """
 
 
-def test_a_reader_that_died_is_seen(tmp_path: Path) -> None:
-    """While another lives: LMDB forgets its readers when nobody has the ledger open."""
+def test_a_dead_reader_is_detected(tmp_path: Path) -> None:
+    """Keep another reader alive: LMDB drops its reader table when no process has it open."""
     folder = make_ledger(tmp_path, "notes")
     command = [sys.executable, "-c", READER, str(folder.ledger)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

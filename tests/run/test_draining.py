@@ -1,4 +1,4 @@
-"""Whom to ask to stop: the supervisor, else the driver, and nobody who is a stranger."""
+"""Choosing the process to stop: the supervisor, else the driver, but never an unrelated process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENDED = record_of(3).end(outcome_of(0), 1.0, Witness.DRIVER)
 
 
 class Host:
-    """Processes that live."""
+    """A host with some living processes."""
 
     def __init__(self, *alive: Process) -> None:
         self.alive = list(alive)
@@ -54,27 +54,27 @@ def decide(view: FolderView, *alive: Process) -> Drain | None:
     [
         FolderView(None, None, None),
         FolderView(None, lease_of(ended=True), ENDED),
-        FolderView(None, lease_of(), record_of(3)),  # killed: neither process lives
+        FolderView(None, lease_of(), record_of(3)),  # killed: neither process is alive
         FolderView(None, lease_of(boot="boot-2", time=NOW - 601.0), record_of(3, boot="boot-2")),
         FolderView(None, lease_of(boot="boot-2", ended=True), None),
     ],
 )
-def test_where_nothing_runs_nobody_is_asked(view: FolderView) -> None:
+def test_no_process_is_stopped_if_nothing_runs(view: FolderView) -> None:
     assert decide(view) is None
 
 
-def test_a_process_that_got_the_drivers_pid_is_not_asked() -> None:
+def test_a_process_that_reuses_the_drivers_pid_is_not_stopped() -> None:
     view = FolderView(None, lease_of(), record_of(3))
     assert decide(view, Process(DRIVER.pid, DRIVER.started + 1)) is None
 
 
-def test_the_supervisor_is_asked_and_both_are_waited_for() -> None:
+def test_the_supervisor_is_stopped_and_both_processes_are_awaited() -> None:
     view = FolderView(Holder(SUPERVISOR), lease_of(), record_of(3))
     assert Drain(SUPERVISOR, (SUPERVISOR, DRIVER)) == decide(view, SUPERVISOR, DRIVER)
 
 
 @pytest.mark.parametrize("lease", [None, lease_of(ended=True), lease_of(boot="boot-2")])
-def test_a_supervisor_between_two_attempts_is_asked_too(lease: dict[str, Any] | None) -> None:
+def test_a_supervisor_between_two_attempts_is_stopped_too(lease: dict[str, Any] | None) -> None:
     view = FolderView(Holder(SUPERVISOR), lease, None)
     assert Drain(SUPERVISOR, (SUPERVISOR,)) == decide(view, SUPERVISOR, DRIVER)
 
@@ -90,41 +90,41 @@ def test_a_supervisor_between_two_attempts_is_asked_too(lease: dict[str, Any] | 
         FolderView(None, lease_of(parent=list(SUPERVISOR)), record_of(3)),
     ],
 )
-def test_a_driver_that_nobody_supervises_is_asked_itself(view: FolderView) -> None:
+def test_an_unsupervised_driver_is_stopped_directly(view: FolderView) -> None:
     record = view.record
-    if record is not None and record.ended is not None:  # of an earlier process
+    if record is not None and record.ended is not None:  # left by an earlier process
         view = FolderView(None, view.lease, record.model_copy(update={"pid": 7}))
     assert Drain(DRIVER, (DRIVER,)) == decide(view, DRIVER, SUPERVISOR)
 
 
-def test_two_drivers_are_both_waited_for() -> None:
-    """The one before is killed but not gone; the new one has the lease and no record yet."""
+def test_both_of_two_drivers_are_awaited() -> None:
+    """The previous driver is killed but still exists; the new one has the lease but no record."""
     view = FolderView(None, lease_of(LATER), record_of(3))
     assert Drain(LATER, (LATER, DRIVER)) == decide(view, LATER, DRIVER)
 
 
 def test_a_driver_that_has_lost_its_parent_stops_by_itself() -> None:
-    """The signal would be its second one, and end it at once."""
+    """A signal from `drain` would be the driver's second one and end the driver at once."""
     view = FolderView(None, lease_of(parent=list(SUPERVISOR)), record_of(3))
     assert Drain(None, (DRIVER,)) == decide(view, DRIVER)
 
 
-def test_a_driver_that_has_said_its_last_word_is_only_waited_for() -> None:
+def test_a_driver_that_has_recorded_its_end_is_only_awaited() -> None:
     assert Drain(None, (DRIVER,)) == decide(FolderView(None, lease_of(), ENDED), DRIVER)
 
 
-def test_a_program_that_has_run_a_pipeline_and_lives_on_is_not_asked() -> None:
+def test_a_program_that_outlives_its_pipeline_is_not_stopped() -> None:
     assert decide(FolderView(None, lease_of(ended=True), ENDED), DRIVER) is None
 
 
-def test_a_supervisor_elsewhere_is_out_of_reach() -> None:
+def test_a_supervisor_on_another_host_cannot_be_stopped() -> None:
     told = "a process on another host or in another container runs this; drain it there"
     with pytest.raises(DrainError, match=told):
         decide(FolderView(Holder(None), lease_of(), record_of(3)), DRIVER)
 
 
 @pytest.mark.parametrize(("time", "ago"), [(NOW - 40.0, 40), (NOW - 600.0, 600), (NOW + 9.0, 0)])
-def test_a_driver_elsewhere_is_out_of_reach(time: float, ago: int) -> None:
+def test_a_driver_on_another_host_cannot_be_stopped(time: float, ago: int) -> None:
     view = FolderView(None, lease_of(boot="boot-2", time=time), record_of(3, boot="boot-2"))
     told = f"attempt 3 was alive {ago} s ago on another host or in another container; drain it"
     with pytest.raises(DrainError, match=told):
@@ -132,7 +132,7 @@ def test_a_driver_elsewhere_is_out_of_reach(time: float, ago: int) -> None:
     assert 1 == DrainError.exit_code
 
 
-def test_a_wait_ends_when_all_are_gone() -> None:
+def test_a_wait_ends_when_all_processes_are_gone() -> None:
     host = Host(SUPERVISOR, DRIVER)
     slept: list[float] = []
 
@@ -145,19 +145,19 @@ def test_a_wait_ends_when_all_are_gone() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3, 2.0])
-def test_a_wait_has_a_limit_and_names_who_is_left(seconds: float) -> None:
+def test_a_wait_has_a_limit_and_names_remaining_processes(seconds: float) -> None:
     slept: list[float] = []
     left = wait_for((SUPERVISOR, DRIVER), seconds, Host(DRIVER).find, slept.append)
     assert DRIVER == left
     assert seconds == pytest.approx(sum(slept))
 
 
-def test_a_pid_that_is_used_again_is_not_waited_for() -> None:
+def test_a_reused_pid_is_not_awaited() -> None:
     again = Host(Process(DRIVER.pid, DRIVER.started + 1))
     assert wait_for((DRIVER,), 60.0, again.find, lambda _: pytest.fail("it waits")) is None
 
 
-def test_what_is_seen_is_in_the_folder(tmp_path: Path) -> None:
+def test_a_view_is_read_from_the_folder(tmp_path: Path) -> None:
     folder = PipelineFolder(tmp_path)
     assert FolderView(None, None, None) == look(folder)
     folder.ledger.mkdir()
@@ -172,7 +172,7 @@ def test_what_is_seen_is_in_the_folder(tmp_path: Path) -> None:
     assert (lease_of(uid="a"), record_of(3)) == (seen.lease, seen.record)
 
 
-def test_a_ledger_that_cant_be_read_hides_nobody_else(tmp_path: Path) -> None:
+def test_an_unreadable_ledger_hides_no_other_process(tmp_path: Path) -> None:
     folder = PipelineFolder(tmp_path)
     folder.ledger.mkdir()
     (folder.ledger / "data.mdb").write_bytes(b"rubbish" * 2000)

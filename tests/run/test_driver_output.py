@@ -1,4 +1,4 @@
-"""What drivers print: shown as before, kept on the volume, whoever dies first."""
+"""Output of drivers: forwarded as before and kept on the volume, whichever process dies first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.driver_logs import list_parts
 from strandline_api.status.enums import Trigger
 
-# A program that makes an attempt with the driver that it is given, and prints a word of its own.
+# A program that makes an attempt with a given driver and prints a line of its own.
 PARENT = """
 import sys
 from contextlib import suppress
@@ -36,7 +36,7 @@ driver = DriverProcess(command, folder, limits, Stop(), kept=kept)
 ended = driver.attempt(Trigger.RUN)
 print("parent", ended.outcome.exit_code, ended.outcome.log_file, flush=True)
 """
-# A driver that goes on when its parent is gone, as real ones do.
+# A driver that continues without its parent, as real drivers do.
 ORPHAN = """
 import os, sys, time
 from contextlib import suppress
@@ -81,7 +81,7 @@ def await_file(path: Path) -> None:
         time.sleep(0.02)
 
 
-def test_what_a_driver_prints_is_shown_and_kept(tmp_path: Path) -> None:
+def test_driver_output_is_shown_and_kept(tmp_path: Path) -> None:
     script = "import sys; print('out'); sys.stdout.flush(); print('err', file=sys.stderr)"
     code, out, err = run(tmp_path, script)
     assert (code, err) == (0, b"err\n")
@@ -92,7 +92,7 @@ def test_what_a_driver_prints_is_shown_and_kept(tmp_path: Path) -> None:
     assert sorted(kept.splitlines()) == [b"err", b"out"]
 
 
-def test_law_streams_that_lead_to_the_same_keep_their_order(tmp_path: Path) -> None:
+def test_law_streams_to_the_same_file_keep_their_order(tmp_path: Path) -> None:
     script = "import os\nfor at in range(2000):\n    os.write(1 + at % 2, f'{at}\\n'.encode())\n"
     _, out, _ = run(tmp_path, script, stderr=subprocess.STDOUT)
     expected = b"".join(b"%d\n" % at for at in range(2000))
@@ -100,30 +100,30 @@ def test_law_streams_that_lead_to_the_same_keep_their_order(tmp_path: Path) -> N
     assert read_kept(tmp_path) == expected
 
 
-def test_all_of_it_is_shown_before_the_parents_own_words(tmp_path: Path) -> None:
+def test_driver_output_is_shown_before_the_parents_own_message(tmp_path: Path) -> None:
     _, out, _ = run(tmp_path, "print('x' * 1_000_000)")
     assert out.splitlines()[0] == b"x" * 1_000_000
     assert out.splitlines()[-1].startswith(b"parent 0 logs/")
 
 
-def test_a_driver_that_is_killed_leaves_its_last_words(tmp_path: Path) -> None:
+def test_output_of_a_killed_driver_is_kept(tmp_path: Path) -> None:
     script = "import os; os.write(2, b'before the end'); os.kill(os.getpid(), 9)"
     _, out, err = run(tmp_path, script)
     assert out.startswith(b"parent 137 ")
     assert (err, read_kept(tmp_path)) == (b"before the end", b"before the end")
 
 
-def test_nobody_waits_for_what_a_driver_has_left_behind(tmp_path: Path) -> None:
+def test_orphans_of_a_driver_do_not_delay_the_parent(tmp_path: Path) -> None:
     script = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
     process = start(tmp_path, script, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         assert process.wait(LONGEST) == 0
     finally:
-        with suppress(ProcessLookupError):  # a driver's orphans end with it
+        with suppress(ProcessLookupError):  # a driver's orphans end together with the driver
             os.kill(int(read_kept(tmp_path)), 9)
 
 
-def test_a_reader_that_is_gone_keeps_nobody_from_the_log(tmp_path: Path) -> None:
+def test_a_closed_reader_does_not_stop_the_log(tmp_path: Path) -> None:
     source, sink = os.pipe()
     os.close(source)
     script = "import os\nfor _ in range(3): os.write(2, b'a line\\n')"
@@ -141,11 +141,11 @@ def await_kept(folder: Path, words: bytes) -> None:
 
 
 @pytest.mark.parametrize("is_early", [False, True], ids=["after it reads on", "before"])
-def test_law_a_driver_whose_parent_is_killed_prints_on(tmp_path: Path, is_early: bool) -> None:
-    """A pipe takes a few pages: whoever prints more would wait for ever, or fail."""
+def test_law_a_driver_continues_to_print_without_its_parent(tmp_path: Path, is_early: bool) -> None:
+    """A pipe holds only a few pages: without a reader, a driver would block or fail."""
     script = ORPHAN.replace("{is_early}", "False")
     if is_early:
-        # So much that it has to wait: somebody else in the process reads on meanwhile.
+        # Print so much that the driver must wait until another thread of the process reads on.
         script = script.replace(
             'print("x" * 300_000 if False else "", flush=True)\nread_on()',
             "import threading\nthreading.Timer(0.5, read_on).start()\n"
@@ -153,7 +153,7 @@ def test_law_a_driver_whose_parent_is_killed_prints_on(tmp_path: Path, is_early:
         )
     process = start(tmp_path, script, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     await_file(tmp_path / "ready")
-    # Bytes that the parent took from the pipe and has not kept are lost with it.
+    # Bytes that the parent read from the pipe but has not written are lost with the parent.
     await_kept(tmp_path, b"begun\n")
     process.kill()
     process.wait(LONGEST)
@@ -177,7 +177,7 @@ def test_the_log_is_named_in_the_attempts_record(tmp_path: Path) -> None:
     assert (tmp_path / record.outcome.log_file).is_file()
 
 
-def test_terminals_are_left_alone_and_so_are_closed_streams() -> None:
+def test_terminals_and_closed_streams_are_not_redirected() -> None:
     primary, terminal = os.openpty()
     source, sink = os.pipe()
     os.close(source)
@@ -188,7 +188,7 @@ def test_terminals_are_left_alone_and_so_are_closed_streams() -> None:
             os.close(descriptor)
 
 
-def test_nothing_is_kept_where_nobody_asks_for_it(tmp_path: Path) -> None:
+def test_no_output_is_kept_unless_requested(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "pass", str(tmp_path)]
     driver = DriverProcess(command, PipelineFolder(tmp_path), DriverLimits(60.0), Stop())
     assert driver.attempt(Trigger.RUN).outcome.log_file == ""

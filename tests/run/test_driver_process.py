@@ -1,6 +1,6 @@
-"""A driver as a process: started, told to stop, ended by force, and its end put down.
+"""A driver as a process: started, requested to stop, killed, and its end recorded.
 
-The drivers here are small programs that do what a test wants; nothing waits longer than it must.
+The drivers here are small programs that do what a test needs; no test waits longer than necessary.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from strandline_api.outcome.evidence import name_cause
 from strandline_api.status.enums import Trigger
 
 LONG = 1e6
-# What every driver begins with. `note` says something in a file; `linger` lives on with its parent.
+# Head of all driver scripts. `note` writes to a file; `linger` runs until the parent ends.
 HEAD = """
 import os, signal, sys, time
 from pathlib import Path
@@ -68,7 +68,7 @@ def end(code, **words):
     outcome = DriverOutcome(exit_code=code, attempt=1, **words)
     write_record(folder, record.end(outcome, time.time(), Witness.DRIVER))
 """
-# A driver that counts requests to stop, and leaves as it is told to.
+# A driver that counts requests to stop, and leaves when `on_request` decides.
 LISTEN = """
 def receive(number, frame):
     note("heard", "x")
@@ -81,7 +81,7 @@ note("ready")
 
 
 class StopAsSeen:
-    """Asks as many times as there are files of these names; the first `received` were heard."""
+    """Requests a stop per existing file of these names; the driver got the first `received`."""
 
     def __init__(self, here: Path, *names: str, received: int = 0) -> None:
         self._paths = [here / name for name in names]
@@ -97,7 +97,7 @@ class StopAsSeen:
 
 
 class Parent:
-    """Makes attempts with drivers that are scripts."""
+    """Makes attempts with scripts as drivers."""
 
     def __init__(self, here: Path) -> None:
         self.here = here
@@ -141,7 +141,7 @@ def test_the_exit_code_is_the_drivers(parent: Parent, code: int) -> None:
     assert (False, True) == (ended.is_stopped, ended.is_reported)
 
 
-def test_a_killed_driver_is_put_down_as_killed(parent: Parent) -> None:
+def test_a_killed_driver_is_recorded_as_killed(parent: Parent) -> None:
     ended = parent.run(BEGIN, "os.kill(os.getpid(), signal.SIGKILL)")
     assert (137, Cause.KILLED) == (ended.outcome.exit_code, cause_of(ended))
     assert (1, "id", False) == (ended.outcome.attempt, ended.ledger, ended.is_reported)
@@ -172,17 +172,17 @@ def test_a_driver_that_ends_before_its_start_is_noted_keeps_its_record(
     assert parent.read().outcome == ended.outcome
 
 
-def test_the_drivers_own_words_stay(parent: Parent) -> None:
+def test_the_end_that_the_driver_recorded_stays(parent: Parent) -> None:
     ended = parent.run(BEGIN, "end(3, message='1 of 3 failed')", "sys.exit(3)")
     assert ("1 of 3 failed", True) == (ended.outcome.message, ended.is_reported)
     record = parent.read()
     assert (Cause.SOURCES_FAILED, Witness.DRIVER) == (record.cause, record.witness)
 
 
-def test_a_driver_that_dies_after_its_words_has_not_told_all(parent: Parent) -> None:
+def test_a_driver_killed_after_recording_its_end_has_not_reported(parent: Parent) -> None:
     ended = parent.run(BEGIN, "end(0)", "os.kill(os.getpid(), signal.SIGKILL)")
     assert (137, False) == (ended.outcome.exit_code, ended.is_reported)
-    assert Witness.DRIVER is parent.read().witness  # so it accuses nobody
+    assert Witness.DRIVER is parent.read().witness  # no source is blamed then
 
 
 @pytest.mark.parametrize(
@@ -190,10 +190,10 @@ def test_a_driver_that_dies_after_its_words_has_not_told_all(parent: Parent) -> 
     [
         ("ended", "sys.exit(3)", True),
         ("begun", "sys.exit(3)", False),
-        ("ended", "os.kill(os.getpid(), signal.SIGKILL)", False),  # of that it has told nobody
+        ("ended", "os.kill(os.getpid(), signal.SIGKILL)", False),  # no lineage system got this end
     ],
 )
-def test_whether_a_lineage_system_knows_the_end_is_told(
+def test_reports_to_lineage_systems_are_passed_on(
     parent: Parent, reported: str, leave: str, expected: bool
 ) -> None:
     mark = f"(folder.attempt(1) / 'lineage').write_text('{reported}')"
@@ -202,7 +202,7 @@ def test_whether_a_lineage_system_knows_the_end_is_told(
     assert parent.read().outcome == ended.outcome
 
 
-def test_a_driver_that_said_nothing_has_told_no_lineage_system(parent: Parent) -> None:
+def test_a_silent_driver_has_reported_no_lineage(parent: Parent) -> None:
     mark = "(folder.attempt(1) / 'lineage').write_text('ended')"
     ended = parent.run(BEGIN, mark, "os.kill(os.getpid(), signal.SIGKILL)")
     assert ended.outcome.lineage is False
@@ -215,7 +215,7 @@ def test_a_record_of_an_earlier_process_with_its_pid_is_not_touched(parent: Pare
     assert parent.read().ended is None
 
 
-def test_an_end_that_cant_be_written_down_is_still_told(
+def test_an_end_that_cant_be_recorded_is_still_returned(
     parent: Parent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -239,7 +239,7 @@ def test_a_request_to_stop_is_passed_on_once(parent: Parent) -> None:
 
 
 def test_a_second_request_is_passed_on_too_as_a_key(parent: Parent) -> None:
-    """A driver takes SIGTERM for the same request however often it comes."""
+    """For a driver, repeated SIGTERM signals are the same request."""
     stop = StopAsSeen(parent.here, "ready", "SIGTERM")
     twice = """
 def on_request():
@@ -268,13 +268,13 @@ def test_force_is_used_after_the_grace_period(parent: Parent) -> None:
     assert ended.outcome.evidence[-1].source == "signal"
 
 
-def test_who_asks_twice_does_not_wait_for_the_grace_period(parent: Parent) -> None:
+def test_a_second_request_skips_the_grace_period(parent: Parent) -> None:
     stop = StopAsSeen(parent.here, "ready", "heard")
     ended = parent.run("on_request = lambda: None", LISTEN, "linger()", stop=stop)
     assert (137, 2) == (ended.outcome.exit_code, parent.received())
 
 
-def test_a_key_that_the_driver_has_heard_itself_is_not_passed_on(parent: Parent) -> None:
+def test_a_key_that_reached_the_driver_is_not_passed_on(parent: Parent) -> None:
     stop = StopAsSeen(parent.here, "ready", received=1)
     limits = {"grace": 0.1}
     ended = parent.run("on_request = lambda: None", LISTEN, "linger()", stop=stop, limits=limits)
@@ -282,7 +282,7 @@ def test_a_key_that_the_driver_has_heard_itself_is_not_passed_on(parent: Parent)
     assert (True, Cause.INTERRUPTED) == (ended.is_stopped, cause_of(ended))
 
 
-def test_a_driver_that_is_asked_before_it_listens_was_interrupted(parent: Parent) -> None:
+def test_a_driver_stopped_before_it_handles_signals_was_interrupted(parent: Parent) -> None:
     ended = parent.run("note('ready')", "linger()", stop=StopAsSeen(parent.here, "ready"))
     assert (75, Cause.INTERRUPTED, False) == (
         ended.outcome.exit_code,
@@ -324,10 +324,10 @@ def test_a_driver_without_a_sign_of_life_has_stalled(parent: Parent) -> None:
 
 
 @pytest.mark.parametrize("step", [-1e6, 1e6])
-def test_a_clock_that_was_set_makes_nobody_silent(
+def test_a_clock_step_does_not_count_as_silence(
     parent: Parent, monkeypatch: pytest.MonkeyPatch, step: float
 ) -> None:
-    """Nor does a machine that slept: its monotonic clock stood still."""
+    """A suspended machine is not silent either, because its monotonic clock stands still."""
     stepped = SimpleNamespace(monotonic=time.monotonic, time=lambda: time.time() + step)
     monkeypatch.setattr(driver_process, "time", stepped)
     driver = parent.make(BEGIN, SILENT, "note('ready')\nlinger()", limits={"stall": 2000.0})
@@ -351,7 +351,7 @@ def test_a_clock_that_was_set_makes_nobody_silent(
 
 
 def test_a_request_to_a_driver_that_is_stopping_already_is_the_same_request(parent: Parent) -> None:
-    """A first key pressed is not to cut short what somebody else has begun."""
+    """A first key press must not cut short a stop that another party has begun."""
     stop = StopAsSeen(parent.here, "heard")
     leave = "def on_request():\n    time.sleep(0.3)\n    sys.exit(75)"
     ended = parent.run(BEGIN, leave, LISTEN, SILENT, "linger()", stop=stop, limits={"stall": 0.0})
@@ -364,14 +364,14 @@ def test_a_request_to_a_driver_that_is_stopping_already_is_the_same_request(pare
 
 
 @pytest.mark.parametrize("setup", [SILENT, ""])
-def test_a_driver_that_has_shown_life_of_late_is_left_alone(parent: Parent, setup: str) -> None:
-    """Neither one that shows it seldom, nor one that has no table yet."""
+def test_a_driver_with_recent_progress_is_not_stopped(parent: Parent, setup: str) -> None:
+    """A driver that shows progress rarely and a driver without a table are both alive."""
     stall = {"stall": 1e12 if setup else 0.1}
     ended = parent.run(BEGIN, setup, "time.sleep(0.5)", limits=stall)
     assert (0, None) == (ended.outcome.exit_code, parent.read().cause)
 
 
-def test_the_kernel_is_to_kill_the_driver_first(parent: Parent) -> None:
+def test_the_kernel_kills_the_driver_before_the_parent(parent: Parent) -> None:
     own = int(Path("/proc/self/oom_score_adj").read_text())
     compare = f"""
 for _ in range(500):
@@ -384,7 +384,7 @@ sys.exit(1)
 
 
 @pytest.mark.parametrize("shares_terminal", [False, True])
-def test_the_driver_knows_its_parent_and_has_a_group_of_its_own(
+def test_the_driver_has_its_parents_pid_and_its_own_process_group(
     parent: Parent, shares_terminal: bool
 ) -> None:
     tell = "note('seen', f'{os.environ[\"STRANDLINE_PARENT\"]} {os.getpgrp() == os.getpid()}')"
@@ -392,8 +392,8 @@ def test_the_driver_knows_its_parent_and_has_a_group_of_its_own(
     assert f"{os.getpid()} {not shares_terminal}" == (parent.here / "seen").read_text()
 
 
-def test_the_driver_is_told_why_it_is_started_and_what_came_before(parent: Parent) -> None:
-    """Why the attempt before ended is known from elsewhere once; then it is known from here."""
+def test_the_driver_gets_its_trigger_and_the_previous_cause(parent: Parent) -> None:
+    """Only the first attempt gets the previous cause from outside; later causes are known here."""
     driver = parent.make("note('words', ' '.join(sys.argv[2:]) + '|')", after="Preempted")
     driver.attempt(Trigger.RUN)
     driver.attempt(Trigger.RETRY)
@@ -415,13 +415,13 @@ def never(_: float) -> None:
     raise AssertionError("nothing is to be waited for")
 
 
-def test_a_time_in_the_past_is_not_waited_for_but_shown() -> None:
+def test_a_time_in_the_past_is_shown_but_not_awaited() -> None:
     shown: list[float] = []
     assert wait_until(time.time() - 5.0, Stop(), show_in(shown), never)
     assert [0.0] == shown
 
 
-def test_a_wait_that_is_told_to_stop_ends_at_once() -> None:
+def test_a_wait_ends_at_once_on_a_request_to_stop() -> None:
     shown: list[float] = []
     stop = Stop()
     assert not wait_until(time.time() + 3600, stop, show_in(shown), lambda _: stop.ask())
@@ -429,7 +429,7 @@ def test_a_wait_that_is_told_to_stop_ends_at_once() -> None:
     assert not wait_until(time.time() + 3600, stop, show_in(shown), never)
 
 
-def test_a_wait_ends_when_its_time_has_come() -> None:
+def test_a_wait_ends_at_its_time() -> None:
     shown: list[float] = []
     due = time.time() + 0.05
     assert wait_until(due, Stop(), show_in(shown), time.sleep)
@@ -438,9 +438,7 @@ def test_a_wait_ends_when_its_time_has_come() -> None:
 
 
 @pytest.mark.parametrize("step", [-1e6, 0.0, 1e6])
-def test_a_clock_that_is_set_stretches_no_wait(
-    monkeypatch: pytest.MonkeyPatch, step: float
-) -> None:
+def test_a_clock_step_does_not_extend_a_wait(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
     clock = {"wall": 5000.0, "passed": 0.0}
     fake = SimpleNamespace(monotonic=lambda: clock["passed"], time=lambda: clock["wall"])
     monkeypatch.setattr(driver_process, "time", fake)
@@ -456,7 +454,7 @@ def test_a_clock_that_is_set_stretches_no_wait(
     assert step > 0 or clock["passed"] >= 99.0
 
 
-def test_a_machine_that_slept_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suspended_machine_does_not_extend_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = {"wall": 5000.0, "passed": 0.0}
     fake = SimpleNamespace(monotonic=lambda: clock["passed"], time=lambda: clock["wall"])
     monkeypatch.setattr(driver_process, "time", fake)
@@ -469,13 +467,13 @@ def test_a_machine_that_slept_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -
     assert clock["passed"] <= 2.0
 
 
-def test_a_request_counts_what_the_driver_has_heard() -> None:
+def test_a_request_counts_the_signals_the_driver_received() -> None:
     stop = Stop()
     assert not stop.is_asked()
     stop.ask(signal.SIGINT, is_received=True)
     stop.ask(signal.SIGTERM)
     assert (2, 1, True) == (stop.times, stop.received, stop.is_asked())
-    assert stop.signal == signal.SIGINT  # the first is why it ends
+    assert stop.signal == signal.SIGINT  # the first signal is the reason for the end
 
 
 @pytest.mark.parametrize(
@@ -485,12 +483,10 @@ def test_a_request_counts_what_the_driver_has_heard() -> None:
         *(("NT", 1), ("TN", 1), ("NNT", 1), ("NI", 2), ("IN", 2), ("NTI", 2)),
     ],
 )
-def test_what_programs_repeat_is_one_request_and_each_key_is_another(
-    signals: str, times: int
-) -> None:
-    """In either order: of two signals that are pending at once the lower number comes first.
+def test_repeated_signals_are_one_request_and_each_key_is_another(signals: str, times: int) -> None:
+    """The order is irrelevant: of two pending signals, the kernel delivers the lower number first.
 
-    A notice (N) and a pod's hook (T) both tell a head that it goes.
+    A notice (N) and a pod's hook (T) both inform a head that its node goes away.
     """
     stop = Stop()
     for letter in signals:

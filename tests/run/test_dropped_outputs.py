@@ -1,4 +1,4 @@
-"""What is kept and what was dropped, out of one run: each row once, with the first reason."""
+"""Kept and dropped rows of one run: each row is written once, with its first drop reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DROPPING: tuple[dict[str, Any], ...] = (
     {"name": "short", "use": "gopher-quality", "with": {"minDocWords": 10, "minStopWords": 0}},
     {"use": "identify-language", "with": {"languages": ["en"]}},
 )
-# Of the rows of a file: why each goes. The second and the third would fall to two stages.
+# The drop reason of each row in a file. Two stages would drop the second and third rows.
 WHY = (None, "listed domain", "listed domain", "gopher_short_doc", "other language", None)
 STAGES = {
     "listed domain": "filter-urls",
@@ -83,7 +83,7 @@ def run(
 
 
 def count(result: AttemptResult) -> Counter[str]:
-    """How many rows went for which reason."""
+    """Count the dropped rows by reason."""
     found: Counter[str] = Counter()
     for stage in result.counts.values():
         for name, number in stage.counters.items():
@@ -93,7 +93,7 @@ def count(result: AttemptResult) -> Counter[str]:
 
 
 def list_groups(passes: Passes, name: str) -> list[tuple[str | None, list[str]]]:
-    """The reason and the rows of each row group."""
+    """Return the reason and the rows of each row group."""
     groups = []
     for path in sorted(passes.find_output(name).rglob("*.parquet")):
         file = pq.ParquetFile(path)
@@ -108,7 +108,7 @@ def expect(*names: str) -> Counter[tuple[str, str | None]]:
     return Counter((f"{name}{at}", why) for name in names for at, why in enumerate(WHY))
 
 
-def test_a_chain_of_filters_has_each_row_out_once_with_its_first_reason(passes: Passes) -> None:
+def test_a_chain_of_filters_outputs_each_row_once_with_its_first_reason(passes: Passes) -> None:
     write(passes, "a", "b", "c")
     chain = [mark(stage) for stage in DROPPING]
     begun = run(passes, "marked", "parquet-partitions", *chain, limit=1)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.first(reason="passes over several days")
 LAST = "unique-pages"
 ONE, TWO, THREE = ("one " * 9 + "end", "two " * 9 + "end", "three " * 9 + "end")
 
-# Texts of a day by key; a page with an empty one is gone.
+# Texts of a day by key; an empty text removes the page.
 DAYS = st.lists(
     st.dictionaries(
         st.sampled_from("abcdef"), st.sampled_from(["", ONE, TWO, THREE]), min_size=1, max_size=4
@@ -54,7 +54,7 @@ def read(passes: Passes) -> str:
     return "".join(sorted(passes.read_rows(LAST, "key").elements()))
 
 
-def test_a_page_that_was_a_copy_and_is_none_any_more_stays(passes: Passes) -> None:
+def test_a_page_that_is_no_longer_a_copy_stays(passes: Passes) -> None:
     write_pages(passes.folder, a=ONE, b=ONE, c=TWO)
     run_all(passes)
     assert read(passes) == "ac"
@@ -65,7 +65,7 @@ def test_a_page_that_was_a_copy_and_is_none_any_more_stays(passes: Passes) -> No
     assert run_all(passes).standing.finished == 0
 
 
-def test_a_page_that_becomes_a_copy_goes(passes: Passes) -> None:
+def test_a_page_that_becomes_a_copy_is_removed(passes: Passes) -> None:
     write_pages(passes.folder, a=ONE, b=TWO, c=THREE)
     run_all(passes)
     assert read(passes) == "abc"
@@ -74,8 +74,8 @@ def test_a_page_that_becomes_a_copy_goes(passes: Passes) -> None:
     assert read(passes) == "ab"
 
 
-def test_a_page_whose_copy_went_elsewhere_comes_back(passes: Passes) -> None:
-    """The one that stayed changes: its copy is alone now."""
+def test_a_page_whose_original_changed_comes_back(passes: Passes) -> None:
+    """The kept page changes, so its former copy is unique now."""
     write_pages(passes.folder, a=ONE, b=ONE)
     run_all(passes)
     write_pages(passes.folder, a=TWO)
@@ -86,8 +86,8 @@ def test_a_page_whose_copy_went_elsewhere_comes_back(passes: Passes) -> None:
     assert read(passes) == "a"
 
 
-def test_partitions_that_a_new_page_has_no_rows_of_are_not_linked_anew(passes: Passes) -> None:
-    """A page has a row of its text and one of its key."""
+def test_partitions_without_rows_of_a_new_page_are_not_linked_again(passes: Passes) -> None:
+    """A page has one row for its text and one for its key."""
     (links,) = (each for each in read_guide("near.yaml", only_touched=True) if is_links(each))
     write_pages(passes.folder, a=ONE, b=ONE, c=TWO)
     run_all(passes, only_touched=True)
@@ -107,7 +107,7 @@ def is_links(document: Document) -> bool:
 
 @contextmanager
 def begun() -> Iterator[Passes]:
-    """Passes over no page yet, in a folder of their own."""
+    """Yield passes without any page, in their own folder."""
     before = Path.cwd()
     with TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -118,7 +118,7 @@ def begun() -> Iterator[Passes]:
 
 
 def read_files(passes: Passes) -> Counter[bytes]:
-    """Contents of the files of the last pass."""
+    """Count the files of the last pass by content."""
     return Counter(path.read_bytes() for path in passes.find_output(LAST).glob("???/*/*.jsonl"))
 
 
@@ -127,14 +127,15 @@ def read_files(passes: Passes) -> Counter[bytes]:
 @example(days=[{"c": TWO}, {"a": TWO}, {"a": ""}], only_touched=True)
 @example(days=[{"c": TWO}, {"a": TWO}], only_touched=False)
 @given(days=DAYS, only_touched=st.booleans())
-def test_law_days_one_by_one_leave_what_one_run_over_everything_does(
+def test_law_daily_runs_equal_one_run_over_everything(
     days: list[dict[str, str]], *, only_touched: bool
 ) -> None:
     pages: dict[str, str] = {}
     with begun() as daily:
         for day in ({"z": ONE}, *days):
             pages |= day
-            # Files of other days stay as they are: a new time would have them read again.
+            # Leave files of other days untouched: a new modification time would have them read
+            # again.
             write_pages(daily.folder, **{key: text for key, text in day.items() if text})
             for key in (key for key, text in day.items() if not text):
                 (daily.folder / f"pages-{key}.jsonl").unlink(missing_ok=True)

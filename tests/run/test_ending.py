@@ -1,4 +1,4 @@
-"""What the end of a driver comes to: its exit code, its words, the kernel's, and who asked."""
+"""The verdict about a driver's end: exit code, last messages, kernel evidence, and requests."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def ended_with(
 
 
 def said(outcome: DriverOutcome) -> AttemptRecord:
-    """A record whose driver has written its end."""
+    """Return a record whose driver has written its end."""
     return record_of(1).end(outcome, 1060.0, Witness.DRIVER)
 
 
 def test_a_crash_while_ray_is_loaded_names_its_variables() -> None:
-    """Ray's library crashes as it is loaded over a number that is none."""
+    """Ray's library crashes while loading if a variable is not a number."""
     names = ("RAY_gcs_rpc_server_reconnect_timeout_s", "RAY_memory_monitor_refresh_ms")
     end = ended_with(-signal.SIGSEGV)._replace(ray_variables=names)
     before = conclude(None, end, None)
@@ -50,7 +50,7 @@ def test_a_crash_while_ray_is_loaded_names_its_variables() -> None:
         "Ray crashes so over a variable that it can't read, and these are set: " + ", ".join(names)
     )
     for other in (
-        conclude(record_of(1), end, None),  # it had begun, so Ray was loaded
+        conclude(record_of(1), end, None),  # The attempt had begun, so Ray was loaded.
         conclude(None, end._replace(ray_variables=()), None),
         conclude(None, end._replace(returncode=-signal.SIGKILL), None),
     ):
@@ -58,7 +58,7 @@ def test_a_crash_while_ray_is_loaded_names_its_variables() -> None:
 
 
 class Case(NamedTuple):
-    """A driver's end and what it must come to; without words it was cut off."""
+    """A driver's end and the expected outcome. Without words, the driver was cut off."""
 
     end: DriverEnd
     words: DriverOutcome | None
@@ -199,7 +199,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_an_end_is_concluded(case: Case) -> None:
+def test_the_end_of_a_driver_gets_the_expected_verdict(case: Case) -> None:
     record = record_of(1) if case.words is None else said(case.words)
     outcome = conclude(record, case.end, AttemptProgress(0, None))
     cause = name_cause(outcome.evidence).cause if outcome.exit_code else None
@@ -209,8 +209,8 @@ def test_an_end_is_concluded(case: Case) -> None:
     assert outcome.exit_code == 0 or outcome.evidence
 
 
-def test_nothing_is_seen_twice() -> None:
-    """Spoken and seen, an exit code is one sight."""
+def test_no_evidence_is_counted_twice() -> None:
+    """An exit code that is both reported and observed gives one piece of evidence."""
     outcome = conclude(said(FAILED), ended_with(3), None)
     assert (read_exit(3),) == outcome.evidence
 
@@ -221,23 +221,23 @@ def test_a_driver_that_never_began_has_no_number() -> None:
     assert outcome.message.startswith("exit code 64: ")
 
 
-def test_what_a_killed_driver_finished_is_counted_by_the_ledger() -> None:
+def test_sources_finished_by_a_killed_driver_are_counted_from_the_ledger() -> None:
     outcome = conclude(record_of(1), ended_with(-9), AttemptProgress(7, 40))
     assert (7, 40) == (outcome.sources.finished, outcome.remaining)
 
 
-def test_what_a_driver_finished_before_an_error_is_counted_by_the_ledger() -> None:
-    """An error leaves no counts, and yet the budget is to be full again after progress."""
+def test_sources_finished_before_an_error_are_counted_from_the_ledger() -> None:
+    """An error leaves no counts, but progress must refill the retry budget."""
     outcome = conclude(said(BROKEN), ended_with(1), AttemptProgress(7, 40))
     assert (7, 40) == (outcome.sources.finished, outcome.remaining)
 
 
-def test_what_a_driver_counted_itself_stays() -> None:
+def test_counts_reported_by_the_driver_stay() -> None:
     words = killed_for(Cause.KILLED, finished=9, remaining=50)
     for progress in (None, AttemptProgress(0, None), AttemptProgress(9, 50)):
         outcome = conclude(said(words), ended_with(-9), progress)
         assert (9, 50) == (outcome.sources.finished, outcome.remaining)
 
 
-def test_what_was_published_is_passed_on() -> None:
+def test_the_published_snapshot_is_passed_on() -> None:
     assert conclude(None, ended_with(-9), None, "0001/p0003").latest == "0001/p0003"

@@ -1,4 +1,4 @@
-"""Which engine a run gets: the one that was asked for, or without Ray where that will do."""
+"""Choice of the engine: the requested engine, or one without Ray if that suffices."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def no_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
-def test_without_a_word_a_run_on_one_machine_starts_no_ray() -> None:
+def test_a_run_on_one_machine_starts_no_ray_by_default() -> None:
     assert choose_engine(None, make_spec(), None) == "processes"
 
 
 @pytest.mark.parametrize("asked", ["inline", "processes", "ray"])
-def test_what_is_asked_for_is_taken(asked: str) -> None:
+def test_a_requested_engine_is_used(asked: str) -> None:
     assert choose_engine(asked, make_spec({"resources": {"gpu": 1}}), "auto") == asked
 
 
-def test_what_the_file_names_is_taken() -> None:
+def test_an_engine_named_in_the_file_is_used() -> None:
     assert choose_engine(None, make_spec(engine="ray"), None) == "ray"
 
 
-def test_a_ray_that_is_there_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_ray_cluster_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_engine(None, make_spec(), "auto") == "ray"
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:6379")
     assert choose_engine(None, make_spec(), None) == "ray"
@@ -58,13 +58,13 @@ def test_a_ray_that_is_there_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
         {"runtimeEnv": {"env_vars": {"A": "b"}}},
     ],
 )
-def test_what_only_ray_has_is_had_of_ray(stage: dict[str, Any]) -> None:
+def test_features_that_only_ray_has_choose_ray(stage: dict[str, Any]) -> None:
     assert choose_engine(None, make_spec(stage), None) == "ray"
     assert choose_engine(None, make_spec({"resources": {"cpu": 0.5}}), None) == "processes"
 
 
 @pytest.mark.parametrize(("gpu", "engine"), [(0.0, "processes"), (1.0, "ray")])
-def test_what_a_stage_asks_for_itself_counts_too(gpu: float, engine: str) -> None:
+def test_resources_requested_by_a_stage_count_too(gpu: float, engine: str) -> None:
     source = StagePlan("files", "files", Files(paths=["in/*"]))
     stages = [
         StagePlan("read", "read-files", ReadFiles(), gpu=gpu),

@@ -1,4 +1,4 @@
-"""Drawn rounds of changes, failures, kills, and retries: all counts agree after each of them."""
+"""Drawn rounds of changes, failures, kills, and retries: all counts agree after each round."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ THREES: Item = {"use": "failing_stages:RefuseThrees", "name": "threes", "onError
 
 
 class CountedRound:
-    """A pipeline and what befalls it.
+    """A pipeline and the events that happen to it.
 
     Args:
-        keeps: the stage above the filter keeps its output.
-        sink: of the pipeline.
+        keeps: whether the stage before the filter keeps its output.
+        sink: sink of the pipeline.
     """
 
     def __init__(self, folder: Path, *, keeps: bool, sink: Item) -> None:
@@ -103,7 +103,7 @@ def clean() -> Iterator[None]:
     keeps=st.booleans(),
     is_shared=st.booleans(),
 )
-def test_law_all_faces_agree_after_any_round_and_end_as_a_fresh_run(
+def test_law_all_views_agree_after_any_round_and_end_as_a_fresh_run(
     events: list[tuple[str, int]],
     keeps: bool,
     is_shared: bool,

@@ -1,4 +1,4 @@
-"""Failures of one kind are one group; none is forgotten, however many kinds there are."""
+"""Failures of one kind form one group, and all failures count, however many kinds exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def failure(key: str, message: str, stage: str = "read") -> FailureRecord:
     return FailureRecord(key, 1, stage, message, 1)
 
 
-def test_what_a_stage_raises_has_type_and_location() -> None:
+def test_errors_of_stages_have_type_and_location() -> None:
     with pytest.raises(ValueError, match="invalid literal") as caught:
         int("no (number): 5")
     reason = find_reason(explain_error(caught.value))
@@ -42,7 +42,7 @@ PROCESS = "def process(call):\n    return call()\n"
 
 
 def load(path: Path, code: str, name: str) -> Callable[[Callable[[], object]], Any]:
-    """A function of a file that is not there."""
+    """Return a function whose file does not exist."""
     space: dict[str, Any] = {}
     exec(compile(code, str(path), "exec"), space)  # noqa: S102 - written above
     return space[name]  # type: ignore[no-any-return]
@@ -51,11 +51,11 @@ def load(path: Path, code: str, name: str) -> Callable[[Callable[[], object]], A
 @pytest.mark.parametrize(
     ("path", "location"),
     [
-        ("strandline/mystage.py", "mystage.py:2"),  # a folder may be called as the program is
-        ("lib/site-packages/theirs/stage.py", "stage.py:2"),  # which looks like a library
+        ("strandline/mystage.py", "mystage.py:2"),  # a folder may have the same name as the program
+        ("lib/site-packages/theirs/stage.py", "stage.py:2"),  # the path looks like a library
     ],
 )
-def test_what_a_library_raises_is_at_the_line_that_called_it(
+def test_errors_of_libraries_are_located_at_the_calling_line(
     path: str, location: str, tmp_path: Path
 ) -> None:
     engine = Path(strandline.__file__).parent / "engine" / "caller.py"

@@ -1,4 +1,4 @@
-"""A run whose first task fails as a whole ends there, and keeps nothing of it."""
+"""A run whose first task fails as a whole ends there, and keeps none of its output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENGINES = pytest.mark.parametrize("engine", ["inline", "processes"])
 
 
 class Rows:
-    """A pipeline over files with a column `text`, and a stage that is to read a column."""
+    """A pipeline over files with a column `text`, and a stage that reads a named column."""
 
     def __init__(self, folder: Path, rows: int = 30, files: int = FILES) -> None:
         self.passes, self.folder = Passes(folder), folder / "in"
@@ -47,7 +47,7 @@ class Rows:
 
 @ENGINES
 @pytest.mark.parametrize("on_error", ["deadLetter", "drop"])
-def test_a_misspelt_column_ends_the_run_at_its_first_task(
+def test_a_misspelled_column_ends_the_run_at_its_first_task(
     tmp_path: Path, engine: str, on_error: str
 ) -> None:
     rows = Rows(tmp_path)
@@ -66,7 +66,7 @@ def test_a_misspelt_column_ends_the_run_at_its_first_task(
 
 
 @ENGINES
-def test_one_source_without_the_column_is_told_at_once_and_passed_over_then(
+def test_a_source_without_the_column_is_reported_at_once_and_skipped_later(
     tmp_path: Path, engine: str
 ) -> None:
     rows = Rows(tmp_path, files=0)
@@ -88,7 +88,7 @@ def test_rows_that_all_fail_are_dead_letters_if_they_are_tolerated(tmp_path: Pat
             rows.run(onError="deadLetter", tolerateRows=tolerance)
     outcome = rows.run(onError="deadLetter", tolerateRows="100%")
     assert (outcome.code, rows.count_dead()) == (ExitCode.COMPLETE, 90)
-    # Another try of rows that have failed says nothing new of the stage.
+    # Retrying failed rows reveals nothing new about the stage.
     again = rows.passes.run(
         NAME,
         "Continue",

@@ -1,4 +1,4 @@
-"""Gathering around a run: when, in which thread, what is published of it, and by hand."""
+"""Gathering around a run: when it happens, in which thread, what is published, and by hand."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LINGER: dict[str, Callable[[], None]] = {}
 
 
 class Letters(StatefulFilter):
-    """Counts letters, and writes them as two files."""
+    """Counts letters, and writes the counts as two files."""
 
     def setup(self) -> None:
         self.counts: dict[str, int] = {}
@@ -87,13 +87,13 @@ class Letters(StatefulFilter):
 
 
 class Kept(Letters):
-    """The same, with nothing but the merged file to show."""
+    """The same filter, with only the merged file as its artifact."""
 
     artifacts = StatefulFilter.artifacts
 
 
 class Steps(Heartbeat):
-    """Counts what it is told."""
+    """Counts the notes of progress."""
 
     steps = 0
 
@@ -102,7 +102,7 @@ class Steps(Heartbeat):
 
 
 class Ground:
-    """A pipeline over texts that counts their letters."""
+    """A pipeline that counts the letters of texts."""
 
     def __init__(self, path: Path, *stages: StatefulFilter) -> None:
         self.path = path
@@ -144,7 +144,7 @@ class Ground:
 
     @property
     def session(self) -> LedgerSession:
-        """The ledger under the lease of its last attempt."""
+        """Return a session of the ledger under the lease of its last attempt."""
         with opened_to_read(self.folder.ledger) as store:
             lease = store.read_meta("lease")
         return LedgerSession(self.folder.ledger, int(lease["attempt"]), str(lease["uid"]))
@@ -170,7 +170,7 @@ def ground(tmp_path: Path) -> Ground:
     return Ground(tmp_path)
 
 
-def test_what_was_gathered_is_published_with_the_run(ground: Ground) -> None:
+def test_gathered_statistics_are_published_with_the_run(ground: Ground) -> None:
     assert ExitCode.COMPLETE == ground.run()
     assert {"a": 3, "b": 2, "c": 1} == ground.counts()
     assert ["letters.json", "letters.table.csv"] == ground.names()
@@ -187,7 +187,7 @@ def test_without_artifacts_of_its_own_a_stage_shows_its_merged_file(tmp_path: Pa
     assert ["kept.merged"] == ground.names()
 
 
-def test_changed_sources_replace_and_removed_ones_take_along(ground: Ground) -> None:
+def test_statistics_follow_changed_and_removed_sources(ground: Ground) -> None:
     ground.run()
     ground.write("abb", "xyzxyz")
     (ground.texts / "c").unlink()
@@ -195,7 +195,7 @@ def test_changed_sources_replace_and_removed_ones_take_along(ground: Ground) -> 
     assert {"a": 2, "x": 2, "y": 2, "z": 2} == ground.counts()
 
 
-def test_a_source_that_fails_counts_when_it_no_longer_does(ground: Ground) -> None:
+def test_a_failed_source_counts_once_it_succeeds(ground: Ground) -> None:
     ground.write("abb", "abb!")
     assert ExitCode.SOURCES_FAILED == ground.run()
     assert {"a": 2, "c": 1} == ground.counts()
@@ -222,7 +222,7 @@ def test_a_stage_that_can_not_merge_fails_the_run_when_all_else_is_done(
     ("what", "message"),
     [("folder", "below is a folder; only"), ("twice", "two of its files would be published")],
 )
-def test_what_can_not_be_published_is_told_as_the_stages(
+def test_artifacts_that_can_not_be_published_are_an_error_of_the_stage(
     ground: Ground, what: str, message: str
 ) -> None:
     BROKEN.add(what)
@@ -237,21 +237,21 @@ def test_a_full_disk_is_not_the_stages_fault(ground: Ground) -> None:
         ground.run()
 
 
-def test_at_the_end_the_lease_is_renewed_and_work_is_shown(
+def test_final_gathering_renews_the_lease_and_shows_progress(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long a merge, or what is made of it, takes."""
+    """Renewal must not depend on the duration of a merge or of making artifacts."""
     monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.005)
     monkeypatch.setattr(heartbeat, "RENEWAL_SECONDS", 0.0)
     seen: list[tuple[float, float]] = []
 
     def look() -> tuple[float, float]:
-        """When the ledger was written last, and when work was shown."""
+        """Return when the ledger was last written, and when progress was last shown."""
         worked = read_worked(ground.folder.attempt(1) / TABLE) or 0.0
         return (ground.folder.ledger / "data.mdb").stat().st_mtime, worked
 
     def linger() -> None:
-        """Compute until both were seen to move."""
+        """Compute until both values have changed."""
         before = look()
         seen.append(before)
         give_up = time.monotonic() + 30
@@ -270,12 +270,12 @@ def test_at_the_end_the_lease_is_renewed_and_work_is_shown(
 def test_each_piece_and_each_merge_is_a_step(ground: Ground) -> None:
     ground.run()
     heartbeat = Steps(lambda: 0.0, lambda: 0.0)
-    stages = {"letters": Letters(), "other": Kept()}  # so that all is merged anew
+    stages = {"letters": Letters(), "other": Kept()}  # two stages, so everything is merged again
     Gatherer(ground.folder, stages, ground.session, heartbeat).gather(is_whole=True)
     assert 3 + 1 <= heartbeat.steps
 
 
-def test_what_will_not_fit_at_the_end_is_said_once_before(
+def test_missing_space_for_the_end_is_reported_once_in_advance(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -289,16 +289,16 @@ def test_what_will_not_fit_at_the_end_is_said_once_before(
     assert [f"{ground.folder.shards}: no room"] == said
 
 
-def test_law_room_is_looked_for_once_a_gathering_however_often_it_is_asked_for(
+def test_law_space_is_checked_once_per_gathering(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An engine asks in each turn of its loop."""
+    """The engine checks in each turn of its loop."""
     looks: list[Path] = []
     ground.run()
     monkeypatch.setattr(gatherer_module, "explain_shortage", looks.append)
     may_end = threading.Event()
     monkeypatch.setitem(LINGER, "merge", may_end.wait)
-    stages = {"letters": Letters(), "other": Kept()}  # so that all is merged anew
+    stages = {"letters": Letters(), "other": Kept()}  # two stages, so everything is merged again
     gatherer = ground.gatherer(stages)
     for _ in range(5):
         assert not gatherer.is_ready()
@@ -307,7 +307,7 @@ def test_law_room_is_looked_for_once_a_gathering_however_often_it_is_asked_for(
     assert [ground.folder.shards] == looks
 
 
-def test_what_is_told_to_stop_leaves_the_sealing_to_the_next(ground: Ground) -> None:
+def test_a_stopped_gatherer_leaves_sealing_to_the_next_attempt(ground: Ground) -> None:
     seen: list[RunProgress] = []
     config = AttemptConfig(ground.plan, ground.path, "inline")
     outcome = run_attempt(config, lambda: len(seen) > 4, seen.append)
@@ -318,7 +318,7 @@ def test_what_is_told_to_stop_leaves_the_sealing_to_the_next(ground: Ground) -> 
     assert {"a": 3, "b": 2, "c": 1} == ground.counts()
 
 
-def test_in_the_middle_of_a_run_what_is_finished_is_published(ground: Ground) -> None:
+def test_finished_sources_are_published_in_the_middle_of_a_run(ground: Ground) -> None:
     published: list[dict[str, int]] = []
 
     def look(_: RunProgress) -> None:
@@ -334,7 +334,7 @@ def test_in_the_middle_of_a_run_what_is_finished_is_published(ground: Ground) ->
     assert 6 == sum(ground.counts().values())
 
 
-def test_what_can_not_be_merged_in_the_middle_of_a_run_is_told_in_it(ground: Ground) -> None:
+def test_a_failed_merge_in_the_middle_of_a_run_is_reported_in_the_run(ground: Ground) -> None:
     seen: list[RunProgress] = []
     BROKEN.add("merge")
     config = AttemptConfig(
@@ -345,7 +345,7 @@ def test_what_can_not_be_merged_in_the_middle_of_a_run_is_told_in_it(ground: Gro
     assert any("no merging today" in note for note in seen[-1].notes)
 
 
-def test_where_the_ledger_is_elsewhere_a_thread_gathers(ground: Ground) -> None:
+def test_a_thread_gathers_beside_a_run(ground: Ground) -> None:
     ground.run()
     ground.write("d", "d")
     gatherer = ground.gatherer({"letters": Letters()})
@@ -355,13 +355,13 @@ def test_where_the_ledger_is_elsewhere_a_thread_gathers(ground: Ground) -> None:
     gatherer.close()
 
 
-def test_what_fails_in_the_thread_is_noted_or_raised(ground: Ground) -> None:
+def test_failures_in_the_thread_are_noted_or_raised(ground: Ground) -> None:
     ground.run()
     notes: list[str] = []
     gatherer = ground.gatherer({"other": Letters()}, notes.append)
     BROKEN.add("merge")
     gatherer.gather(is_whole=False)
-    assert notes == []  # there is nothing of that stage
+    assert notes == []  # that stage has no data
     gatherer = ground.gatherer({"letters": Letters()}, notes.append)
     wait_for(gatherer)
     assert ["stage 'letters' can't merge what it has gathered: ValueError: no merging today"] == (
@@ -383,7 +383,7 @@ def test_a_run_without_a_ledger_leaves_artifacts_beside_its_output(ground: Groun
     assert {"out", "out-artifacts", "texts"} == {path.name for path in ground.path.iterdir()}
 
 
-def test_by_hand_what_a_killed_run_left_is_gathered_once(
+def test_by_hand_the_rest_of_a_killed_run_is_gathered_once(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -419,7 +419,7 @@ def test_by_hand_another_pipeline_is_refused(ground: Ground) -> None:
         ground.by_hand()
 
 
-def test_by_hand_nothing_is_gathered_that_is_to_be_made_anew(ground: Ground) -> None:
+def test_by_hand_a_pipeline_to_be_restarted_is_refused(ground: Ground) -> None:
     ground.run()
     plan = ground.plan_of(Kept())
     with pytest.raises(LedgerError, match=r"has changed, .* made anew; run it"):
@@ -427,14 +427,14 @@ def test_by_hand_nothing_is_gathered_that_is_to_be_made_anew(ground: Ground) -> 
     assert ["letters.json", "letters.table.csv"] == ground.names()
 
 
-def test_by_hand_a_ledger_that_no_attempt_has_taken_holds_nothing(ground: Ground) -> None:
+def test_by_hand_a_ledger_without_attempts_has_nothing_to_gather(ground: Ground) -> None:
     make_folder(ground.folder.ledger)
     with opened_new(ground.folder.ledger):
         pass
     assert ({}, False) == ground.by_hand()
 
 
-def test_by_hand_who_still_writes_for_the_last_attempt_is_refused(ground: Ground) -> None:
+def test_by_hand_gathering_is_refused_while_the_last_attempt_still_writes(ground: Ground) -> None:
     ground.run()
     session = ground.session
     ground.by_hand()
@@ -442,14 +442,14 @@ def test_by_hand_who_still_writes_for_the_last_attempt_is_refused(ground: Ground
         session.renew(2.0)
 
 
-def test_by_hand_there_must_be_a_ledger(ground: Ground) -> None:
+def test_by_hand_a_ledger_is_required(ground: Ground) -> None:
     with pytest.raises(LedgerError, match="there is no ledger here"):
         ground.by_hand()
     assert not ground.folder.path.exists()
 
 
 def wait_for(gatherer: Gatherer) -> None:
-    """Until the thread is done, however long it takes."""
+    """Wait until the thread is done, however long that takes."""
     while not gatherer.is_ready():
         pass
 

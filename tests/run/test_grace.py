@@ -1,4 +1,4 @@
-"""How long an attempt that was asked to stop goes on working."""
+"""How long an attempt continues to work after a request to stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline_api.spec.policy import Checkpoint
 
 
 class Attempt:
-    """A grace with a clock that is set by hand."""
+    """A grace period with a manually set clock."""
 
     def __init__(self, period: float) -> None:
         self.now = 500.0
@@ -27,7 +27,7 @@ class Attempt:
         return self.grace.is_over()
 
 
-def test_nobody_who_is_not_asked_is_hurried() -> None:
+def test_an_attempt_without_a_request_has_no_deadline() -> None:
     attempt = Attempt(30.0)
     assert not attempt.is_over_after(0.0)
     assert not attempt.is_over_after(1e9)
@@ -36,8 +36,8 @@ def test_nobody_who_is_not_asked_is_hurried() -> None:
 @pytest.mark.parametrize(
     ("period", "working"), [(30.0, 20.0), (60.0, 50.0), (3600.0, 3590.0), (3.0, 2.0)]
 )
-def test_a_margin_is_left_for_what_comes_after_work(period: float, working: float) -> None:
-    """Flushing and publishing must fit in as well: ten seconds, or a third of what there is."""
+def test_a_margin_is_reserved_for_the_steps_after_work(period: float, working: float) -> None:
+    """Flushing and publishing must fit in as well: ten seconds, or a third of the period."""
     attempt = Attempt(period)
     attempt.is_asked = True
     assert not attempt.is_over_after(0.0)
@@ -45,7 +45,7 @@ def test_a_margin_is_left_for_what_comes_after_work(period: float, working: floa
     assert attempt.is_over_after(0.002)
 
 
-def test_without_a_grace_period_nothing_is_waited_for() -> None:
+def test_without_a_grace_period_work_ends_at_once() -> None:
     attempt = Attempt(0.0)
     attempt.is_asked = True
     assert attempt.is_over_after(0.0)
@@ -55,12 +55,12 @@ def test_time_counts_from_the_request_and_not_from_the_beginning() -> None:
     attempt = Attempt(30.0)
     assert not attempt.is_over_after(1000.0)
     attempt.is_asked = True
-    assert not attempt.is_over_after(1000.0)  # seen now for the first time
+    assert not attempt.is_over_after(1000.0)  # The request is seen now for the first time.
     assert not attempt.is_over_after(19.0)
     assert attempt.is_over_after(1.0)
 
 
-def test_law_where_no_time_is_asked_for_the_last_word_is_out_in_ten_seconds() -> None:
+def test_law_by_default_the_end_is_recorded_within_ten_seconds() -> None:
     assert find_period(Checkpoint()) == PROMPT_SECONDS - ENDING_SECONDS
     attempt = Attempt(find_period(Checkpoint()))
     attempt.is_asked = True
@@ -70,12 +70,12 @@ def test_law_where_no_time_is_asked_for_the_last_word_is_out_in_ten_seconds() ->
 
 
 @pytest.mark.parametrize("period", ["0s", "5s", "30s", "10m"])
-def test_law_a_time_that_is_asked_for_is_what_there_is(period: str) -> None:
+def test_law_a_requested_grace_period_is_used(period: str) -> None:
     checkpoint = Checkpoint.model_validate({"gracePeriod": period})
     assert find_period(checkpoint) == checkpoint.grace_period_seconds
 
 
-def test_what_nobody_has_measured_is_waited_for_a_moment_from_the_request() -> None:
+def test_calls_without_a_duration_are_awaited_briefly_from_the_request() -> None:
     attempt = Attempt(600.0)
     assert attempt.grace.find_leave().prompt_at == float("inf")
     attempt.is_asked = True

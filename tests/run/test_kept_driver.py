@@ -1,4 +1,4 @@
-"""A driver that goes on to the next pipeline once it has completed one, and only then."""
+"""A driver continues with the next pipeline only after it completed the previous one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from strandline_api.outcome.evidence import name_cause
 from strandline_api.status.enums import Trigger
 
 LONGEST = 30.0
-# A driver that says who it is and what it was told, and does what a file of that name says.
+# A driver that reports its pid and arguments, then runs the code in a file named for its turn.
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
@@ -50,7 +50,7 @@ while arguments is not None:
     arguments = orders.ask(os.environ) if orders else None
 (here / "left").touch()
 """
-# A parent that makes two attempts with the same driver, and is there until somebody ends it.
+# A parent that makes two attempts with the same driver and lives until it is killed.
 PARENT = """
 import sys, time
 from pathlib import Path
@@ -67,7 +67,7 @@ time.sleep(600)
 
 
 class Parent:
-    """Makes attempts at pipelines, each with a folder of its own, by drivers that are scripts."""
+    """Makes attempts at pipelines in separate folders, with scripts as drivers."""
 
     def __init__(self, here: Path) -> None:
         self.here = here
@@ -131,7 +131,9 @@ def await_end(pid: str) -> None:
         time.sleep(0.02)
 
 
-def test_who_has_completed_is_told_what_comes_next(parent: Parent, kept: RetainedDriver) -> None:
+def test_a_driver_that_completed_gets_the_next_pipeline(
+    parent: Parent, kept: RetainedDriver
+) -> None:
     drivers = [parent.make(name, kept) for name in ("a", "b", "c")]
     drivers[1].after = "Preempted"
     assert [driver.attempt(Trigger.RUN).outcome.exit_code for driver in drivers] == [0, 0, 0]
@@ -139,14 +141,12 @@ def test_who_has_completed_is_told_what_comes_next(parent: Parent, kept: Retaine
     assert len({(pid, above, words) for pid, above, words, *_ in turns}) == 1
     assert turns[0][1] == str(os.getpid())
     assert turns[0][3:] == ["a", "--trigger", "Run"]
-    # The command of a real driver is five words long, and so is this one's.
+    # The command of a real driver has five words, and so has this driver's command.
     assert turns[1][3:] == ["--trigger", "Run", "--after", "Preempted"]
     assert {str(driver.pid) for driver in drivers} == {turns[0][0]}
 
 
-def test_law_each_log_has_what_was_printed_in_its_turn(
-    parent: Parent, kept: RetainedDriver
-) -> None:
+def test_law_each_log_has_the_output_of_its_turn(parent: Parent, kept: RetainedDriver) -> None:
     for name in ("a", "b", "c"):
         ended = parent.attempt(name, kept)
         assert (parent.here / name / ended.outcome.log_file).is_file()
@@ -157,7 +157,7 @@ def test_law_each_log_has_what_was_printed_in_its_turn(
     ]
 
 
-def test_it_ends_when_nothing_comes_next(parent: Parent) -> None:
+def test_a_driver_ends_when_no_pipeline_follows(parent: Parent) -> None:
     with retaining_driver() as kept:
         parent.attempt("a", kept)
         assert not (parent.here / "left").exists()
@@ -165,7 +165,9 @@ def test_it_ends_when_nothing_comes_next(parent: Parent) -> None:
     assert not is_there(parent.list_pids()[0])
 
 
-def test_one_that_does_not_end_is_killed(parent: Parent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_does_not_end_is_killed(
+    parent: Parent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(retained_driver, "_END_SECONDS", 0.1)
     parent.plan(1, "import atexit; atexit.register(time.sleep, 600)")
     with retaining_driver() as kept:
@@ -176,7 +178,7 @@ def test_one_that_does_not_end_is_killed(parent: Parent, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("code", "exit_code"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), signal.SIGKILL)", 137)]
 )
-def test_who_has_not_completed_goes_on_with_nothing(
+def test_a_driver_that_did_not_complete_is_not_reused(
     parent: Parent, kept: RetainedDriver, code: str, exit_code: int
 ) -> None:
     parent.plan(2, code)
@@ -187,7 +189,7 @@ def test_who_has_not_completed_goes_on_with_nothing(
     assert first != third
 
 
-def test_one_that_has_died_meanwhile_is_replaced(parent: Parent, kept: RetainedDriver) -> None:
+def test_a_driver_that_died_meanwhile_is_replaced(parent: Parent, kept: RetainedDriver) -> None:
     parent.attempt("a", kept)
     os.kill(int(parent.list_pids()[0]), signal.SIGKILL)
     await_end(parent.list_pids()[0])
@@ -195,8 +197,10 @@ def test_one_that_has_died_meanwhile_is_replaced(parent: Parent, kept: RetainedD
     assert len(set(parent.list_pids())) == 2
 
 
-def test_one_that_dies_as_it_is_told_has_ended_badly(parent: Parent, kept: RetainedDriver) -> None:
-    """It may have begun, so nobody may take another driver as if nothing had happened."""
+def test_a_driver_that_dies_on_its_next_order_ends_badly(
+    parent: Parent, kept: RetainedDriver
+) -> None:
+    """The attempt may have begun, so starting another driver silently would be wrong."""
     parent.plan(
         1,
         "signal.signal(signal.SIGTERM, lambda *_: None)\nask = orders.ask\n"
@@ -206,17 +210,17 @@ def test_one_that_dies_as_it_is_told_has_ended_badly(parent: Parent, kept: Retai
     assert parent.attempt("b", kept).outcome.exit_code == 137
 
 
-def test_where_no_log_can_be_kept_another_one_is_started(
+def test_another_driver_is_started_if_the_log_cannot_be_kept(
     parent: Parent, kept: RetainedDriver
 ) -> None:
-    """Its words lead to a pipe, which nobody would read."""
+    """The driver's output leads to a pipe without a reader."""
     parent.attempt("a", kept)
     (parent.here / "b").write_text("no folder")
     assert parent.attempt("b", kept).outcome.log_file == ""
     assert len(set(parent.list_pids())) == 2
 
 
-def test_a_request_to_stop_reaches_it_in_its_second_turn(
+def test_a_request_to_stop_reaches_a_driver_in_its_second_turn(
     parent: Parent, kept: RetainedDriver
 ) -> None:
     parent.plan(2, "(here / 'busy').touch()\ntime.sleep(600)")
@@ -230,7 +234,7 @@ def test_a_request_to_stop_reaches_it_in_its_second_turn(
     assert len(set(parent.list_pids())) == 1
 
 
-def test_nobody_waits_for_a_parent_that_is_gone(parent: Parent) -> None:
+def test_a_driver_does_not_wait_for_a_dead_parent(parent: Parent) -> None:
     command = [sys.executable, "-c", PARENT, str(parent.here), str(Path(__file__).parent)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         await_file(parent.here / "waiting")
@@ -243,10 +247,10 @@ def test_nobody_waits_for_a_parent_that_is_gone(parent: Parent) -> None:
     ("ray", "has_ledger", "expected"),
     [(None, False, None), ("2", False, "2"), ("", False, ""), ("2", True, None)],
 )
-def test_a_driver_is_told_to_start_ray_where_there_is_work_for_it(
+def test_a_driver_starts_ray_early_if_there_may_be_work(
     parent: Parent, ray: str | None, has_ledger: bool, expected: str | None
 ) -> None:
-    """Of a ledger that holds something nobody knows before it is read."""
+    """The content of an existing ledger is unknown until the driver reads it."""
     parent.plan(1, f"(here / 'ray').write_text(repr(os.environ.get({AHEAD!r})))")
     driver = parent.make("a", None)
     driver.ray = ray
@@ -256,7 +260,7 @@ def test_a_driver_is_told_to_start_ray_where_there_is_work_for_it(
     assert (parent.here / "ray").read_text() == repr(expected)
 
 
-def test_without_others_a_driver_waits_for_nothing(parent: Parent) -> None:
+def test_a_driver_without_successors_does_not_wait(parent: Parent) -> None:
     assert parent.attempt("a", None).outcome.exit_code == 0
     assert (parent.here / "left").exists()
     assert find_orders({}) is None

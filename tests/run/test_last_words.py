@@ -1,4 +1,4 @@
-"""The pipe through which a driver that could not begin says why."""
+"""The pipe through which a driver reports why it could not begin."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def say_and_read(error: Exception | None) -> LastMessage:
     return words.read()
 
 
-def test_a_sentence_arrives() -> None:
+def test_a_message_arrives() -> None:
     assert say_and_read(ValueError("spec.sink: missing")) == ("spec.sink: missing", False)
 
 
@@ -48,23 +48,23 @@ def test_a_long_sentence_is_cut() -> None:
     assert say_and_read(ValueError("x" * 100_000)).text == "x" * (MOST_BYTES - 1)
 
 
-def test_what_would_come_again_is_marked() -> None:
+def test_lasting_errors_are_marked() -> None:
     error = StrandlineError("no model of that name")
     error.is_lasting = True
     assert say_and_read(error) == ("no model of that name", True)
     assert say_and_read(StrandlineError("lasting")) == ("lasting", False)
 
 
-def test_no_error_leaves_no_words() -> None:
+def test_no_error_leaves_no_message() -> None:
     assert say_and_read(None) == ("", False)
 
 
-def test_nobody_listens() -> None:
+def test_a_message_without_a_reader_is_dropped() -> None:
     with pytest.raises(ValueError, match="as it was"), leaving_message({}):
         raise ValueError("as it was")
 
 
-def test_a_survivor_that_holds_the_pipe_keeps_nobody_waiting() -> None:
+def test_a_surviving_process_that_holds_the_pipe_causes_no_wait() -> None:
     words = DriverMessage.open()
     command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     survivor = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(words.sink,))

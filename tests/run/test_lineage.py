@@ -1,4 +1,4 @@
-"""What lineage systems are told: each attempt's beginning and end, once, and nothing unasked."""
+"""Reports to lineage systems: the start and end of each attempt, once, and only if enabled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from strandline_api.outcome.lineage import PRODUCER, name_attempt_run, name_pare
 
 @pytest.fixture
 def letters(tmp_path: Path) -> AttemptConfig:
-    """A pipeline over three small files."""
+    """Return the configuration of a pipeline over three small files."""
     (tmp_path / "in").mkdir()
     for name in "abc":
         (tmp_path / f"in/{name}.txt").write_text(name)
@@ -41,7 +41,7 @@ def letters(tmp_path: Path) -> AttemptConfig:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file to which the client of OpenLineage writes events."""
+    """Return the file to which the OpenLineage client writes events."""
     path = tmp_path / "events.jsonl"
     settings = {"TYPE": "file", "LOG_FILE_PATH": str(path), "APPEND": "true"}
     for name, value in settings.items():
@@ -59,7 +59,7 @@ def list_states(events: list[dict[str, Any]]) -> list[tuple[str, int]]:
     ]
 
 
-def test_without_being_asked_nobody_is_told(
+def test_nothing_is_reported_unless_enabled(
     letters: AttemptConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENLINEAGE_URL", raising=False)
@@ -67,7 +67,7 @@ def test_without_being_asked_nobody_is_told(
     assert not (letters.folder.attempt(1) / MARKER).exists()
 
 
-def test_an_attempt_is_told_from_beginning_to_end(letters: AttemptConfig, log: Path) -> None:
+def test_an_attempt_reports_its_start_and_end(letters: AttemptConfig, log: Path) -> None:
     run_attempt(letters)
     start, end = read(log)
     assert [start["eventType"], end["eventType"]] == ["START", "COMPLETE"]
@@ -94,9 +94,7 @@ def test_an_attempt_is_told_from_beginning_to_end(letters: AttemptConfig, log: P
     assert facet["ledger"] == record.ledger
 
 
-def test_what_was_killed_is_told_by_the_next_attempt_and_only_once(
-    letters: AttemptConfig, log: Path
-) -> None:
+def test_the_next_attempt_reports_a_killed_attempt_once(letters: AttemptConfig, log: Path) -> None:
     run_attempt(letters)
     record = read_record(letters.folder, 1)
     assert record is not None
@@ -118,7 +116,7 @@ def test_what_was_killed_is_told_by_the_next_attempt_and_only_once(
     assert len(parents) == 1
 
 
-def test_an_operator_that_reports_gives_the_names_and_has_the_lost_ends(
+def test_a_reporting_operator_names_the_attempts_and_reports_lost_ends(
     letters: AttemptConfig, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_attempt(letters)
@@ -130,7 +128,7 @@ def test_an_operator_that_reports_gives_the_names_and_has_the_lost_ends(
     log.unlink()
 
     monkeypatch.setenv("STRANDLINE_LINEAGE_UID", "uid-p")
-    monkeypatch.setenv("STRANDLINE_ATTEMPT", "7")  # five of them never got as far as a driver
+    monkeypatch.setenv("STRANDLINE_ATTEMPT", "7")  # five attempts never reached a driver
     run_attempt(letters)
 
     events = read(log)
@@ -154,7 +152,9 @@ def test_without_both_names_no_operator_reports(environment: dict[str, str]) -> 
     assert reporting.read_cluster_attempt(environment) is None
 
 
-def test_how_far_it_was_reported_is_beside_the_record(letters: AttemptConfig, log: Path) -> None:
+def test_the_state_of_reports_is_stored_beside_the_record(
+    letters: AttemptConfig, log: Path
+) -> None:
     assert read_marker(letters.folder, 1) == b""
     run_attempt(letters)
     assert read_marker(letters.folder, 1) == ENDED
@@ -169,7 +169,7 @@ def test_a_listener_that_refuses_fails_no_attempt(
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Refusing)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -178,7 +178,7 @@ def test_a_listener_that_refuses_fails_no_attempt(
         monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{server.server_port}")
         before = dict(os.environ)
         outcome = run_attempt(letters)
-        assert dict(os.environ) == before  # the client writes into it what it has read there
+        assert dict(os.environ) == before  # the client changes the environment
     finally:
         server.shutdown()
         server.server_close()
@@ -187,7 +187,7 @@ def test_a_listener_that_refuses_fails_no_attempt(
     assert [note.partition(":")[0] for note in outcome.incidents] == ["lineage"] * 2
 
 
-def test_an_end_is_not_held_up_for_ever(
+def test_a_slow_listener_delays_an_end_only_briefly(
     letters: AttemptConfig, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release, notes = threading.Event(), list[str]()
@@ -208,7 +208,7 @@ def test_an_end_is_not_held_up_for_ever(
         (TimeoutError("no answer"), "it can't be reported: TimeoutError: no answer"),
     ],
 )
-def test_what_can_not_be_told_is_noted(
+def test_failed_reports_are_noted(
     error: Exception, words: str, letters: AttemptConfig, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
@@ -238,7 +238,7 @@ def test_inputs_are_the_folders_of_globs(letters: AttemptConfig) -> None:
 
 
 def test_events_are_the_clients_own_and_whole(letters: AttemptConfig) -> None:
-    """Its classes check what they are given; a time without a zone or an id would be refused."""
+    """The client's classes validate their values and would refuse a time without a zone or id."""
     events = AttemptEvents(letters.plan, "/out", "ray", "1.2")
     record = record_of(1, ledger="ab")
     start = events.make_start(record)

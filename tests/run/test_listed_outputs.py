@@ -1,4 +1,4 @@
-"""Beside the outputs lies a list of those that count, whatever else lies there."""
+"""A list beside the outputs names those that count, whatever other files exist."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SINKS: list[dict[str, Any]] = [
 
 
 class Refuse(Stage):
-    """Fails over a bad row; what came before it in its file is written by then."""
+    """Fails on a bad row after the previous rows of the file were written."""
 
     def process(self, task: Task) -> Task:
         if BAD in task.table["n"].to_pylist():
@@ -43,7 +43,7 @@ class Refuse(Stage):
 
 
 def write(passes: Passes, number: int, *, bad_at: int | None = None) -> None:
-    """Write a file of rows, one of which may be refused."""
+    """Write a file of rows, optionally with a bad row."""
     lines = [json.dumps({"n": number * 100 + at}) for at in range(ROWS)]
     if bad_at is not None:
         lines[bad_at] = json.dumps({"n": BAD})
@@ -67,7 +67,7 @@ def run(passes: Passes, sink: dict[str, Any]) -> AttemptResult:
 
 
 def read_rows(paths: Iterable[str]) -> list[int]:
-    """The rows as readers of other programs find them."""
+    """Return the rows as other programs read them."""
     paths = list(paths)
     if not paths:
         return []
@@ -83,9 +83,7 @@ def expect(numbers: Iterable[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("sink", SINKS, ids=["files", "lines", "shared"])
-def test_the_list_has_what_is_finished_and_nothing_of_what_failed(
-    sink: dict[str, Any], tmp_path: Path
-) -> None:
+def test_the_list_has_files_of_finished_sources_only(sink: dict[str, Any], tmp_path: Path) -> None:
     passes = Passes(tmp_path)
     for number in range(3):
         write(passes, number, bad_at=ROWS - 1 if number == 1 else None)
@@ -96,7 +94,7 @@ def test_the_list_has_what_is_finished_and_nothing_of_what_failed(
     files = list_outputs(output)
     assert read_rows(files) == expect([0, 2])
     lying = {str(path) for path in output.rglob(f"*{Path(files[0]).suffix}")}
-    # A file that sources share was written anew, without the rows of the one that failed.
+    # A file shared by sources was rewritten without the rows of the failed source.
     assert set(files) == lying if "with" in sink else set(files) < lying
     assert passes.find_problems(NAME) == []
     write(passes, 1)
@@ -139,7 +137,7 @@ def cut(path: Path) -> None:
 
 
 @pytest.mark.parametrize("hurt", [Path.unlink, cut])
-def test_a_hurt_list_is_named_and_written_anew(
+def test_a_damaged_list_is_reported_and_rewritten(
     hurt: Callable[[Path], None], tmp_path: Path
 ) -> None:
     passes = Passes(tmp_path)
@@ -171,7 +169,7 @@ def test_a_run_with_nothing_to_do_leaves_the_list(tmp_path: Path) -> None:
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == before
 
 
-def test_outputs_without_a_list_say_so(tmp_path: Path) -> None:
+def test_outputs_without_a_list_are_reported(tmp_path: Path) -> None:
     passes = Passes(tmp_path)
     write(passes, 1)
     run(passes, SINKS[1])
@@ -182,7 +180,7 @@ def test_outputs_without_a_list_say_so(tmp_path: Path) -> None:
         list_outputs(output)
 
 
-def test_a_store_has_the_list_too(tmp_path: Path) -> None:
+def test_a_remote_store_has_the_list_too(tmp_path: Path) -> None:
     passes = Passes(tmp_path)
     for number in range(3):
         write(passes, number, bad_at=ROWS - 1 if number == 1 else None)

@@ -1,4 +1,4 @@
-"""What is made of sources that can't be listed: an end for good, or one that may pass."""
+"""Errors of a listing: permanent or possibly transient."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from strandline_packs.sources.files import Files
 
 
 class NoCredentialsError(Exception):
-    """As the library of S3 calls it."""
+    """Named as in the S3 library."""
 
 
 class ClientAuthenticationError(Exception):
-    """As the library of Azure calls it."""
+    """Named as in the Azure library."""
 
 
 class HttpError(Exception):
-    """As the library of Google's stores calls what has no name of its own."""
+    """Named as in the Google storage library, for errors without a class of their own."""
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
@@ -36,7 +36,7 @@ class HttpError(Exception):
 
 
 class Refusing(SourceStage):
-    """Raises instead of listing."""
+    """Raises an error instead of listing."""
 
     error: ClassVar[Exception]
 
@@ -46,7 +46,7 @@ class Refusing(SourceStage):
 
 
 class Store(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """A store that raises whatever it is asked."""
+    """A store whose every method raises."""
 
     protocol = "refusing"
     cachable = False
@@ -71,7 +71,7 @@ def list_all(source: SourceStage) -> StrandlineError:
 @pytest.mark.parametrize(
     "kind", [FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError]
 )
-def test_a_path_that_is_not_as_it_should_be_ends_the_run_for_good(
+def test_an_invalid_path_ends_the_run_permanently(
     kind: type[OSError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Refusing, "error", kind("in/"), raising=False)
@@ -80,7 +80,7 @@ def test_a_path_that_is_not_as_it_should_be_ends_the_run_for_good(
 
 
 @pytest.mark.parametrize("kind", [OSError, ConnectionResetError, TimeoutError])
-def test_a_server_that_does_not_answer_may_do_so_later(
+def test_an_unreachable_server_is_a_transient_error(
     kind: type[OSError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Refusing, "error", kind("no answer"), raising=False)
@@ -100,10 +100,10 @@ def test_a_server_that_does_not_answer_may_do_so_later(
         (RuntimeError("SlowDown"), False),
     ],
 )
-def test_a_store_that_refuses_us_is_not_asked_again_by_hand(
+def test_refused_access_is_not_retried_on_a_laptop(
     raised: Exception, is_lasting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a cluster it is: there credentials come from a server, which may be late."""
+    """A cluster retries: its credentials come from a server, which may be late."""
     monkeypatch.setattr(Store, "error", raised, raising=False)
     fsspec.register_implementation("refusing", Store, clobber=True)
     error = list_all(Files(Files.Params(paths=("refusing://bucket/*.txt",))))

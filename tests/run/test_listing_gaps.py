@@ -1,4 +1,4 @@
-"""What a listing has not looked at is counted, and nothing in it is taken for removed."""
+"""Unread parts of a listing are counted, and none of their sources counts as removed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = "letters"
 
 @pytest.fixture
 def passes(tmp_path: Path) -> Passes:
-    """Eleven letters: five in the folder that is read, six behind a link in it."""
+    """Create eleven letters: five in the folder that is read, six behind a link in the folder."""
     for folder, names in {"in/near": "abcde", "far": "fghijk"}.items():
         (tmp_path / folder).mkdir(parents=True)
         for name in names:
@@ -71,7 +71,7 @@ def test_a_link_that_breaks_deletes_nothing(passes: Passes, harm: object) -> Non
     assert copy(passes).standing.finished == 11
     assert callable(harm)
     what = harm(passes)
-    (passes.folder / "in/near/a.txt").unlink()  # which is gone for good
+    (passes.folder / "in/near/a.txt").unlink()  # permanently removed
     second = copy(passes)
     assert second.code is ExitCode.COMPLETE
     assert count_passed_over(second) == {f"not looked at: {what}": 1}
@@ -80,7 +80,7 @@ def test_a_link_that_breaks_deletes_nothing(passes: Passes, harm: object) -> Non
     assert any("removed sources keep" in name for name in second.counts["files"].counters)
 
 
-def test_what_is_known_to_be_gone_goes_once_the_link_is_whole_again(passes: Passes) -> None:
+def test_removed_sources_are_deleted_once_the_link_works_again(passes: Passes) -> None:
     copy(passes)
     break_link(passes)
     copy(passes)
@@ -120,6 +120,6 @@ def test_a_folder_that_may_not_be_read_keeps_its_output(
     (passes.folder / "in/last.txt").write_text("last")
     second = copy(passes)
     assert second.code is ExitCode.COMPLETE
-    assert second.standing.removed == 6  # of the link that was taken away
+    assert second.standing.removed == 6  # the sources behind the removed link
     assert count_passed_over(second) == {"not looked at: a folder that can't be read": 1}
     assert passes.read_rows(NAME, "key").keys() >= {f"{passes.folder}/in/near/deep/z.txt"}

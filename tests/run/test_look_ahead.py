@@ -1,4 +1,4 @@
-"""Looking ahead: no engine is started for nothing, and the listing stays what it was."""
+"""Looking ahead: no engine starts without need, and the listing stays complete."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATES = st.lists(st.sampled_from(("finished", "quarantined", "changed", "new"))
 
 
 class ListingBrokenError(StrandlineError):
-    """What a listing raises."""
+    """The error of a failing listing."""
 
 
 def make_control(*, must_stop: bool = False) -> Control:
@@ -46,7 +46,7 @@ def list_sources(count: int) -> Iterator[Source]:
 
 @contextmanager
 def filled(states: Sequence[str]) -> Iterator[Store]:
-    """Open a ledger whose sources are in these states, as of version 2."""
+    """Open a ledger whose sources are in these states as of version 2."""
     change = Change()
     for number, state in enumerate(states):
         key, version = f"source {number}", digest_version("1" if state == "changed" else "2")
@@ -62,12 +62,12 @@ def filled(states: Sequence[str]) -> Iterator[Store]:
 
 @contextmanager
 def leaving_no_thread() -> Iterator[None]:
-    """See that no thread that draws is left of the block."""
+    """Check that no listing thread outlives the block."""
     before = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - before:
         if thread.name == "listing":
-            thread.join(30)  # it was told to end, and may be slow to hear of it
+            thread.join(30)  # the thread may notice its stop request late
             assert not thread.is_alive()
 
 
@@ -79,7 +79,7 @@ def draw_all(listing: Listing) -> list[str]:
 
 
 @given(STATES)
-def test_law_an_engine_is_asked_for_where_a_source_is_left(states: list[str]) -> None:
+def test_law_an_engine_starts_if_a_source_is_left(states: list[str]) -> None:
     with filled(states) as store:
         listing, is_left = look_ahead(Listing(list_sources(len(states))), store, make_control())
         assert is_left == bool({"changed", "new"}.intersection(states))
@@ -104,7 +104,7 @@ def test_a_stop_leaves_the_rest_to_the_engine() -> None:
         listing.close()
 
 
-def test_who_draws_hears_of_what_is_passed_over_before_the_end() -> None:
+def test_skipped_sources_are_reported_before_the_listing_ends() -> None:
     may_end = threading.Event()
 
     class Passing(Listing):
@@ -130,7 +130,7 @@ def test_who_draws_hears_of_what_is_passed_over_before_the_end() -> None:
         listing.close()
 
 
-def test_an_engine_starts_beside_a_listing_of_which_all_is_left() -> None:
+def test_an_engine_starts_during_a_listing_without_finished_sources() -> None:
     blocked = threading.Event()
     listed: list[bool] = []
 
@@ -147,12 +147,12 @@ def test_an_engine_starts_beside_a_listing_of_which_all_is_left() -> None:
         listing.close()
 
 
-def test_a_listing_is_closed_where_an_engine_does_not_start(
+def test_a_listing_is_closed_if_no_engine_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "letters.yaml"
     path.write_text(LETTERS.replace("FOLDER", str(tmp_path)).replace("ON_REMOVED", ""))
-    for number in range(3 * ADMIT_BATCH):  # more than is drawn ahead
+    for number in range(3 * ADMIT_BATCH):  # more than the number drawn ahead
         (tmp_path / f"{number}.txt").touch()
 
     def refuse(*_: object) -> NoReturn:
@@ -164,7 +164,7 @@ def test_a_listing_is_closed_where_an_engine_does_not_start(
         run_attempt(AttemptConfig(read_manifest(path, ()).plan, tmp_path))
 
 
-def test_so_many_sources_are_kept_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limited_number_of_sources_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strandline.run.attempt.phases.look_ahead.MOST_SOURCES", 10)
     with filled(["finished"] * 30) as store:
         listing, is_left = look_ahead(Listing(list_sources(30)), store, make_control())
@@ -174,7 +174,7 @@ def test_so_many_sources_are_kept_at_most(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("finished", [0, 2])
-def test_what_a_listing_raises_is_raised_before_an_engine_starts(finished: int) -> None:
+def test_errors_of_a_listing_are_raised_before_an_engine_starts(finished: int) -> None:
     def fail() -> Iterator[Source]:
         yield from list_sources(finished)
         message = "no such bucket"
@@ -184,19 +184,19 @@ def test_what_a_listing_raises_is_raised_before_an_engine_starts(finished: int) 
         look_ahead(Listing(fail()), store, make_control())
 
 
-def test_a_listing_is_closed_where_the_ledger_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listing_is_closed_if_the_ledger_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> NoReturn:
         message = "the disk is gone"
         raise ListingBrokenError(message)
 
-    sources = list_sources(3 * ADMIT_BATCH)  # more than is drawn ahead
+    sources = list_sources(3 * ADMIT_BATCH)  # more than the number drawn ahead
     with filled(["finished"]) as store, leaving_no_thread():
         monkeypatch.setattr(store, "find_unfinished", fail)
         with pytest.raises(ListingBrokenError):
             look_ahead(Listing(sources), store, make_control())
 
 
-def test_no_engine_is_made_where_all_sources_are_finished(
+def test_no_engine_is_made_if_all_sources_are_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.txt").write_text("a")

@@ -1,4 +1,4 @@
-"""Kills for want of memory, from recorded files of several kernels and from a real one."""
+"""Kills for lack of memory, from recorded files of several kernels and from a real kernel."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NEW = (
 
 
 class Machine:
-    """Folders that look as /proc, /sys/fs/cgroup and the kernel's log do."""
+    """Folders with the structure of /proc, /sys/fs/cgroup, and the kernel's log."""
 
     def __init__(self, root: Path, membership: str) -> None:
         self.proc, self.cgroup, self.log = root / "proc", root / "cgroup", root / "kmsg"
@@ -68,17 +68,17 @@ def name_folder(membership: str, mounts: Path) -> str | None:
     ("membership", "folders", "expected"),
     [
         (V1, ["memory/pods/p1/c1"], "memory/pods/p1/c1 v1"),
-        (V1, ["memory"], "memory v1"),  # in a container: the mount is its own group
-        (V1, ["memory/c1"], "memory/c1 v1"),  # the mount begins in between
+        (V1, ["memory"], "memory v1"),  # in a container, the mount is the container's own group
+        (V1, ["memory/c1"], "memory/c1 v1"),  # the mount starts in the middle of the path
         (V1, ["memory/p1", "memory/pods"], "memory v1"),
         ("4:hugetlb,memory:/a\n", ["memory/a"], "memory/a v1"),
-        ("4:memory:/../b\n", ["memory/b"], "memory v1"),  # outside of the container's root
+        ("4:memory:/../b\n", ["memory/b"], "memory v1"),  # outside the container's root
         ("4:memory:/\n", ["memory"], "memory v1"),
         (V2, ["user.slice/session-3.scope"], "user.slice/session-3.scope v2"),
         (V2, ["session-3.scope"], "session-3.scope v2"),
         (V2, [], ". v2"),
         ("0::/\n", ["x"], ". v2"),
-        (V1, [], ". v2"),  # v1's memory is not mounted
+        (V1, [], ". v2"),  # the memory controller of v1 is not mounted
         ("", ["memory"], None),
         ("4:memory\nnonsense\n", ["memory"], None),
     ],
@@ -125,7 +125,7 @@ def test_the_counter_is_read(text: str, count: int | None) -> None:
         ("67108864\n", 64 * MIB),
         ("max\n", None),
         ("9223372036854771712\n", None),
-        ("9223372036854710272\n", None),  # with pages of 64 kB
+        ("9223372036854710272\n", None),  # on kernels with 64 kB pages
         ("", None),
     ],
 )
@@ -141,12 +141,12 @@ def test_kills_are_counted_from_the_last_look(tmp_path: Path) -> None:
     assert (3, 0) == (kills.count(), kills.take())
     machine.write(counter, "oom_kill 5\n")
     assert (5, 2, 0) == (kills.count(), kills.take(), kills.take())
-    counter.unlink()  # the group is gone
+    counter.unlink()  # the group was removed
     assert (0, 0) == (kills.count(), kills.take())
     kills.close()
 
 
-def test_v2_counts_what_died_below(tmp_path: Path) -> None:
+def test_v2_counts_kills_in_child_groups(tmp_path: Path) -> None:
     machine = Machine(tmp_path, V2)
     machine.write(machine.cgroup / "cgroup.controllers", "memory")
     own = machine.cgroup / "user.slice/session-3.scope"
@@ -161,7 +161,7 @@ def test_v2_counts_what_died_below(tmp_path: Path) -> None:
     [("max", "1000", 1000), ("500", "1000", 500), ("2000", "1000", 1000), ("max", "max", None)],
 )
 @pytest.mark.parametrize("is_v2", [False, True])
-def test_the_least_limit_around_holds(
+def test_the_lowest_limit_of_all_parents_applies(
     tmp_path: Path, own: str, around: str, expected: int | None, is_v2: bool
 ) -> None:
     machine = Machine(tmp_path, "0::/a/b" if is_v2 else "4:memory:/a/b")
@@ -170,13 +170,13 @@ def test_the_least_limit_around_holds(
     machine.write(machine.cgroup / "cgroup.controllers", "memory")
     machine.write(mount / "a/b" / name, own)
     machine.write(mount / "a" / name, around)
-    machine.write(mount.parent / name, "1")  # above the mount: another's
+    machine.write(mount.parent / name, "1")  # above the mount: another group's limit
     with closing(machine.watch()) as kills:
         assert expected == kills.limit()
 
 
 @pytest.mark.parametrize("membership", ["0::/", "0::/a"])
-def test_the_limit_of_the_mount_itself_holds_too(tmp_path: Path, membership: str) -> None:
+def test_the_limit_of_the_mount_itself_applies_too(tmp_path: Path, membership: str) -> None:
     machine = Machine(tmp_path, membership)
     machine.write(machine.cgroup / "cgroup.controllers", "memory")
     machine.write(machine.cgroup / "memory.max", "700")
@@ -185,7 +185,7 @@ def test_the_limit_of_the_mount_itself_holds_too(tmp_path: Path, membership: str
         assert kills.limit() == 700
 
 
-def test_a_machine_that_shows_nothing_has_no_kills(tmp_path: Path) -> None:
+def test_a_machine_without_files_has_no_kills(tmp_path: Path) -> None:
     kills = MemoryKills.of_this_process(tmp_path, tmp_path, tmp_path / "none")
     assert (0, 0, None, []) == (kills.count(), kills.take(), kills.limit(), kills.read_log())
     kills.close()
@@ -204,7 +204,7 @@ def test_the_log_is_read_from_its_end_on(tmp_path: Path) -> None:
 
 
 class Records:
-    """A reader in place of `os.read` that gives records as the kernel does, losses among them."""
+    """A replacement for `os.read` that returns records as the kernel does, including losses."""
 
     def __init__(self, *given: str | OSError) -> None:
         self.given = list(given)
@@ -228,7 +228,7 @@ class Records:
         ([OSError(22, "too long")], []),
     ],
 )
-def test_lost_records_are_passed_over(
+def test_lost_records_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str | OSError], pids: list[int]
 ) -> None:
     with closing(Machine(tmp_path, V1).watch()) as kills:
@@ -236,9 +236,7 @@ def test_lost_records_are_passed_over(
         assert pids == [kill.pid for kill in kills.read_log()]
 
 
-def test_a_log_that_grows_while_it_is_read_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_a_growing_log_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strandline.run.insight.memory_kills._READS_AT_MOST", 3)
     with closing(Machine(tmp_path, V1).watch()) as kills:
         monkeypatch.setattr(os, "read", lambda handle, size: NEW.encode())
@@ -250,7 +248,7 @@ def test_a_pipe_is_read_as_a_log_is(tmp_path: Path) -> None:
     machine.log.unlink()
     os.mkfifo(machine.log)
     with closing(machine.watch()) as kills:
-        assert kills.read_log() == []  # does not wait for a writer
+        assert kills.read_log() == []  # returns without waiting for a writer
         machine.append(NEW)
         assert [kill.pid for kill in kills.read_log()] == [6077]
 
@@ -283,7 +281,7 @@ def test_messages_of_many_kernels_are_understood(message: str, pid: int, name: s
         "3,1,2,-;Memory cgroup out of memory: Kill process 6 (python) score 1 or sacrifice child",
         "6,1,2,-;oom_reaper: reaped process 6077 (python), now anon-rss:0kB",
         "4,1,2,-;python invoked oom-killer: gfp_mask=0xcc0, order=0, oom_score_adj=0",
-        "11,1,2,-;Out of memory: Killed process 1 (python) total-vm:1kB",  # a program wrote it
+        "11,1,2,-;Out of memory: Killed process 1 (python) total-vm:1kB",  # by a program
         " continued=Out of memory: Killed process 1 (python) total-vm:1kB",
         "Out of memory: Killed process 1 (python) total-vm:1kB",
         "",
@@ -304,7 +302,7 @@ def test_every_kill_is_found_once_and_in_order(
     ]
 
 
-# Joins the group, then starts a child that takes more than the group may have.
+# Joins the group, then starts a child that exceeds the memory limit of the group.
 WATCHER = """
 import json, os, subprocess, sys, time
 from pathlib import Path
@@ -332,7 +330,7 @@ GROUPS = (
 
 @pytest.fixture
 def small_group() -> Iterator[Path]:
-    """A memory cgroup of 64 MB, without swap where that can be said."""
+    """Create a memory cgroup of 64 MB, without swap if the kernel supports that setting."""
     for mount, limit, swap, most in GROUPS:
         if not Path(mount, "cgroup.procs").exists():
             continue
@@ -342,7 +340,7 @@ def small_group() -> Iterator[Path]:
         except OSError:
             continue
         try:
-            with suppress(OSError):  # not this kind of group, which has no such file
+            with suppress(OSError):  # other kinds of groups lack this file
                 (folder / limit).write_text(str(64 * MIB))
                 with suppress(OSError):
                     (folder / swap).write_text(str(most))

@@ -1,4 +1,4 @@
-"""A mixture is the same wherever its run is killed, and tells its true shares."""
+"""A mixture stays the same wherever its run is killed, and its reported shares are true."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WEIGHTS = {"one": 3, "two": 1}
 
 
 def run(passes: Passes, budget: int = 20) -> None:
-    """Part both data sets, and mix them."""
+    """Partition both data sets, then mix them."""
     for name in WEIGHTS:
         run_one(
             passes,
@@ -51,7 +51,7 @@ def run_one(passes: Passes, name: str, **spec: Any) -> None:
 
 
 def read(passes: Passes) -> tuple[list[list[dict[str, Any]]], dict[str, Any]]:
-    """The rows in each file, and what is told of their shares."""
+    """Return the rows of each file, and the reported shares."""
     paths = sorted(passes.find_output("mixed").rglob("*.parquet"))
     folder = PipelineFolder.of(passes.volume, "default", "mixed").latest / "artifacts"
     (artifact,) = folder.glob("*mixture.json")
@@ -79,7 +79,7 @@ def test_law_a_kill_anywhere_changes_no_file_and_no_share(
 ) -> None:
     whole, killed = start(folder, "whole"), start(folder, "killed")
     run(whole)
-    with crashing_at(at, monkeypatch), suppress(AssertionError):  # a source may have failed
+    with crashing_at(at, monkeypatch), suppress(AssertionError):  # a failed source is allowed
         run(killed)
     run(killed)
     assert read(killed) == read(whole)
@@ -88,7 +88,7 @@ def test_law_a_kill_anywhere_changes_no_file_and_no_share(
     assert sorted({row["part"] for rows in files for row in rows}) == ["one", "two"]
 
 
-def test_what_is_not_enough_ends_the_run_before_anything_is_written(folder: Path) -> None:
+def test_too_few_rows_end_the_run_before_anything_is_written(folder: Path) -> None:
     passes = start(folder, "volume")
     with pytest.raises(MixtureError, match=r"one has 24 of 75; .*a budget of 32 is met"):
         run(passes, budget=100)

@@ -1,4 +1,4 @@
-"""What `plan --sample` estimates, and that the run does not pay for it again."""
+"""Estimates of `plan --sample`, and that the run does not pay for the sample again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plan(runs: AskingRuns, spec: dict[str, Any], *words: str, code: int = 0) -> 
     return found.output
 
 
-def test_a_sample_tells_what_a_run_costs_and_is_paid_once(tmp_path: Path) -> None:
+def test_a_sample_estimates_the_cost_of_a_run_and_is_paid_once(tmp_path: Path) -> None:
     runs, model = AskingRuns(tmp_path, 20), FakeModel()
     with serve(model) as url:
         spec = runs.describe(url, prices=PRICES, budget={"requests": 60})
@@ -48,7 +48,7 @@ def test_a_sample_tells_what_a_run_costs_and_is_paid_once(tmp_path: Path) -> Non
             "failed": 0,
         }
         assert model.asked.total() == 6
-        # Of each file some rows, since one may be unlike the others.
+        # Sample some rows of each file, because files may differ.
         assert {prompt.partition("-")[0] for prompt in model.asked} == {"0", "1", "2"}
         assert (
             "about 60 requests for 60 rows, 420 tokens of prompts, 180 of answers, cost 0.78; "
@@ -70,7 +70,7 @@ def test_rows_that_get_no_answer_are_counted(tmp_path: Path) -> None:
     assert (asks["requests"], asks["promptTokens"]) == (60, 420)
 
 
-def test_stages_before_that_drop_rows_make_it_less(tmp_path: Path) -> None:
+def test_earlier_stages_that_drop_rows_lower_the_estimate(tmp_path: Path) -> None:
     runs, model = AskingRuns(tmp_path, 20), FakeModel()
     with serve(model) as url:
         spec = runs.describe(url)
@@ -79,7 +79,7 @@ def test_stages_before_that_drop_rows_make_it_less(tmp_path: Path) -> None:
     assert (asks["rows"], asks["asked"]) == (6, 3)
 
 
-def test_without_a_stage_that_asks_nothing_is_asked(tmp_path: Path) -> None:
+def test_no_request_is_made_without_a_stage_that_calls_a_model(tmp_path: Path) -> None:
     runs = AskingRuns(tmp_path, 2)
     spec = runs.describe("http://127.0.0.1:9/v1")
     del spec["stages"][1]

@@ -1,4 +1,4 @@
-"""Word that a node is going: over HTTP to the parent, by a file to the driver, and back."""
+"""Notices about a departing node: over HTTP to the parent, by a file to the driver, and back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NOTICE: dict[str, Any] = {"node": "10.0.0.7", "seconds": 30, "why": "spot node n
 
 
 class Stand:
-    """A server, the file of its notices, and how often it was asked to stop."""
+    """A notice server, the file of its notices, and the number of requests to stop."""
 
     def __init__(self, folder: Path, digest: str) -> None:
         self.progress = folder / "progress.json"
@@ -65,13 +65,13 @@ class Stand:
 
 @pytest.fixture
 def stand(tmp_path: Path) -> Iterator[Stand]:
-    """A server that takes notices."""
+    """Start a server that accepts notices."""
     stand = Stand(tmp_path, digest_token(TOKEN))
     yield stand
     stand.server.close()
 
 
-def test_the_answer_is_what_the_driver_has_on_the_node(stand: Stand) -> None:
+def test_the_answer_counts_the_drivers_work_on_the_node(stand: Stand) -> None:
     stand.show(leaving={"10.0.0.7": 3})
     assert stand.post(NOTICE) == (200, {"pending": 3})
     assert stand.file.read() == (NodeNotice("10.0.0.7", 1030.0, NOTICE["why"]),)
@@ -81,14 +81,14 @@ def test_the_answer_is_what_the_driver_has_on_the_node(stand: Stand) -> None:
 
 def test_before_a_driver_works_and_after_its_end_nothing_is_pending(stand: Stand) -> None:
     assert stand.post(NOTICE) == (200, {"pending": 0})
-    assert [each.node for each in stand.file.read()] == ["10.0.0.7"]  # for when it does
+    assert [each.node for each in stand.file.read()] == ["10.0.0.7"]  # for a later driver
     stand.show(leaving={"10.0.0.7": 3})
     stand.server.end(DriverOutcome(exit_code=0, message="done"), lambda _: stand.server.close())
     stand_again = stand.server.take_notice("/notice", TOKEN, json.dumps(NOTICE).encode())
     assert json.loads(stand_again[2]) == {"pending": 0}
 
 
-def test_a_driver_that_has_not_taken_it_in_may_have_something_there(
+def test_a_driver_that_has_not_read_the_notice_may_have_work_on_the_node(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serving, "NOTICE_SECONDS", 0.2)
@@ -117,18 +117,18 @@ def test_where_no_digest_is_known_nothing_can_be_told(tmp_path: Path) -> None:
     + [{"node": 7, "seconds": 1}, {"node": "n" * 254, "seconds": 1}]
     + [{"node": "n", "seconds": 1, "why": 7}, b'{"node": "n", "seconds": NaN}'],
 )
-def test_what_is_no_notice_is_refused(stand: Stand, content: Any) -> None:
+def test_invalid_notices_are_refused(stand: Stand, content: Any) -> None:
     status, answer = stand.post(content)
     assert (status, list(answer)) == (400, ["error"])
     assert stand.file.read() == ()
 
 
-def test_a_body_without_an_end_is_not_read(stand: Stand) -> None:
+def test_an_endless_body_is_not_read(stand: Stand) -> None:
     assert stand.post(b"x" * 5000)[0] == 400
     assert stand.post(NOTICE, path="/progress")[0] == 404
 
 
-def test_of_its_own_end_a_machine_is_told_once(stand: Stand) -> None:
+def test_a_machine_is_stopped_once_for_its_own_end(stand: Stand) -> None:
     for _ in range(3):
         assert stand.post({**NOTICE, "node": "10.0.0.1"})[0] == 200
     assert stand.stops == 1
@@ -149,7 +149,7 @@ def test_law_a_file_holds_the_earliest_end_of_each_node(
         assert {each.node: each.goes_at for each in read.read()} == earliest
 
 
-def test_what_another_attempt_was_told_is_forgotten(tmp_path: Path) -> None:
+def test_notices_of_another_attempt_are_forgotten(tmp_path: Path) -> None:
     file = NoticeFile(tmp_path / "notices.json")
     file.clear()
     file.add(NodeNotice("n", 1.0), 0.0)
@@ -157,7 +157,7 @@ def test_what_another_attempt_was_told_is_forgotten(tmp_path: Path) -> None:
     assert file.read() == ()
 
 
-def test_a_node_whose_time_is_long_over_may_be_named_again(tmp_path: Path) -> None:
+def test_a_notice_may_reuse_the_name_of_an_expired_node(tmp_path: Path) -> None:
     file = NoticeFile(tmp_path / "notices.json")
     file.add(NodeNotice("n", 10.0), 0.0)
     file.add(NodeNotice("n", 500.0), 200.0)
@@ -165,19 +165,19 @@ def test_a_node_whose_time_is_long_over_may_be_named_again(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'[["n"]]', b'{"a": 1}', b"\xff"], ids=str)
-def test_a_broken_file_says_nothing(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_file_holds_no_notices(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "notices.json").write_bytes(content)
     assert NoticeFile(tmp_path / "notices.json").read() == ()
 
 
 @given(shown=st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists))
-def test_law_whatever_a_driver_shows_is_read(shown: Any) -> None:
+def test_law_any_progress_file_is_readable(shown: Any) -> None:
     for each in (shown, {"leaving": shown}, {"leaving": {"n": shown}}):
         pending = read_pending(each, "n")
         assert pending is None or pending >= 0
 
 
-def test_words_stay_on_one_line() -> None:
+def test_messages_stay_on_one_line() -> None:
     body = json.dumps({"node": "n", "seconds": 1, "why": "a\nb" + "c" * 600}).encode()
     why = parse_notice(body, 0.0).why
     assert why.startswith("a bc")

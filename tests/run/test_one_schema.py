@@ -1,4 +1,4 @@
-"""One schema for a run: inferred once, kept with the ledger, and all files open as one data set."""
+"""One schema per run: inferred once, kept with the ledger, so all files open as one data set."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def list_notes(passes: Passes) -> set[object]:
     return {row["note"] for file in list_files(passes) for row in pq.read_table(file).to_pylist()}
 
 
-def test_types_of_the_first_sources_are_those_of_all(passes: Passes) -> None:
+def test_types_of_the_first_sources_apply_to_all(passes: Passes) -> None:
     put(passes, "a.jsonl", {"note": None, "score": 1, "tags": [], "meta": {"a": 1}})
     put(passes, "b.jsonl", {"note": "x", "score": 1.5, "tags": [1], "meta": {"b": "y"}})
     put(passes, "c.jsonl", {"score": 2})
@@ -69,15 +69,15 @@ def test_types_of_the_first_sources_are_those_of_all(passes: Passes) -> None:
     assert sorted(scores) == [(1.0,), (1.5,), (2.0,)]
 
 
-def test_a_source_that_comes_later_has_the_same_schema(passes: Passes) -> None:
+def test_a_later_source_has_the_same_schema(passes: Passes) -> None:
     put(passes, "b.jsonl", {"note": "x", "score": 1.5})
     assert run(passes, {"infer": 1}).code is ExitCode.COMPLETE
-    put(passes, "a.jsonl", {"score": 1})  # it would be the first one now
+    put(passes, "a.jsonl", {"score": 1})  # would be the first source now
     assert run(passes, {"infer": 1}).code is ExitCode.COMPLETE
     assert list_notes(passes) == {None, "x"}
 
 
-def test_what_does_not_fit_fails_its_source_alone(passes: Passes) -> None:
+def test_a_value_that_does_not_fit_fails_only_its_source(passes: Passes) -> None:
     put(passes, "a.jsonl", {"note": "x"})
     put(passes, "b.jsonl", {"note": 7})
     result = run(passes, {"infer": 1})
@@ -87,7 +87,7 @@ def test_what_does_not_fit_fails_its_source_alone(passes: Passes) -> None:
     assert list_notes(passes) == {"x"}
 
 
-def test_nothing_is_held_against_what_was_there_before_anything_was_finished(
+def test_a_schema_binds_only_after_a_source_is_finished(
     passes: Passes,
 ) -> None:
     put(passes, "a.jsonl", {"note": "x"})
@@ -101,7 +101,7 @@ def test_nothing_is_held_against_what_was_there_before_anything_was_finished(
     assert list_notes(passes) == {6, 7}
 
 
-def test_a_pipeline_that_is_begun_anew_infers_anew(passes: Passes) -> None:
+def test_a_restarted_pipeline_infers_its_schema_again(passes: Passes) -> None:
     put(passes, "a.jsonl", {"note": "x"})
     assert run(passes, {"infer": 1}).code is ExitCode.COMPLETE
     put(passes, "a.jsonl", {"note": 5})
@@ -119,7 +119,7 @@ def test_sources_that_cannot_be_read_or_are_empty_do_not_count(passes: Passes) -
     assert list_notes(passes) == {"x"}
 
 
-def test_where_no_source_can_be_read_the_run_says_so(passes: Passes) -> None:
+def test_a_run_without_readable_sources_reports_an_error(passes: Passes) -> None:
     put(passes, "a.jsonl")
     (passes.folder / "in/a.jsonl").write_text("[1,\n")
     with pytest.raises(StrandlineError, match=r"no source can be read; .*a\.jsonl"):
@@ -141,7 +141,7 @@ def test_a_run_without_a_ledger_infers_too(tmp_path: Path) -> None:
     assert kinds == {pa.float64()}
 
 
-def test_an_inferring_reader_comes_first(passes: Passes) -> None:
+def test_an_inferring_reader_must_be_the_first_stage(passes: Passes) -> None:
     put(passes, "a.jsonl", {"note": "x"})
     reader = {"use": "read-jsonl", "with": {"schema": {"infer": 1}}}
     with pytest.raises(ValueError, match=r"infers its schema .* has to come first"):

@@ -1,4 +1,4 @@
-"""An output root has one owner: another pipeline, or another ledger, is refused by name."""
+"""An output root has one owner: another pipeline or ledger is refused with the owner's name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 @pytest.fixture(params=["folder", "memory"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where both pipelines are told to write."""
+    """Return the place to which both pipelines are configured to write."""
     if request.param == "folder":
         return str(tmp_path / "out")
     return f"memory://{tmp_path.name}/out"
@@ -78,27 +78,27 @@ def test_a_place_belongs_to_who_came_first(first: Letters, second: Letters, plac
     assert 3 == first.run(url=place).standing.skipped
 
 
-def test_who_was_refused_has_begun_nothing(first: Letters, second: Letters, place: str) -> None:
+def test_a_refused_pipeline_has_begun_nothing(first: Letters, second: Letters, place: str) -> None:
     first.run(url=place)
     with pytest.raises(PlaceTakenError):
         second.run(url=place)
     assert not second.folder.attempts.exists()
     with closing(Store(second.folder.ledger, readonly=True)) as store:
         assert store.read_meta("lease") is None
-    assert 3 == second.run(url=f"{place}-2").standing.finished  # no change of a pipeline
+    assert 3 == second.run(url=f"{place}-2").standing.finished  # a URL is no pipeline change
 
 
-def test_what_a_place_says_is_plain(first: Letters, place: str) -> None:
+def test_an_owners_file_is_plain_json(first: Letters, place: str) -> None:
     first.run(url=place)
     (content,) = [text for path, text in read_all(place).items() if path.endswith(OWNER)]
     assert {"ledger": read_id(first), "pipeline": "default/first"} == json.loads(content)
 
 
-def test_a_run_without_a_ledger_overwrites_nobodys_outputs(first: Letters, place: str) -> None:
+def test_a_run_without_a_ledger_overwrites_no_owned_outputs(first: Letters, place: str) -> None:
     first.run(url=place)
     with pytest.raises(PlaceTakenError, match="a run without a volume needs a place of its own"):
         run_attempt(AttemptConfig(first.plan(url=place), None, engine="inline"))
-    for _ in range(2):  # and owns none
+    for _ in range(2):  # and does not become an owner
         run_attempt(AttemptConfig(first.plan(url=f"{place}-free"), None, engine="inline"))
 
 
@@ -110,13 +110,13 @@ def test_an_owners_file_is_no_output(first: Letters, place: str) -> None:
         assert [] == verify(store, outputs).problems
 
 
-def test_readers_of_data_sets_pass_it_over(first: Letters, tmp_path: Path) -> None:
+def test_readers_of_data_sets_skip_the_owners_file(first: Letters, tmp_path: Path) -> None:
     first.run(path=str(tmp_path / "out"), sink="text")
     assert 3 == ds.dataset(tmp_path / "out").count_rows()
     assert 3 == len([name for name in glob(f"{tmp_path}/out/**", recursive=True) if "." in name])
 
 
-def test_outputs_from_before_there_were_owners_are_their_ledgers(
+def test_outputs_older_than_owners_files_belong_to_their_ledger(
     first: Letters, second: Letters, place: str
 ) -> None:
     first.run(url=place)
@@ -128,14 +128,16 @@ def test_outputs_from_before_there_were_owners_are_their_ledgers(
         second.run(url=place)
 
 
-def test_a_copy_of_a_ledger_is_that_ledger(first: Letters, place: str, tmp_path: Path) -> None:
+def test_a_copy_of_a_ledger_owns_the_same_outputs(
+    first: Letters, place: str, tmp_path: Path
+) -> None:
     first.run(url=place)
     shutil.copytree(tmp_path / "volume", tmp_path / "copy", symlinks=True)
     first.volume = tmp_path / "copy"
     assert 3 == first.run(url=place).standing.skipped
 
 
-def test_a_ledger_begun_anew_asks_before_it_takes_the_place(first: Letters, place: str) -> None:
+def test_a_new_ledger_does_not_take_the_place_silently(first: Letters, place: str) -> None:
     first.run(url=place)
     former = read_owner(place)
     shutil.rmtree(first.folder.ledger)
@@ -144,10 +146,10 @@ def test_a_ledger_begun_anew_asks_before_it_takes_the_place(first: Letters, plac
             first.run(url=place, on_change=on_change)
     assert former == seize_outputs(first.plan(url=place), first.folder)
     assert 3 == first.run(url=place).standing.finished
-    assert seize_outputs(first.plan(url=place), first.folder) is None  # it is its own already
+    assert seize_outputs(first.plan(url=place), first.folder) is None  # already the owner
 
 
-def test_beside_a_ledger_begun_anew_all_is_its_own(first: Letters) -> None:
+def test_a_new_ledger_owns_the_outputs_beside_it(first: Letters) -> None:
     place = first.run().output
     shutil.rmtree(first.folder.ledger)
     assert 3 == first.run().standing.finished
@@ -156,7 +158,9 @@ def test_beside_a_ledger_begun_anew_all_is_its_own(first: Letters) -> None:
     assert read_id(first) == found.ledger
 
 
-def test_not_so_what_another_wrote_there(first: Letters, second: Letters) -> None:
+def test_a_new_ledger_does_not_own_outputs_of_another_pipeline(
+    first: Letters, second: Letters
+) -> None:
     second.run(path=str(first.folder.output))
     with pytest.raises(PlaceTakenError, match="belong to default/second"):
         first.run()
@@ -175,7 +179,7 @@ def test_a_taken_place_is_refused_to_its_former_owner(
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"ledger": "a"'])
-def test_an_owners_file_that_says_nothing_is_not_guessed_at(
+def test_an_unreadable_owners_file_is_refused(
     first: Letters, tmp_path: Path, content: bytes
 ) -> None:
     (tmp_path / "out").mkdir()
@@ -186,10 +190,10 @@ def test_an_owners_file_that_says_nothing_is_not_guessed_at(
     assert 3 == first.run(path=str(tmp_path / "out")).standing.finished
 
 
-def test_two_who_come_at_once_are_told_apart(
+def test_two_pipelines_that_start_at_once_are_distinguished(
     first: Letters, second: Letters, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second comes in between: the first has seen an empty place."""
+    """The second pipeline interferes after the first saw an empty place."""
     monkeypatch.setattr("strandline.run.attempt.folder.takeover.read_owner", lambda _: None)
     reads: list[str] = []
 
@@ -209,7 +213,7 @@ def test_two_who_come_at_once_are_told_apart(
 
 
 class TestOutputsThatAreGone:
-    """The path is there, and nothing of what was written: another disk, another claim."""
+    """Outputs are gone but their path exists, as with another disk or claim."""
 
     @pytest.fixture
     def emptied(self, first: Letters, place: str) -> str:
@@ -218,22 +222,20 @@ class TestOutputsThatAreGone:
         filesystem.rm(root, recursive=True)
         return place
 
-    def test_a_run_does_not_take_an_empty_place_for_them(
-        self, first: Letters, emptied: str
-    ) -> None:
+    def test_a_run_does_not_accept_an_empty_place(self, first: Letters, emptied: str) -> None:
         with pytest.raises(LedgerError) as caught:
             first.run(url=emptied)
         assert f"outputs: {emptied} -> gone from there, and {OWNER} with them" in str(caught.value)
 
-    def test_restart_makes_them_anew(self, first: Letters, emptied: str) -> None:
+    def test_restart_makes_the_outputs_again(self, first: Letters, emptied: str) -> None:
         outcome = first.run(url=emptied, on_change=OnChange.RESTART)
         assert 3 == outcome.standing.finished
         assert 3 == first.run(url=emptied).standing.skipped
 
-    def test_a_restart_that_dies_at_the_place_is_begun_again(
+    def test_a_restart_that_fails_at_the_place_starts_again(
         self, first: Letters, emptied: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """An empty place that is marked would pass for one that has all that is finished."""
+        """An empty place with an owner's file would pass for complete outputs."""
 
         def fail(*_: object, **__: object) -> None:
             raise VolumeError("out: full")
@@ -244,11 +246,11 @@ class TestOutputsThatAreGone:
                 first.run(url=emptied, on_change=OnChange.RESTART)
         assert 3 == first.run(url=emptied).standing.finished
 
-    def test_continue_goes_on_without(self, first: Letters, emptied: str) -> None:
+    def test_continue_accepts_missing_outputs(self, first: Letters, emptied: str) -> None:
         assert 3 == first.run(url=emptied, on_change=OnChange.CONTINUE).standing.skipped
         assert 3 == first.run(url=emptied).standing.skipped
 
-    def test_those_that_came_back_are_proved(self, first: Letters, place: str) -> None:
+    def test_outputs_that_came_back_are_verified(self, first: Letters, place: str) -> None:
         first.run(url=place)
         filesystem, root = fsspec.core.url_to_fs(place)
         filesystem.rm_file(f"{root}/{OWNER}")
@@ -259,9 +261,9 @@ class TestOutputsThatAreGone:
 
 
 class TestMoving:
-    """What a moved data set leaves behind, and where it may go."""
+    """The old place after a move, and allowed new places."""
 
-    def test_the_old_place_is_anybodys_then(
+    def test_the_old_place_is_free_after_a_move(
         self, first: Letters, second: Letters, tmp_path: Path
     ) -> None:
         old, new = tmp_path / "old", tmp_path / "new"
@@ -272,7 +274,7 @@ class TestMoving:
         assert 3 == second.run(path=str(old)).standing.finished
         assert 3 == first.run(path=str(new)).standing.skipped
 
-    def test_an_old_place_that_another_has_taken_stays_its(
+    def test_an_old_place_taken_by_another_pipeline_keeps_its_owner(
         self, first: Letters, second: Letters, tmp_path: Path
     ) -> None:
         old, new = tmp_path / "old", tmp_path / "new"
@@ -284,7 +286,7 @@ class TestMoving:
         assert [] == move_outputs(first.plan(path=str(new)), first.folder).verdict.problems
         assert read_owner(str(old)) == seized
 
-    def test_an_old_place_that_does_not_answer_holds_nothing_up(
+    def test_an_unreachable_old_place_does_not_block_a_move(
         self, first: Letters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def be_silent(place: str, owner: Owner) -> None:
@@ -297,7 +299,7 @@ class TestMoving:
         assert [] == move_outputs(plan, first.folder).verdict.problems
         assert 3 == first.run(path=str(tmp_path / "new")).standing.skipped
 
-    def test_not_to_a_place_of_another(
+    def test_outputs_do_not_move_to_a_place_of_another_pipeline(
         self, first: Letters, second: Letters, tmp_path: Path
     ) -> None:
         first.run(path=str(tmp_path / "old"))
@@ -305,7 +307,7 @@ class TestMoving:
         with pytest.raises(PlaceTakenError, match="belong to default/second"):
             move_outputs(first.plan(path=str(tmp_path / "new")), first.folder)
 
-    def test_what_is_not_proved_is_not_taken(self, first: Letters, tmp_path: Path) -> None:
+    def test_unverified_outputs_are_not_taken(self, first: Letters, tmp_path: Path) -> None:
         first.run(path=str(tmp_path / "old"))
         move_outputs(first.plan(path=str(tmp_path / "new")), first.folder)
         assert read_owner(str(tmp_path / "new")) is None

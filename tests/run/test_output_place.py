@@ -1,4 +1,4 @@
-"""Where outputs live is part of what a run is: kept with the ledger, and asked about."""
+"""The output place is part of a run's identity: recorded in the ledger and compared."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ PATIENCE = 60.0
 
 @pytest.fixture
 def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Letters:
-    """A pipeline over three files, whose runs begin in an empty folder."""
+    """Return a pipeline over three files, whose runs start in an empty folder."""
     start = tmp_path / "start"
     start.mkdir()
     monkeypatch.chdir(start)
     return Letters(tmp_path)
 
 
-def test_a_relative_path_is_that_of_the_first_run(
+def test_a_relative_path_is_resolved_by_the_first_run(
     letters: Letters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcome = letters.run(path="out")
@@ -63,26 +63,26 @@ def test_another_url_is_another_pipeline(letters: Letters, tmp_path: Path) -> No
     assert f"outputs: memory://letters/old -> {own}" in str(caught.value)
 
 
-def test_a_moved_place_is_named_beside_what_else_has_changed(letters: Letters) -> None:
+def test_a_moved_place_is_reported_with_other_changes(letters: Letters) -> None:
     letters.run(path="old")
     with pytest.raises(LedgerError) as caught:
         letters.run(path="new", sink="text", name="jsonl")
     lines = str(caught.value).splitlines()
     assert "outputs:" in "".join(lines)
     assert '  jsonl.use: "jsonl" -> "parquet"' in lines
-    assert not [line for line in lines if "with.path" in line]  # the place speaks for it
+    assert not [line for line in lines if "with.path" in line]  # reported as the place
 
 
-def test_restart_does_all_anew_at_the_new_place(letters: Letters, tmp_path: Path) -> None:
+def test_restart_processes_everything_at_the_new_place(letters: Letters, tmp_path: Path) -> None:
     letters.run(path="old")
     outcome = letters.run(path="new", on_change=OnChange.RESTART)
     assert (3, 0) == (outcome.standing.finished, outcome.standing.skipped)
     assert 3 == letters.count(tmp_path / "start/new")
-    assert 3 == letters.count(tmp_path / "start/old")  # somebody's data set still
+    assert 3 == letters.count(tmp_path / "start/old")  # The old data set may still be in use.
     assert 3 == letters.run(path="new").standing.skipped
 
 
-def test_continue_keeps_what_is_finished_where_it_is(letters: Letters, tmp_path: Path) -> None:
+def test_continue_keeps_finished_outputs_in_place(letters: Letters, tmp_path: Path) -> None:
     letters.run(path="old")
     letters.add("d")
     outcome = letters.run(path="new", on_change=OnChange.CONTINUE)
@@ -94,7 +94,7 @@ def test_continue_keeps_what_is_finished_where_it_is(letters: Letters, tmp_path:
 @pytest.mark.parametrize(
     "spelling", ["out/", "./out", "../start/out", "{start}/out", "file://{start}/out", "{link}/out"]
 )
-def test_another_spelling_is_no_other_place(
+def test_another_spelling_is_the_same_place(
     letters: Letters, tmp_path: Path, spelling: str
 ) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "start")
@@ -104,12 +104,12 @@ def test_another_spelling_is_no_other_place(
     assert 3 == letters.run(url=again).standing.skipped
 
 
-def test_a_slash_at_the_end_of_a_url_is_nothing(letters: Letters) -> None:
+def test_a_trailing_slash_of_a_url_is_ignored(letters: Letters) -> None:
     letters.run(url="memory://letters/slashed")
     assert 3 == letters.run(url="memory://letters/slashed/").standing.skipped
 
 
-def test_a_link_that_leads_elsewhere_now_is_another_place(letters: Letters, tmp_path: Path) -> None:
+def test_a_link_with_another_target_is_another_place(letters: Letters, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     (tmp_path / "start/out").symlink_to(tmp_path / "one")
@@ -120,17 +120,17 @@ def test_a_link_that_leads_elsewhere_now_is_another_place(letters: Letters, tmp_
         letters.run(path="out")
 
 
-def test_a_volume_may_move_with_the_outputs_in_it(letters: Letters, tmp_path: Path) -> None:
+def test_a_volume_may_move_together_with_its_outputs(letters: Letters, tmp_path: Path) -> None:
     letters.run()
     letters.volume = letters.volume.rename(tmp_path / "elsewhere")
     outcome = letters.run()
     assert 3 == outcome.standing.skipped
     assert outcome.output.startswith(str(tmp_path / "elsewhere"))
-    # Named as a path of its own it is the same folder.
+    # The same folder given as a path of its own.
     assert 3 == letters.run(path=outcome.output).standing.skipped
 
 
-def test_a_ledger_from_before_goes_on_and_keeps_its_place_from_now_on(letters: Letters) -> None:
+def test_an_older_ledger_records_its_place_when_it_resumes(letters: Letters) -> None:
     letters.run(url="memory://letters/before")
     forget_place(letters.folder)
     assert 3 == letters.run(url="memory://letters/before").standing.skipped
@@ -138,7 +138,7 @@ def test_a_ledger_from_before_goes_on_and_keeps_its_place_from_now_on(letters: L
         letters.run(url="memory://letters/b")
 
 
-def test_a_ledger_from_before_asks_about_the_path_as_it_is_written(letters: Letters) -> None:
+def test_an_older_ledger_compares_the_path_as_spelled(letters: Letters) -> None:
     letters.run(path="out")
     forget_place(letters.folder)
     with pytest.raises(LedgerError, match=r'jsonl\.with\.path: "out" -> "new"'):
@@ -146,7 +146,7 @@ def test_a_ledger_from_before_asks_about_the_path_as_it_is_written(letters: Lett
     assert 3 == letters.run(path="out").standing.skipped
 
 
-def test_workers_are_told_the_place_and_not_its_spelling(
+def test_workers_get_the_resolved_place(
     letters: Letters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
@@ -168,15 +168,15 @@ def test_workers_are_told_the_place_and_not_its_spelling(
     assert [out, None, out, out] == told
 
 
-def test_a_run_without_a_ledger_says_where_it_wrote(letters: Letters, tmp_path: Path) -> None:
+def test_a_run_without_a_ledger_reports_its_output_place(letters: Letters, tmp_path: Path) -> None:
     outcome = run_attempt(AttemptConfig(letters.plan(path="out"), None, engine="inline"))
     assert str(tmp_path / "start/out") == outcome.output
 
 
 class TestMoving:
-    """A data set that was moved on purpose."""
+    """A data set that was moved intentionally."""
 
-    def test_it_is_proved_before_it_is_believed(self, letters: Letters, tmp_path: Path) -> None:
+    def test_moved_outputs_are_verified(self, letters: Letters, tmp_path: Path) -> None:
         letters.run(path="old")
         (tmp_path / "start/old").rename(tmp_path / "start/new")
         moved = move_outputs(letters.plan(path="new"), letters.folder)
@@ -186,7 +186,7 @@ class TestMoving:
         with pytest.raises(LedgerError, match="outputs: "):
             letters.run(path="old")
 
-    def test_what_is_not_all_there_stays_where_it_was(
+    def test_incomplete_outputs_keep_their_old_place(
         self, letters: Letters, tmp_path: Path
     ) -> None:
         letters.run(path="old")
@@ -201,7 +201,7 @@ class TestMoving:
         with pytest.raises(LedgerError, match="outputs: "):
             letters.run(path="new")
 
-    def test_it_may_leave_the_bytes_unread(self, letters: Letters, tmp_path: Path) -> None:
+    def test_a_move_can_skip_reading_the_bytes(self, letters: Letters, tmp_path: Path) -> None:
         letters.run(path="old")
         (tmp_path / "start/old").rename(tmp_path / "start/new")
         for path in (tmp_path / "start/new").rglob("*.jsonl"):
@@ -210,29 +210,31 @@ class TestMoving:
         assert [] == moved.verdict.problems
         assert 3 == letters.run(path="new").standing.skipped
 
-    def test_it_is_not_the_way_to_change_anything_else(self, letters: Letters) -> None:
+    def test_a_move_refuses_other_changes(self, letters: Letters) -> None:
         letters.run(path="old")
         with pytest.raises(LedgerError, match=r"changed otherwise too:\n  jsonl\.use: ") as caught:
             move_outputs(letters.plan(path="new", sink="text", name="jsonl"), letters.folder)
         assert ExitCode.LEDGER_MISMATCH == caught.value.exit_code
 
-    def test_a_ledger_from_before_can_be_moved(self, letters: Letters, tmp_path: Path) -> None:
+    def test_outputs_of_an_older_ledger_can_be_moved(
+        self, letters: Letters, tmp_path: Path
+    ) -> None:
         letters.run(path="old")
         forget_place(letters.folder)
         (tmp_path / "start/old").rename(tmp_path / "start/new")
         moved = move_outputs(letters.plan(path="new"), letters.folder)
-        assert "old" == moved.old  # as it was written then
+        assert "old" == moved.old  # as spelled at the time
         assert 3 == letters.run(path="new").standing.skipped
 
-    def test_there_must_be_a_ledger(self, letters: Letters) -> None:
+    def test_a_move_needs_a_ledger(self, letters: Letters) -> None:
         with pytest.raises(LedgerError, match="there is no ledger here"):
             move_outputs(letters.plan(path="new"), letters.folder)
         assert not letters.folder.path.exists()
 
-    def test_law_the_lease_is_renewed_while_all_is_read(
+    def test_law_the_lease_is_renewed_during_verification(
         self, letters: Letters, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Else a driver on another host would take it, however much there is to read still."""
+        """Without renewal, a driver on another host could take the lease during verification."""
         monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.005)
         monkeypatch.setattr(heartbeat, "RENEWAL_SECONDS", 0.0)
         beats: list[float] = []
@@ -255,10 +257,10 @@ class TestMoving:
         assert [] == move_outputs(letters.plan(path="new"), letters.folder).verdict.problems
         assert beats
 
-    def test_a_fenced_one_writes_nothing(
+    def test_a_move_that_lost_its_lease_writes_nothing(
         self, letters: Letters, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Another host may have taken the ledger over while all was read."""
+        """Another host may take over the ledger during verification."""
         letters.run(path="old")
 
         def be_overtaken(store: Store, outputs: OutputStore, **choices: bool) -> VerificationResult:

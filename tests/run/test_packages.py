@@ -1,4 +1,4 @@
-"""Packages are installed beside what is here, from where it was said, and nothing is replaced."""
+"""Packages are installed beside the image's from the configured source; nothing is replaced."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from wheel_builders import write_wheel
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
-    """`tidal` needs `moonlike` and pydantic, which is here."""
+    """Create wheels; `tidal` needs `moonlike` and pydantic, which is installed."""
     folder = tmp_path / "wheels"
     write_wheel(folder, "moonlike", "2.0", {"moonlike.py": "PHASE = 'full'\n"})
     needs = ["moonlike>=1", "pydantic"]
@@ -39,7 +39,7 @@ def wheels(tmp_path: Path) -> Path:
 
 
 def install(tmp_path: Path, packages: list[str], **sources: str) -> list[str]:
-    """What pip says over it."""
+    """Install packages and return pip's output."""
     said: list[str] = []
     install_packages(
         packages, PackageSources(**sources), tmp_path / "fetched/packages", said.append
@@ -47,7 +47,7 @@ def install(tmp_path: Path, packages: list[str], **sources: str) -> list[str]:
     return said
 
 
-def test_packages_and_what_they_need_are_there_and_what_the_image_has_is_not(
+def test_packages_are_installed_with_requirements_that_the_image_lacks(
     tmp_path: Path, wheels: Path
 ) -> None:
     said = install(tmp_path, ["tidal==1.0"], wheels=str(wheels))
@@ -62,7 +62,7 @@ def test_packages_and_what_they_need_are_there_and_what_the_image_has_is_not(
     assert any("Successfully installed" in line for line in said)
 
 
-def test_what_an_earlier_try_has_left_is_replaced(tmp_path: Path, wheels: Path) -> None:
+def test_leftovers_of_an_earlier_try_are_replaced(tmp_path: Path, wheels: Path) -> None:
     leftover = tmp_path / "fetched/packages/leftover.py"
     leftover.parent.mkdir(parents=True)
     leftover.touch()
@@ -83,7 +83,9 @@ def test_wheels_of_an_object_store_are_copied_first(tmp_path: Path, wheels: Path
         install(tmp_path, ["moonlike==2.0"], wheels="memory://packages/none")
 
 
-def test_a_package_that_is_nowhere_is_told_with_what_there_is(tmp_path: Path, wheels: Path) -> None:
+def test_an_unknown_package_is_reported_with_the_available_versions(
+    tmp_path: Path, wheels: Path
+) -> None:
     with pytest.raises(PackageError) as told:
         install(tmp_path, ["moonlike==3.0"], wheels=str(wheels))
     assert "pip can't install moonlike==3.0: " in str(told.value)
@@ -91,7 +93,7 @@ def test_a_package_that_is_nowhere_is_told_with_what_there_is(tmp_path: Path, wh
     assert code_of(told.value) is ExitCode.BAD_SPEC
 
 
-def test_what_the_image_has_is_not_replaced(tmp_path: Path, wheels: Path) -> None:
+def test_packages_of_the_image_are_not_replaced(tmp_path: Path, wheels: Path) -> None:
     write_wheel(wheels, "pydantic", "0.1", {"pydantic.py": ""})
     with pytest.raises(PackageError) as told:
         install(tmp_path, ["pydantic==0.1"], wheels=str(wheels))
@@ -113,14 +115,14 @@ class _Failing(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def index() -> Iterator[str]:
-    """An index that is out of order."""
+    """Serve a package index that always fails."""
     with HTTPServer(("127.0.0.1", 0), _Failing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/simple"
         server.shutdown()
 
 
-def test_an_index_that_does_not_answer_may_answer_another_time(
+def test_a_failing_index_is_a_transient_error(
     tmp_path: Path, index: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_RETRIES", "1")
@@ -130,7 +132,7 @@ def test_an_index_that_does_not_answer_may_answer_another_time(
     assert code_of(told.value) is ExitCode.APPLICATION_ERROR
 
 
-def test_an_image_without_pip_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_without_pip_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def find(name: str) -> None:
         assert name == "pip"
 
@@ -152,7 +154,7 @@ def test_an_image_without_pip_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
         ("10", "1", False),
     ],
 )
-def test_a_version_is_the_same_however_it_is_spelled(
+def test_different_spellings_of_a_version_are_equal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: str, wanted: str, is_here: bool
 ) -> None:
     about = tmp_path / "moonlike.dist-info"
@@ -163,7 +165,7 @@ def test_a_version_is_the_same_however_it_is_spelled(
     assert find_absent([package]) == ({} if is_here else {package: found})
 
 
-def test_the_command_that_is_shown_names_the_places() -> None:
+def test_the_suggested_command_names_the_sources() -> None:
     assert find_absent(["nowhere-to-be-found==1"]) == {"nowhere-to-be-found==1": None}
     assert format_command(["a==1", "b[x]==2"], PackageSources()) == "pip install a==1 'b[x]==2'"
     only = format_command(["a==1"], PackageSources(wheels="/mnt/my wheels"))

@@ -1,4 +1,4 @@
-"""A group is resumed, replayed, replaced, quarantined and verified as any source is."""
+"""Groups are resumed, replayed, replaced, quarantined, and verified like any source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strandline_packs.sources.files import Files
 
 
 class Volume:
-    """A volume on which the pipeline is run again and again."""
+    """A volume on which the pipeline runs repeatedly."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,7 +33,7 @@ class Volume:
         return run_attempt(AttemptConfig(plan_steps(*args, **params), self._path, engine="inline"))
 
     def read(self) -> list[list[list[str]]]:
-        """The keys in each row group of each file."""
+        """Return the keys in each row group of each file."""
         files = (pq.ParquetFile(path) for path in self.folder.output.rglob("*.parquet"))
         return sorted(
             [file.read_row_group(at).column("key").to_pylist() for at in range(file.num_row_groups)]
@@ -79,7 +79,7 @@ def test_each_partition_is_a_file_with_a_row_group_for_each_member(volume: Volum
     ],
     ids=["changed", "added", "removed"],
 )
-def test_a_member_makes_its_group_new_and_no_other(
+def test_a_changed_member_changes_only_its_group(
     volume: Volume, steps: list[int], changed: tuple[int, ...], files: list[Any]
 ) -> None:
     volume.run([3, 4, 11, 12])
@@ -88,23 +88,23 @@ def test_a_member_makes_its_group_new_and_no_other(
     assert volume.verify().problems == []
 
 
-def test_groups_that_become_one_or_several_leave_nothing_twice(volume: Volume) -> None:
+def test_merged_and_split_groups_leave_no_duplicates(volume: Volume) -> None:
     volume.run([8, 9, 10, 11], per_file=2)
     assert volume.read() == [keys(8, 9), keys(10, 11)]
-    joined = volume.run([8, 9, 10, 11], per_file=3)  # 9 to 11 lie in one file
+    joined = volume.run([8, 9, 10, 11], per_file=3)  # steps 9 to 11 share a file
     assert (count(joined), volume.read()) == ((1, 0, 2), [keys(8, 9, 10, 11)])
     apart = volume.run([8, 9, 10, 11], per_file=2)
     assert (count(apart), volume.read()) == ((2, 0, 1), [keys(8, 9), keys(10, 11)])
     assert volume.verify().problems == []
 
 
-def test_a_group_that_is_no_longer_listed_goes_with_its_file(volume: Volume) -> None:
+def test_a_group_that_is_no_longer_listed_is_removed_with_its_file(volume: Volume) -> None:
     volume.run([3, 4, 11, 12])
     assert count(volume.run([11, 12])) == (0, 1, 1)
     assert volume.read() == [keys(11, 12)]
 
 
-def test_a_member_that_fails_keeps_its_group_from_being_written_until_it_is_mended(
+def test_a_failing_member_blocks_its_group_until_it_is_mended(
     volume: Volume,
 ) -> None:
     first = volume.run([3, 4, 11, 12], bad=4)
@@ -125,7 +125,7 @@ def test_a_group_is_quarantined_as_one_and_tried_again_when_a_member_changes(
     assert count(volume.run([3, 4, 11, 12], changed=(4,))) == (1, 1, 0)
 
 
-def test_nothing_is_written_where_a_group_is_too_large(volume: Volume) -> None:
+def test_nothing_is_written_if_a_group_is_too_large(volume: Volume) -> None:
     volume.run([11, 12])
     with pytest.raises(ValueError, match="12 sources share storage"):
         volume.run([*range(4, 16)], per_file=8, max_group=10)
@@ -134,7 +134,7 @@ def test_nothing_is_written_where_a_group_is_too_large(volume: Volume) -> None:
 
 
 def test_with_a_limit_a_file_holds_the_members_of_the_sample(tmp_path: Path) -> None:
-    """And with all of them when the limit goes; there is no file of another sample beside it."""
+    """Without the limit, files hold all members, and no file of another sample remains."""
     for step in range(20):
         (tmp_path / f"step {step:03d}.txt").write_text(f"{step}")
     volume = Volume(tmp_path / "volume")

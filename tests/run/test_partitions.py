@@ -1,4 +1,4 @@
-"""Groups as they are listed: one key, one version, one task; and what is refused beforehand."""
+"""Groups as listed: one key, one version, one task; and errors reported before work starts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_sources_that_share_are_listed_as_one_the_largest_group_first() -> None:
     assert list(read_members(groups)) == [group.key for group in groups]
 
 
-def test_what_shares_nothing_keeps_its_key_and_comes_as_a_group_of_one() -> None:
+def test_a_source_that_shares_nothing_is_a_group_with_its_own_key() -> None:
     groups = list_groups(plan_steps([7, 8], by="step 007"))
     assert [(group.key, group.data) for group in groups] == [
         ("group/tens/step 007", [7]),
@@ -59,7 +59,7 @@ def test_what_shares_nothing_keeps_its_key_and_comes_as_a_group_of_one() -> None
     ]
 
 
-def test_both_sides_are_joined() -> None:
+def test_sources_and_sinks_both_define_groups() -> None:
     groups = list_groups(plan_steps(range(30), per_file=15))
     assert [len(group.data) for group in groups] == [30]  # step 14 links tens 0 and 1, and so on
     groups = list_groups(plan_steps(range(30), per_file=5))
@@ -78,7 +78,7 @@ def versions(plan: PipelinePlan) -> dict[str, str]:
     ],
     ids=["a member changed", "a member removed or added"],
 )
-def test_a_group_is_new_when_a_member_is_and_no_other_group_is(changed: PipelinePlan) -> None:
+def test_a_changed_member_changes_the_version_of_its_group_only(changed: PipelinePlan) -> None:
     before, after = versions(plan_steps(range(5, 25))), versions(changed)
     assert before.keys() == after.keys()
     assert [key for key in before if before[key] != after[key]] == ["group/tens/step 01"]
@@ -117,7 +117,7 @@ def test_tables_of_members_become_one_in_key_order() -> None:
     assert group.meta == {"colour": "red", "members": ["step 001", "step 002", "step 003"]}
 
 
-def test_a_source_may_join_its_own_way() -> None:
+def test_a_source_may_define_its_own_join() -> None:
     class Sums(Steps):
         def join(self, tasks: list[Task]) -> Task:
             keys = [task.key for task in tasks]
@@ -174,7 +174,7 @@ def test_a_key_that_is_listed_twice_is_refused() -> None:
         list_groups(plan_steps([3, 4, 3]))
 
 
-def test_a_source_that_is_called_as_a_group_is_refused() -> None:
+def test_a_source_named_like_a_group_is_refused() -> None:
     class Odd(Steps):
         def list_sources(self) -> Iterator[Source]:
             yield from super().list_sources()
@@ -185,7 +185,7 @@ def test_a_source_that_is_called_as_a_group_is_refused() -> None:
         list_groups(plan)
 
 
-def test_tables_that_can_not_be_joined_are_told_with_their_group() -> None:
+def test_tables_that_can_not_be_joined_are_reported_with_their_group() -> None:
     class Unlike(Steps):
         def list_sources(self) -> Iterator[Source]:
             for source in super().list_sources():
@@ -200,7 +200,7 @@ def test_tables_that_can_not_be_joined_are_told_with_their_group() -> None:
 
 
 @pytest.mark.parametrize("answer", ["chunk 3", [3], 3, None])
-def test_names_that_are_no_names_are_refused(answer: Any) -> None:
+def test_invalid_partition_names_are_refused(answer: Any) -> None:
     class Odd(ParquetPartitions):
         def partition_indices(self, source: Source) -> Any:
             return answer
@@ -214,7 +214,7 @@ def test_names_that_are_no_names_are_refused(answer: Any) -> None:
     )
 
 
-def test_an_error_of_the_declaration_is_told_with_its_source() -> None:
+def test_an_error_in_partition_indices_is_reported_with_its_source() -> None:
     class Broken(Steps):
         def partition_indices(self, source: Source) -> list[str]:
             raise KeyError(source.data)
@@ -223,7 +223,7 @@ def test_an_error_of_the_declaration_is_told_with_its_source() -> None:
         list_groups(replace_source(Broken(steps=(1,))))
 
 
-def test_keys_and_names_may_hold_what_is_no_unicode() -> None:
+def test_keys_and_names_may_hold_invalid_unicode() -> None:
     class Odd(Steps):
         def list_sources(self) -> Iterator[Source]:
             yield Source("step 00\udcff", "1", 1)
@@ -232,15 +232,15 @@ def test_keys_and_names_may_hold_what_is_no_unicode() -> None:
     assert read_members(groups) == {"group/tens/step 00\udcff": ["step 00\udcff"]}
 
 
-def test_an_empty_listing_is_refused_as_ever() -> None:
+def test_an_empty_listing_is_refused() -> None:
     assert "'steps' lists no sources" in fail_to_list(plan_steps([]))
 
 
 class Runs(ParquetPartitions):
-    """Writes a file for so many steps in a row."""
+    """Writes one file for a number of consecutive steps."""
 
     class Params(ParquetPartitions.Params):
-        """How many steps."""
+        """The number of steps in a file."""
 
         by: str = "never"
         steps_a_file: int = Field(ge=4)
@@ -275,7 +275,7 @@ FIELD = "spec.sink.with.stepsAFile"
     ],
     ids=["smaller", "8 holds most", "3 is out of bounds", "no chunk", "no chunk would do"],
 )
-def test_most_sources_in_a_chain_are_seen_and_a_chunk_that_would_not(
+def test_a_chain_of_most_sources_is_detected_and_a_better_chunk_suggested(
     plan: PipelinePlan, found: Chaining
 ) -> None:
     assert look(plan) == found
@@ -285,13 +285,13 @@ def test_most_sources_in_a_chain_are_seen_and_a_chunk_that_would_not(
     "plan",
     [
         chain(6, per_file=6),
-        chain(5, per_file=6),  # two groups of half each
-        chain(60),  # one chunk, as it was asked for
+        chain(5, per_file=6),  # two groups, each with half of the sources
+        chain(60),  # one chunk, as requested
         replace_source(Steps(steps=()), Runs(steps_a_file=4)),
         chain(7, 2, changed=(1,)),
     ],
 )
-def test_what_is_no_chain_of_most_is_not_one(plan: PipelinePlan) -> None:
+def test_short_chains_are_not_reported(plan: PipelinePlan) -> None:
     assert look(plan) is None
 
 
@@ -303,7 +303,7 @@ def test_the_first_sources_show_a_chain_that_is_too_long_whatever_follows() -> N
     )
 
 
-def test_a_look_at_a_slow_listing_ends_and_knows_nothing_of_what_follows() -> None:
+def test_a_look_at_a_slow_listing_ends_without_a_verdict() -> None:
     plan = chain(7, per_file=6)
     assert look(plan) is not None
     clock = chain_of([0.0] * 20, count(9.0))
@@ -321,7 +321,7 @@ def test_a_listing_that_fails_shows_no_chain() -> None:
     assert look(replace_source(source, Runs(steps_a_file=7))) is None
 
 
-def test_stores_of_a_zarr_sink_have_a_chunk_that_is_tried() -> None:
+def test_chunks_of_a_zarr_sink_are_tried() -> None:
     class Timed(Steps):
         def list_sources(self) -> Iterator[Source]:
             for source in super().list_sources():
@@ -332,7 +332,7 @@ def test_stores_of_a_zarr_sink_have_a_chunk_that_is_tried() -> None:
     assert found == Chaining(LargestGroup(48, 48, True), True, "spec.sink.with.chunk", 12, 24)
 
 
-def test_two_sources_of_one_step_are_refused_since_a_store_has_one_field_of_it() -> None:
+def test_two_sources_of_one_step_are_refused() -> None:
     class Placed(Steps):
         def list_sources(self) -> Iterator[Source]:
             positions = {"a.nc": 3, "b.nc": 4, "c.nc": 3}

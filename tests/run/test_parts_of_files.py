@@ -34,7 +34,7 @@ AFTER: list[list[list[int]]] = [[[7]], [[7], [8]], [[]], [], [[1, 2], [3]], [[4]
 
 
 def list_changes() -> list[ParameterSet]:
-    """Return each change of a file with each sink, one sink of each in the first tier."""
+    """Return all changes of a file with all sinks; one sink per change runs in the first tier."""
     return [
         pytest.param(sink, after, marks=() if place == number % len(SINKS) else pytest.mark.full)
         for number, after in enumerate(AFTER)
@@ -48,14 +48,14 @@ def passes(tmp_path: Path) -> Passes:
 
 
 def write_groups(path: Path, *groups: list[int]) -> None:
-    """Write a file with a row group for each list of numbers, another one than before."""
+    """Write a file with one row group per list of numbers, and change its modification time."""
     path.parent.mkdir(exist_ok=True)
     before = path.stat().st_mtime_ns if path.exists() else 0
     schema = pa.schema([("n", pa.int64())])
     with pq.ParquetWriter(path, schema) as writer:
         for group in groups:
             writer.write_table(pa.table({"n": group}, schema))
-    if path.stat().st_mtime_ns == before:  # a clock may be coarse
+    if path.stat().st_mtime_ns == before:  # the clock may be coarse
         os.utime(path, ns=(before + 1, before + 1))
 
 
@@ -78,7 +78,7 @@ def count_measured(passes: Passes) -> int:
 
 
 def check(passes: Passes, *numbers: int) -> None:
-    """Nothing is out but these rows, and ledger and statistics say the same."""
+    """Check that only these rows exist, and that ledger and statistics agree."""
     assert passes.read_rows(NAME, "n") == Counter(numbers)
     assert passes.find_problems(NAME) == []
     assert count_measured(passes) == len(numbers)
@@ -86,7 +86,7 @@ def check(passes: Passes, *numbers: int) -> None:
 
 @pytest.mark.parametrize(("sink", "after"), list_changes())
 @pytest.mark.parametrize("on_removed", ["Keep", "Delete"])
-def test_row_groups_that_a_changed_file_no_longer_has_go(
+def test_row_groups_missing_from_a_changed_file_are_removed(
     passes: Passes, sink: Any, on_removed: str, after: list[list[int]]
 ) -> None:
     write_groups(passes.folder / "in/a.parquet", [1, 2], [3], [4])
@@ -115,10 +115,10 @@ def test_row_groups_that_a_changed_file_no_longer_has_go(
         max_size=3,
     )
 )
-def test_law_what_is_out_is_what_the_files_of_the_last_listing_hold(
+def test_law_outputs_equal_the_files_of_the_last_listing(
     tmp_path_factory: pytest.TempPathFactory, states: list[dict[str, list[list[int]]]]
 ) -> None:
-    """Of files that are gone the last rows stay, with `Keep`."""
+    """With `Keep`, the last rows of removed files stay."""
     passes = Passes(tmp_path_factory.mktemp("passes"))
     expected: dict[str, list[list[int]]] = {}
     for state in states:
@@ -133,7 +133,7 @@ def test_law_what_is_out_is_what_the_files_of_the_last_listing_hold(
         assert passes.find_problems(NAME) == []
 
 
-def test_a_file_that_is_gone_keeps_all_of_its_parts(passes: Passes) -> None:
+def test_a_removed_file_keeps_all_its_parts(passes: Passes) -> None:
     write_groups(passes.folder / "in/a.parquet", [1], [2])
     write_groups(passes.folder / "in/b.parquet", [3])
     copy_groups(passes)
@@ -151,7 +151,7 @@ def test_a_sample_of_files_loses_no_other_file(passes: Passes) -> None:
     for number, name in enumerate("abcd"):
         write_groups(passes.folder / f"in/{name}.parquet", [number])
     copy_groups(passes, onRemoved="Delete", limit=1)
-    assert passes.read_rows(NAME, "n").total() == 7  # of the one that was listed
+    assert passes.read_rows(NAME, "n").total() == 7  # rows of the listed file
 
 
 @pytest.mark.parametrize("has_changed", [True, False])
@@ -169,7 +169,7 @@ def test_a_footer_that_cant_be_read_once_costs_no_row_group(
     (passes.folder / "in/c.parquet").unlink()
     monkeypatch.setattr(parquet_source, "count_groups", lambda at: None if at == str(path) else 2)
     second = copy_groups(passes, onRemoved=on_removed)
-    # One group of several would stand for all: it fails, and is tried again.
+    # A single group would stand for several groups, so the source fails and is retried.
     assert second.code is (ExitCode.SOURCES_FAILED if has_changed else ExitCode.COMPLETE)
     rows = passes.read_rows(NAME, "n")
     assert {2, 3, 4, 5} <= rows.keys()
@@ -182,7 +182,7 @@ def test_a_footer_that_cant_be_read_once_costs_no_row_group(
     check(passes, *left, 4, 5, *([6] if on_removed == "Keep" else []))
 
 
-def test_a_new_file_whose_footer_could_not_be_read_is_not_taken_for_its_first_group(
+def test_a_file_with_an_unreadable_footer_is_not_treated_as_one_group(
     passes: Passes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_groups(passes.folder / "in/a.parquet", [1], [2])
@@ -196,7 +196,7 @@ def test_a_new_file_whose_footer_could_not_be_read_is_not_taken_for_its_first_gr
     check(passes, 1, 2, 3)
 
 
-def test_a_footer_is_asked_for_twice(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_a_footer_is_retried_once(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
     write_groups(passes.folder / "in/a.parquet", [1], [2])
     real, calls = pq.read_metadata, []
 
@@ -241,7 +241,7 @@ def list_urls(numbers: range) -> Counter[str]:
     return Counter(f"https://example.com/{number}" for number in numbers)
 
 
-def test_ranges_that_a_shorter_archive_no_longer_has_go(passes: Passes) -> None:
+def test_ranges_missing_from_a_shorter_archive_are_removed(passes: Passes) -> None:
     write_archive(passes.folder / "in/a.warc", range(20))
     copy_archives(passes, 1000)
     assert passes.read_rows(NAME, "url") == list_urls(range(20))
@@ -252,7 +252,7 @@ def test_ranges_that_a_shorter_archive_no_longer_has_go(passes: Passes) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(1000, 700), (700, 1000), (None, 700), (700, None)])
-def test_a_file_that_is_cut_in_another_way_is_there_once(
+def test_a_file_split_in_another_way_is_output_once(
     passes: Passes, before: int | None, after: int | None
 ) -> None:
     write_archive(passes.folder / "in/a.warc", range(20))
@@ -280,7 +280,7 @@ def test_parts_of_a_dataset_are_parts_of_its_files(passes: Passes) -> None:
 
 @pytest.mark.parametrize("sink", SINKS[::2])
 @pytest.mark.parametrize("on_removed", ["Keep", "Delete"])
-def test_ranges_of_lines_that_a_shorter_file_no_longer_has_go(
+def test_line_ranges_missing_from_a_shorter_file_are_removed(
     passes: Passes, sink: Any, on_removed: str
 ) -> None:
     path = passes.folder / "in/a.jsonl"

@@ -1,4 +1,4 @@
-"""A long listing without what is finished: nothing else is left out, and all is counted."""
+"""Long listings without finished sources: nothing else is left out, and all sources are counted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from strandline.storage.outputs.ports import OutputLocation
 
 
 class FakeLookUps:
-    """Knows of sources that they are finished, by their keys."""
+    """Reports sources with these keys as finished."""
 
     def __init__(self, finished: set[str]) -> None:
         self.finished = finished
@@ -79,7 +79,7 @@ def make_listing(
     short=st.integers(0, 30),
     size=st.integers(1, 9),
 )
-def test_law_all_but_the_finished_comes_in_order_and_all_is_counted(
+def test_law_unfinished_sources_come_in_order_and_all_are_counted(
     states: list[bool], chunk: int, short: int, size: int
 ) -> None:
     look_ups = FakeLookUps({str(number) for number, is_known in enumerate(states) if is_known})
@@ -102,13 +102,13 @@ def test_law_all_but_the_finished_comes_in_order_and_all_is_counted(
     passed = {number for number in range(len(states)) if number + 1 not in begun}
     assert {number for number, is_known in enumerate(states) if is_known} >= passed
     assert len(passed) == listing.passed
-    if chunk == 1 and short == 0:  # else the last chunk is not full, and nobody looks it up
+    if chunk == 1 and short == 0:  # otherwise the last chunk is not full and is never looked up
         assert len(passed) == sum(states)
     assert look_ups.is_closed or not look_ups.quick
 
 
 class Clock:
-    """The time, which a listing makes pass."""
+    """A clock that the listing advances."""
 
     time = 0.0
 
@@ -116,7 +116,7 @@ class Clock:
         return self.time
 
 
-def test_a_slow_listing_waits_for_nobody_and_nobody_looks_it_up(
+def test_a_slow_listing_is_not_looked_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, look_ups = Clock(), FakeLookUps({str(number) for number in range(1000)})
@@ -136,7 +136,7 @@ def test_a_slow_listing_waits_for_nobody_and_nobody_looks_it_up(
             times[entry.ordinal - 1] = clock.time
     assert listing.passed == 20
     assert list(times) == list(range(20, 30))
-    # Each as soon as it was there, but those that were still drawn as those of a quick listing are.
+    # Slow sources appear one by one as listed, except the first, which was still in a quick chunk.
     late = list(times.values())[1:]
     assert late == sorted(set(late))
 
@@ -154,7 +154,7 @@ def location(path: Path, *, deletes: bool = False) -> LedgerLocation:
         (look_ahead.MANY_FINISHED, 2, True, False),
     ],
 )
-def test_it_is_done_where_it_pays_and_nobody_has_to_see_all(
+def test_sources_are_looked_up_only_if_that_saves_time(
     tmp_path: Path, finished: int, cores: int, deletes: bool, is_passing: bool
 ) -> None:
     listing = Listing(list_sources(3))
@@ -183,7 +183,7 @@ def test_a_short_listing_starts_no_process(tmp_path: Path, monkeypatch: pytest.M
         draw_all(11)
 
 
-def test_what_was_begun_is_ended_where_the_listing_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_look_ups_are_closed_if_the_listing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(look_ahead, "MANY_LISTED", 0)
     monkeypatch.setattr(look_ahead, "CHUNK", 2)
     closed = []
@@ -214,11 +214,11 @@ def run(config: AttemptConfig, told: list[tuple[int, int]]) -> AttemptResult:
 def test_a_resumed_run_ends_with_the_same_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
-    """Real processes; on Ray as long as nothing is left for it to do."""
+    """Uses real processes; the run uses Ray until no work is left."""
     monkeypatch.setattr(look_ahead, "MANY_FINISHED", 1)
     monkeypatch.setattr(look_ahead, "MANY_LISTED", 7)
     monkeypatch.setattr(look_ahead, "CHUNK", 4)
-    monkeypatch.setattr(look_ahead, "CHUNK_SECONDS", 1e9)  # however busy the machine is
+    monkeypatch.setattr(look_ahead, "CHUNK_SECONDS", 1e9)  # independent of the machine's load
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     path = tmp_path / "letters.yaml"
     path.write_text(LETTERS.replace("FOLDER", str(tmp_path)).replace("ON_REMOVED", ""))
@@ -237,11 +237,11 @@ def test_a_resumed_run_ends_with_the_same_counts(
     assert (again.standing.finished, again.standing.skipped) == (changed, 50 - changed // 2)
     assert (again.total, again.code, again.remaining) == (50 + changed // 2, 0, changed)
     assert told[-1] == (50 + changed // 2, 50 - changed // 2)
-    assert sum(asked) >= 36  # of seven nobody is asked, nor of the last ones
+    assert sum(asked) >= 36  # neither the first seven nor the last sources are looked up
 
 
 def watch_look_ups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that gets how many sources each answer has found finished."""
+    """Return a list that collects the number of finished sources in each answer."""
     found: list[int] = []
     take = LookUps.take
 

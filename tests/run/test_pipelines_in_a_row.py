@@ -1,4 +1,4 @@
-"""What a pipeline no longer has out is gone for all that read it, whatever the sinks are."""
+"""Rows that a pipeline no longer outputs vanish from all its readers, whatever the sinks are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 FIRST, SECOND = "first", "second"
 STRAY = f"abc/abc{0:029x}/of-a-task-in-flight.jsonl"
 SHARED = {"targetBytes": 1 << 20}
-# The first one's sink, and how the second reads what it has written.
+# The sink of the first pipeline, and how the second pipeline reads its files.
 HANDS: dict[str, tuple[Any, str, str, str]] = {
     "jsonl": ({"use": "jsonl"}, "jsonl-files", "read-jsonl", "**/*.jsonl"),
     "parquet": ({"use": "parquet"}, "parquet-row-groups", "read-parquet", "**/*.parquet"),
@@ -43,7 +43,7 @@ def passes(tmp_path: Path) -> Passes:
 
 
 def write(passes: Passes, **texts: str) -> None:
-    """Write files of a row for each letter; no letters: the file goes."""
+    """Write files with one row per letter; remove the file if there are no letters."""
     folder = passes.folder / "in"
     folder.mkdir(exist_ok=True)
     for name, text in texts.items():
@@ -83,7 +83,7 @@ def read(passes: Passes) -> str:
 
 @pytest.mark.parametrize("hand", HANDS)
 @pytest.mark.parametrize("on_removed", ["Keep", "Delete"])
-def test_a_source_that_changes_is_there_once(passes: Passes, hand: str, on_removed: str) -> None:
+def test_a_changed_source_is_output_once(passes: Passes, hand: str, on_removed: str) -> None:
     write(passes, one="abc", two="de")
     run_first(passes, HANDS[hand][0])
     run_second(passes, hand, onRemoved=on_removed)
@@ -101,7 +101,7 @@ def test_a_source_that_changes_is_there_once(passes: Passes, hand: str, on_remov
 @pytest.mark.parametrize(
     "sink", [{"use": "parquet", "with": SHARED}, {"use": "jsonl", "with": SHARED}]
 )
-def test_files_that_the_second_shares_lose_what_is_gone(passes: Passes, sink: Any) -> None:
+def test_shared_files_of_the_second_pipeline_lose_removed_rows(passes: Passes, sink: Any) -> None:
     write(passes, one="abc", two="de", three="f")
     run_first(passes, HANDS["jsonl"][0])
     run_second(passes, "jsonl", sink=sink)
@@ -112,8 +112,8 @@ def test_files_that_the_second_shares_lose_what_is_gone(passes: Passes, sink: An
 
 
 @pytest.mark.parametrize("hand", HANDS)
-def test_the_last_output_that_goes_takes_all_along(passes: Passes, hand: str) -> None:
-    """That nothing is listed is mostly a mistake; here a ledger says that there is nothing."""
+def test_removing_the_last_output_removes_all_rows(passes: Passes, hand: str) -> None:
+    """An empty listing is usually a mistake, but here a ledger confirms that no source exists."""
     write(passes, one="abc")
     run_first(passes, HANDS[hand][0])
     run_second(passes, hand)
@@ -133,7 +133,7 @@ def test_the_last_output_that_goes_takes_all_along(passes: Passes, hand: str) ->
         max_size=4,
     ),
 )
-def test_law_the_second_has_what_the_first_has(
+def test_law_the_second_pipeline_has_the_rows_of_the_first(
     tmp_path_factory: pytest.TempPathFactory, hand: str, edits: list[dict[str, str]]
 ) -> None:
     passes = Passes(tmp_path_factory.mktemp("passes"))
@@ -146,7 +146,7 @@ def test_law_the_second_has_what_the_first_has(
         assert passes.find_problems(SECOND) == []
 
 
-def test_files_of_ones_own_keep_what_was_asked_for(passes: Passes) -> None:
+def test_plain_input_files_keep_the_configured_policy(passes: Passes) -> None:
     own = passes.folder / "own"
     own.mkdir()
     for name in "xy":
@@ -162,7 +162,7 @@ def test_files_of_ones_own_keep_what_was_asked_for(passes: Passes) -> None:
     assert read(passes) == "bxy"
 
 
-def test_what_lies_there_beside_outputs_is_left_out_and_counted(passes: Passes) -> None:
+def test_other_files_beside_outputs_are_skipped_and_counted(passes: Passes) -> None:
     write(passes, one="a")
     run_first(passes, HANDS["jsonl"][0])
     stray = passes.find_output(FIRST) / STRAY
@@ -174,7 +174,7 @@ def test_what_lies_there_beside_outputs_is_left_out_and_counted(passes: Passes) 
     assert counters == {"left out: no output of pipeline default/first": 1}
 
 
-def test_files_of_ones_own_may_lie_in_a_folder_that_another_pipeline_writes_to(
+def test_plain_input_files_may_lie_in_an_output_folder(
     passes: Passes,
 ) -> None:
     write(passes, one="a", two="b")
@@ -191,7 +191,7 @@ def test_files_of_ones_own_may_lie_in_a_folder_that_another_pipeline_writes_to(
     assert passes.read_rows("third", "letter") == Counter("b")
 
 
-def test_an_output_that_is_lost_is_not_gone(passes: Passes) -> None:
+def test_a_lost_output_does_not_count_as_removed(passes: Passes) -> None:
     write(passes, one="a", two="b")
     run_first(passes, HANDS["jsonl"][0])
     run_second(passes, "jsonl")
@@ -216,7 +216,7 @@ def test_a_folder_that_is_not_mounted_deletes_nothing(passes: Passes) -> None:
     assert read(passes) == "a"
 
 
-def test_a_ledger_that_cant_be_read_deletes_nothing(
+def test_an_unreadable_ledger_deletes_nothing(
     passes: Passes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(passes, one="a", two="b")
@@ -237,7 +237,7 @@ def test_a_ledger_that_cant_be_read_deletes_nothing(
 
 
 def test_a_plain_folder_of_a_pipeline_is_read_as_its_name_is(passes: Passes) -> None:
-    """A cluster's operator puts folders in the place of names."""
+    """A cluster's operator replaces names with folders."""
     write(passes, one="a", two="b")
     run_first(passes, HANDS["jsonl"][0])
     source = {"use": "jsonl-files", "with": {"paths": [f"{passes.find_output(FIRST)}/**/*.jsonl"]}}
@@ -249,7 +249,7 @@ def test_a_plain_folder_of_a_pipeline_is_read_as_its_name_is(passes: Passes) -> 
     assert read(passes) == "Xb"
 
 
-def test_a_ledger_that_is_damaged_deletes_nothing(passes: Passes) -> None:
+def test_a_damaged_ledger_deletes_nothing(passes: Passes) -> None:
     write(passes, one="a", two="b")
     run_first(passes, HANDS["jsonl"][0])
     output = passes.find_output(FIRST)
@@ -263,7 +263,7 @@ def test_a_ledger_that_is_damaged_deletes_nothing(passes: Passes) -> None:
 
 
 @pytest.mark.parametrize("hand", ["jsonl", "shared parquet"])
-def test_outputs_in_a_store_are_read_by_the_ledgers_word(passes: Passes, hand: str) -> None:
+def test_outputs_in_a_store_are_listed_by_the_ledger(passes: Passes, hand: str) -> None:
     store = fsspec.filesystem("memory")
     url = f"memory://in-a-row/{passes.folder.name}"
     storage = {"output": {"url": url}}
@@ -279,7 +279,7 @@ def test_outputs_in_a_store_are_read_by_the_ledgers_word(passes: Passes, hand: s
     assert read(passes) == "Xc"
 
 
-def test_buckets_of_what_is_gone_go(passes: Passes) -> None:
+def test_buckets_of_removed_sources_are_removed(passes: Passes) -> None:
     def run_packed() -> AttemptResult:
         return passes.run(
             SECOND,
@@ -301,14 +301,14 @@ def test_buckets_of_what_is_gone_go(passes: Passes) -> None:
     assert read(passes) == "h"
 
 
-def test_a_shared_file_that_waits_to_be_written_anew_is_not_read(
+def test_a_shared_file_that_awaits_rewriting_is_not_read(
     passes: Passes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = HANDS["shared jsonl"][0]
     write(passes, one="a", two="b")
     run_first(passes, sink)
     run_second(passes, "shared jsonl")
-    with monkeypatch.context() as patch:  # as a kill would
+    with monkeypatch.context() as patch:  # as after a kill
         closing = tuple(phase for phase in CLOSING if phase is not tidy)
         patch.setattr("strandline.run.attempt.attempt.CLOSING", closing)
         write(passes, one="")
@@ -321,7 +321,7 @@ def test_a_shared_file_that_waits_to_be_written_anew_is_not_read(
     assert read(passes) == "b"
 
 
-def test_a_pipeline_of_another_volume_is_not_asked(passes: Passes) -> None:
+def test_the_ledger_of_another_volume_is_not_read(passes: Passes) -> None:
     write(passes, one="a", two="b")
     run_first(passes, HANDS["jsonl"][0])
     run_second(passes, "jsonl")
@@ -334,5 +334,5 @@ def test_a_pipeline_of_another_volume_is_not_asked(passes: Passes) -> None:
     source = {"use": "jsonl-files", "with": {"paths": [f"{passes.find_output(FIRST)}/**/*.jsonl"]}}
     ledger.rename(ledger.with_name("elsewhere"))
     passes.run(SECOND, source=source, stages=[{"use": "read-jsonl"}], sink={"use": "jsonl"})
-    # Which files are outputs is not known, but those that are not there are gone.
+    # The set of outputs is unknown, but missing files are certainly gone.
     assert passes.read_rows(SECOND, "letter") == Counter("bz")

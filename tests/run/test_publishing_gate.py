@@ -1,4 +1,4 @@
-"""A run that does not meet what its pipeline requires leads no reader to what it has made."""
+"""A run that misses a requirement of its pipeline is never published to readers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEASURED = {"stage": "measure-fields", "column": "text"}
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder with two files of three rows each."""
+    """Create a folder with two files of three rows each."""
     for at, texts in enumerate(TEXTS):
         lines = [json.dumps({"text": text, "score": index / 4}) for index, text in enumerate(texts)]
         (tmp_path / f"{at}.jsonl").write_text("\n".join(lines))
@@ -60,7 +60,7 @@ def find_latest(root: Path) -> str | None:
     return None if found is None else found.identity.name
 
 
-def test_a_run_that_meets_everything_is_published(root: Path) -> None:
+def test_a_run_that_meets_all_requirements_is_published(root: Path) -> None:
     result = run(
         root,
         {
@@ -97,7 +97,7 @@ def test_a_run_that_meets_everything_is_published(root: Path) -> None:
         ),
     ],
 )
-def test_latest_stays_where_a_requirement_fails(
+def test_latest_stays_if_a_requirement_fails(
     root: Path, require: dict[str, Any], sentence: str
 ) -> None:
     assert run(root, None).code is ExitCode.COMPLETE
@@ -108,13 +108,13 @@ def test_latest_stays_where_a_requirement_fails(
     assert find_latest(root) == "0001/p0001"
 
 
-def test_every_failed_requirement_is_told(root: Path) -> None:
+def test_every_failed_requirement_is_reported(root: Path) -> None:
     result = run(root, {"rows": {"min": 7}, "columns": {"a": "any", "b": "any"}})
     assert [word in result.message for word in ("rows:", "'a'", "'b'")] == [True] * 3
     assert find_latest(root) is None
 
 
-def test_a_file_that_was_hurt_is_found_before_publishing(root: Path) -> None:
+def test_a_damaged_file_is_found_before_publishing(root: Path) -> None:
     first = run(root, {"verified": True})
     assert first.code is ExitCode.COMPLETE
     hurt = next(path for path in Path(first.output).rglob("*.parquet"))
@@ -125,7 +125,7 @@ def test_a_file_that_was_hurt_is_found_before_publishing(root: Path) -> None:
     assert find_latest(root) == "0001/p0001"
 
 
-def test_the_next_attempt_judges_once_more(root: Path) -> None:
+def test_the_next_attempt_evaluates_the_requirements_again(root: Path) -> None:
     refused = run(root, {"rows": {"min": 7}})
     accepted = run(root, {"rows": {"min": 6}})
     assert (refused.code, accepted.code) == (ExitCode.REQUIREMENTS_NOT_MET, ExitCode.COMPLETE)
@@ -158,14 +158,14 @@ def test_a_run_without_a_ledger_can_not_be_gated(root: Path) -> None:
         {"stage": "measure-fields", "measure": "tokens", "min": 1},
     ],
 )
-def test_what_a_stage_does_not_measure_is_refused_before_work(
+def test_an_unmeasured_requirement_is_refused_before_work(
     root: Path, expectation: dict[str, Any]
 ) -> None:
     with pytest.raises(SpecError, match=r"expectations\[0\]\.stage: .* does not measure"):
         make_config(root, {"expectations": [expectation]})
 
 
-def test_a_mixture_of_recipes_is_withheld_where_one_is_required(root: Path) -> None:
+def test_mixed_recipes_are_not_published_if_one_is_required(root: Path) -> None:
     def run_over(lines: int, change: OnChange) -> AttemptResult:
         require = {"oneRecipe": True}
         config = make_config(root, require, "parquet" if lines else "jsonl")

@@ -1,4 +1,4 @@
-"""Types and names of columns for each kind of table: written as they are, or refused by name."""
+"""Column types and names for each kind of table: written unchanged, or refused by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [
 NOON = datetime(2026, 1, 2, 12, 30, 15, 123456, UTC)
 PLAIN = NOON.replace(tzinfo=None)
 BIG = Decimal("1234567890123456789012345678.1234567890")
-# A type, a value of it, and the tables that take it.
+# A type, an example value, and the tables that accept the type.
 ALL = frozenset({"delta", "iceberg", "lance"})
 TYPES: list[tuple[pa.DataType, Any, Collection[str]]] = [
     (pa.bool_(), True, ALL),
@@ -77,7 +77,7 @@ TYPES: list[tuple[pa.DataType, Any, Collection[str]]] = [
 
 
 class Target:
-    """A table that is not there yet, and what its readers see."""
+    """A table that does not exist yet, and the rows that its readers see."""
 
     def __init__(self, kind: str, folder: Path, catalog: Catalog) -> None:
         self.kind, self._folder, self._catalog = kind, folder, catalog
@@ -96,7 +96,7 @@ class Target:
         return push_to_table(self.kind, push)
 
     def read_all(self) -> list[pa.Table]:
-        """The rows by each library that reads the table; the first one has written it."""
+        """Return the rows as read by each library; the first library wrote the table."""
         if self.kind == "delta":
             own = pa.table(DeltaTable(self._path).to_pyarrow_table())
             return [own, pl.read_delta(self._path).to_arrow()]
@@ -125,7 +125,7 @@ def target(
 
 
 @pytest.mark.parametrize(("kind", "value", "takers"), TYPES, ids=[str(kind) for kind, *_ in TYPES])
-def test_a_type_is_read_as_it_was_written_or_refused(
+def test_every_type_is_preserved_or_refused(
     target: Target, kind: pa.DataType, value: Any, takers: Collection[str]
 ) -> None:
     table = pa.table({"n": [1, 2], "c": pa.array([value, None], kind)})
@@ -140,7 +140,7 @@ def test_a_type_is_read_as_it_was_written_or_refused(
 
 
 def _normalise(value: Any) -> Any:
-    """Libraries give maps as lists of pairs, or of objects with a key and a value."""
+    """Convert maps, which libraries return as lists of pairs or of objects with key and value."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return [tuple(pair.values()) for pair in value]
     return value
@@ -158,7 +158,7 @@ def _normalise(value: Any) -> Any:
         (["select"], set(), ""),
     ],
 )
-def test_a_name_is_read_as_it_was_written_or_refused(
+def test_every_name_is_preserved_or_refused(
     target: Target, names: list[str], refusing: set[str], words: str
 ) -> None:
     columns = [pa.array([at]) for at in range(len(names) + 1)]
@@ -182,7 +182,7 @@ def test_a_name_is_read_as_it_was_written_or_refused(
         (lambda: {"a": [{"_rowid": 1}]}, {"lance"}, "'a._rowid' has a name"),
     ],
 )
-def test_fields_of_columns_are_looked_at_like_columns(
+def test_fields_of_columns_are_checked_like_columns(
     target: Target, build: Callable[[], dict[str, Any]], refusing: set[str], words: str
 ) -> None:
     table = pa.table(build())

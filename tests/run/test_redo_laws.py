@@ -1,4 +1,4 @@
-"""Laws of what is redone: it equals what is made from nothing, wherever a run is cut off."""
+"""Laws of a redo: the result equals a fresh run, wherever a run is cut off."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EDITS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, m
 
 
 def make_chain(chain: list[tuple[str, bool]], values: list[int]) -> list[Item]:
-    """Return the items of a chain; what can't be kept below two fan-outs is not."""
+    """Return the items of a chain; stages below two fan-outs cannot keep their output."""
     items: list[Item] = []
     for at, (kind, keep) in enumerate(chain):
         kinds: dict[str, Item] = {
@@ -50,8 +50,8 @@ def make_chain(chain: list[tuple[str, bool]], values: list[int]) -> list[Item]:
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=scale_examples(12))
 @given(CHAINS, EDITS, st.booleans())
-@example([("add", True), ("join", False)], [(1, 9)], False)  # joined in their order
-def test_law_what_is_redone_equals_what_is_made_from_nothing(
+@example([("add", True), ("join", False)], [(1, 9)], False)  # must be joined in order
+def test_law_a_redo_equals_a_fresh_run(
     chain: list[tuple[str, bool]], edits: list[tuple[int, int]], is_shared: bool
 ) -> None:
     sink = SHARED if is_shared else {"use": "parquet"}
@@ -72,7 +72,7 @@ def test_law_what_is_redone_equals_what_is_made_from_nothing(
 
 @pytest.mark.parametrize("sink", [{"use": "parquet"}, SHARED])
 @pytest.mark.parametrize("at", range(0, 60, 3))
-def test_law_a_crash_anywhere_leaves_each_source_of_one_recipe(
+def test_law_a_crash_anywhere_leaves_no_source_with_mixed_recipes(
     tuning: Tuning, at: int, sink: Item, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = add(1, keep=True), {"use": "tuned_stages:Total", "name": "total"}
@@ -82,7 +82,7 @@ def test_law_a_crash_anywhere_leaves_each_source_of_one_recipe(
     with tuning.passes.opened(NAME) as store:
         attempts = {record.key: entry.attempt for _, entry, record in store.list_records()}
     assert len(attempts) == FILES
-    # What an attempt has left behind is nobody's; what a record names has its bytes.
+    # Files left by a killed attempt may exist, but all recorded files must be intact.
     assert not [line for line in tuning.passes.find_problems(NAME) if "bytes" in line]
     assert not [line for line in tuning.passes.find_problems(NAME) if "missing" in line]
     assert ExitCode.COMPLETE is tuning.run(
@@ -95,7 +95,7 @@ def test_law_a_crash_anywhere_leaves_each_source_of_one_recipe(
 
 
 @pytest.mark.parametrize("at", range(12, 46))
-def test_law_a_change_that_is_taken_back_after_a_crash_leaves_nothing(
+def test_law_a_change_reverted_after_a_crash_leaves_nothing(
     tuning: Tuning, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tuning.run(add(1, keep=True), below(50))

@@ -1,4 +1,4 @@
-"""Law: what is redone equals a fresh run, over drawn changes, damage, kills, and retries."""
+"""Law: the result of a redo equals a fresh run, over drawn changes, damage, kills, and retries."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def test_law_a_round_ends_as_a_fresh_run(
 def test_law_a_round_of_another_engine_ends_as_a_fresh_run(
     seed: int, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # the stages, for workers of Ray
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # for stages in Ray workers
     drawn = RedoRound(ROUNDS + seed, tmp_path, monkeypatch, engine)
     assert drawn.play() == [], "\n".join(drawn.told)

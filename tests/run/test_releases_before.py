@@ -1,4 +1,4 @@
-"""Ledgers, pipelines, and imports of earlier commits still work; a run may go back to them."""
+"""Ledgers, pipelines, and imports of earlier commits still work, and runs may be downgraded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from images.history import LAST_RELEASE, NoHistoryError, need_sources
 from strandline.run.manifest.manifest import read_manifest
 
 ROOT = Path(__file__).parents[2]
-# Before stages became packs, and were found by their entry points.
+# The last commit before stages became packs with entry points.
 BEFORE_PACKS = "f348c8e324d560178e660b88d0a36984ce597b09"
 PLACES = ("crds", "pipelines")
 OWN = """
@@ -48,7 +48,7 @@ spec:
 
 @pytest.fixture(scope="module", params=[LAST_RELEASE, BEFORE_PACKS], ids=["release", "packs"])
 def before(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources of an earlier commit."""
+    """Return the sources of an earlier commit."""
     try:
         return need_sources(ROOT, request.param, tmp_path_factory.mktemp("before"), PLACES)
     except NoHistoryError as error:
@@ -86,7 +86,7 @@ def write_note(folder: Path, name: str) -> None:
 
 
 @pytest.mark.more
-def test_a_run_goes_back_to_an_earlier_state_and_forward_again(
+def test_a_ledger_survives_a_downgrade_and_an_upgrade(
     before: Path, call: Callable[..., str], tmp_path: Path
 ) -> None:
     for number, sources in enumerate([before, ROOT, before, ROOT], start=1):
@@ -96,12 +96,12 @@ def test_a_run_goes_back_to_an_earlier_state_and_forward_again(
     assert "verified: 4 finished sources" in call(ROOT, "verify")
 
 
-# The last release did not ask `drop-duplicates` for `within`.
+# The last release did not require `within` for `drop-duplicates`.
 @pytest.mark.parametrize("before", [BEFORE_PACKS], indirect=True)
-def test_the_examples_of_before_are_those_of_today_or_still_valid(
+def test_earlier_examples_are_unchanged_or_still_valid(
     before: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other tests run today's examples."""
+    """Skip today's examples; other tests run them."""
     found = [*(before / "pipelines/examples").rglob("*.yaml")]
     assert found
     for path in found:
@@ -113,7 +113,7 @@ def test_the_examples_of_before_are_those_of_today_or_still_valid(
 
 
 def list_imports(sources: Path) -> set[tuple[str, str]]:
-    """Return module and name of each import from the public modules, in all examples."""
+    """Return the module and name of each import from the public modules in all examples."""
     return {
         (node.module, each.name)
         for path in (sources / "pipelines/examples").rglob("*.py")
@@ -124,7 +124,7 @@ def list_imports(sources: Path) -> set[tuple[str, str]]:
     }
 
 
-def test_the_imports_of_examples_of_before_still_work(before: Path) -> None:
+def test_imports_of_earlier_examples_still_work(before: Path) -> None:
     found = list_imports(before)
     assert found
     for module, name in found:

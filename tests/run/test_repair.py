@@ -1,4 +1,4 @@
-"""What is missing or hurt is done again by the next run, and all is as it was."""
+"""Missing or damaged outputs are made again by the next run, and the result is as before."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(passes: Passes, sink: Mapping[str, Any], trigger: Trigger = Trigger.RUN)
 
 
 def make(folder: Path, sink: Mapping[str, Any]) -> Passes:
-    """A pipeline whose run is complete."""
+    """Make a pipeline whose run is complete."""
     passes = Passes(folder)
     (folder / "in").mkdir()
     for number in range(FILES):
@@ -100,7 +100,7 @@ HURTS = st.lists(
     hurts_pieces=st.booleans(),
     is_in_one=st.booleans(),
 )
-def test_law_after_a_repair_and_a_run_all_is_as_it_was(
+def test_law_a_repair_and_a_run_restore_the_outputs(
     hurts: list[tuple[int, str]],
     sink: dict[str, Any],
     hurts_pieces: bool,
@@ -133,7 +133,7 @@ def test_law_after_a_repair_and_a_run_all_is_as_it_was(
 
 
 @pytest.mark.parametrize("sink", SINKS)
-def test_only_what_is_hurt_is_done_again(tmp_path: Path, sink: dict[str, Any]) -> None:
+def test_only_damaged_outputs_are_made_again(tmp_path: Path, sink: dict[str, Any]) -> None:
     passes = make(tmp_path, sink)
     path = list_outputs(passes)[0]
     hurt(path, "delete")
@@ -142,7 +142,7 @@ def test_only_what_is_hurt_is_done_again(tmp_path: Path, sink: dict[str, Any]) -
     assert result.standing.skipped == (FILES - 1 if sink["use"] == "parquet" else 0)
 
 
-def test_files_of_others_are_told_and_left(tmp_path: Path) -> None:
+def test_foreign_files_are_reported_and_kept(tmp_path: Path) -> None:
     passes = make(tmp_path, SINKS[0])
     notes, orphan = passes.find_output(NAME) / "notes.txt", passes.find_output(NAME) / "ab1"
     notes.write_text("mine")
@@ -156,7 +156,7 @@ def test_files_of_others_are_told_and_left(tmp_path: Path) -> None:
     assert not folder.exists() or not list(folder.iterdir())
 
 
-def test_merged_statistics_that_are_hurt_are_made_anew(tmp_path: Path) -> None:
+def test_damaged_merged_statistics_are_made_again(tmp_path: Path) -> None:
     passes = make(tmp_path, SINKS[0])
     statistics = read_statistics(passes)
     (merged,) = find_folder(passes).shards.rglob("*.merged/*")
@@ -168,7 +168,7 @@ def test_merged_statistics_that_are_hurt_are_made_anew(tmp_path: Path) -> None:
     assert read_statistics(passes) == statistics
 
 
-def test_where_there_is_no_ledger_there_is_nothing_to_repair(tmp_path: Path) -> None:
+def test_a_pipeline_without_a_ledger_has_nothing_to_repair(tmp_path: Path) -> None:
     passes = Passes(tmp_path)
     with pytest.raises(LedgerError):
         repair_outputs(find_folder(passes), str(tmp_path))

@@ -1,4 +1,4 @@
-"""Packages that a plan needs and that are not here are named before anything is begun."""
+"""Missing packages of a plan are reported before any work begins."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOT_HERE = "a_package_that_nobody_has"
 
 
 class Own(Stage):
-    """A user's own stage, that says what it loads."""
+    """A user's own stage that declares its imports."""
 
     packages: ClassVar[tuple[str, ...]] = ("json", NOT_HERE)
 
@@ -41,7 +41,7 @@ class Own(Stage):
 
 
 class Bare(SourceStage):
-    """A source whose parameters know nothing of places."""
+    """A source whose parameters do not include places."""
 
     def list_sources(self) -> Iterator[Source]:
         yield Source("a", "1", None)
@@ -59,7 +59,7 @@ def find_problems(plan: PipelinePlan) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_all_that_is_lacking_is_told_at_once_with_its_place() -> None:
+def test_all_missing_packages_are_reported_at_once_with_their_place() -> None:
     plan = make_plan(("in/*", "s4://a/*"), Own(), path="q9://out")
 
     said = find_problems(plan)
@@ -72,32 +72,32 @@ def test_all_that_is_lacking_is_told_at_once_with_its_place() -> None:
     assert f"'own:Own' needs the package {NOT_HERE}, which is not installed" in said[1]
 
 
-def test_the_pipelines_own_output_is_looked_at_too() -> None:
+def test_the_pipelines_own_output_is_checked_too() -> None:
     plan = replace(make_plan(("in/*",)), output="s4://out")
 
     assert find_problems(plan)[0].startswith("spec.storage.output.url: nothing here knows")
 
 
-def test_what_is_here_is_no_problem() -> None:
+def test_installed_packages_are_no_problem() -> None:
     check_requirements(make_plan(("in/*", "memory://a/*"), path="memory://out"))
     bare = StagePlan("bare", "bare", Bare())
     check_requirements(check_plan("default", "p", bare, [StagePlan("j", "j", JsonlSink())]))
 
 
 @pytest.mark.parametrize("engine", ["inline", "processes", "ray"])
-def test_no_engine_begins_what_lacks_a_package(tmp_path: Path, engine: str) -> None:
+def test_no_engine_starts_a_plan_with_missing_packages(tmp_path: Path, engine: str) -> None:
     with pytest.raises(SpecError, match="did you mean s3"):
         run_attempt(AttemptConfig(make_plan(("s4://a/*",)), tmp_path, engine=engine))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_law_whatever_a_shipped_stage_loads_later_has_an_extra(
+def test_law_every_late_import_of_a_shipped_stage_has_an_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     by_class: dict[str, object] = {
         name: stage.packages for name, stage in list_registered().items()
     }
-    # Of some a parameter decides which they are.
+    # Some packages depend on a parameter.
     named = [modules for modules in by_class.values() if isinstance(modules, tuple)]
     assert any(named)
     monkeypatch.setattr(packages, "find_spec", _find_nothing)
@@ -117,12 +117,12 @@ def test_law_whatever_a_shipped_stage_loads_later_has_an_extra(
         (ImportError(), "ImportError"),
     ],
 )
-def test_an_import_that_failed_in_one_sentence(error: ImportError, said: str) -> None:
+def test_a_failed_import_is_described_in_one_sentence(error: ImportError, said: str) -> None:
     assert packages.explain_import(error) == said
 
 
 @pytest.mark.parametrize("module", [each.module for each in packages.list_packages()])
-def test_a_module_that_does_not_load_says_what_brings_it(
+def test_a_missing_module_is_reported_with_its_package(
     monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
     def import_nothing(name: str) -> object:
@@ -136,11 +136,11 @@ def test_a_module_that_does_not_load_says_what_brings_it(
     assert str(caught.value).endswith(packages.advise(module))
 
 
-def test_a_module_that_is_here_is_loaded() -> None:
+def test_an_installed_module_is_loaded() -> None:
     assert packages.load_module("json.decoder").JSONDecoder is json.JSONDecoder
 
 
-def test_a_package_of_nobodys_is_asked_for_by_its_module() -> None:
+def test_an_unknown_package_is_named_by_its_module() -> None:
     assert importlib.util.find_spec(NOT_HERE) is None
     assert packages.advise("torch.nn") == (
         "install the package that has the module 'torch.nn' wherever the pipeline runs"

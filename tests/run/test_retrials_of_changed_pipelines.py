@@ -1,4 +1,4 @@
-"""Dead letters that are tried again when the pipeline has changed: no record is of two recipes."""
+"""Retries of dead letters after the pipeline changed: no record mixes two recipes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_against_a_fresh_run(tuning: Tuning, *stages: Item) -> None:
 
 
 @pytest.mark.parametrize("on_change", ["Fail", "Redo", "Restart"])
-def test_a_retry_is_refused_where_the_pipeline_has_changed(tuning: Tuning, on_change: str) -> None:
+def test_a_retry_is_refused_if_the_pipeline_has_changed(tuning: Tuning, on_change: str) -> None:
     tuning.run(THREES)
     before = tuning.read()
     with pytest.raises(LedgerError, match="the pipeline has changed since its dead letters"):
@@ -51,7 +51,7 @@ def test_a_retry_is_refused_where_the_pipeline_has_changed(tuning: Tuning, on_ch
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ([], [DOUBLE]),  # a redo would go on from the sink's files
+        ([], [DOUBLE]),  # a redo would read the sink's files
         ([DOUBLE], [DOUBLE, DOUBLE | {"name": "again"}]),
         ([], [add(100)]),
         ([add(1)], [add(100)]),
@@ -59,7 +59,7 @@ def test_a_retry_is_refused_where_the_pipeline_has_changed(tuning: Tuning, on_ch
         ([add(1)], []),
     ],
 )
-def test_a_redo_after_a_retry_that_kept_what_was_finished_equals_a_fresh_run(
+def test_a_redo_after_a_retry_with_continue_equals_a_fresh_run(
     tuning: Tuning, threes: Item, before: list[Item], after: list[Item]
 ) -> None:
     tuning.run(threes, *before)
@@ -68,7 +68,7 @@ def test_a_redo_after_a_retry_that_kept_what_was_finished_equals_a_fresh_run(
     check_against_a_fresh_run(tuning, threes, *after)
 
 
-def test_a_pipeline_that_is_as_it_was_does_not_keep_rows_of_the_other_recipe(
+def test_a_reverted_pipeline_keeps_no_rows_of_the_other_recipe(
     tuning: Tuning,
 ) -> None:
     tuning.run(THREES)
@@ -76,7 +76,7 @@ def test_a_pipeline_that_is_as_it_was_does_not_keep_rows_of_the_other_recipe(
     check_against_a_fresh_run(tuning, THREES)
 
 
-def test_sources_of_an_older_recipe_keep_their_dead_letters_until_they_are_done_anew(
+def test_sources_of_an_older_recipe_keep_dead_letters_until_redone(
     tuning: Tuning,
 ) -> None:
     tuning.run(THREES)

@@ -1,4 +1,4 @@
-"""A shared file that can't be written anew stays as it is, and somebody is told why."""
+"""A shared file that cannot be rewritten stays unchanged, and the reason is reported."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ A, B, C, D, E, F = (listed(key) for key in "abcdef")
 
 
 class Stubborn(JsonlSink):
-    """Writes, and can't copy."""
+    """A sink that writes but cannot copy rows."""
 
     def copy_rows(
         self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
     ) -> None:
-        """Begin a file, and give up."""
+        """Begin a file, then fail."""
         file.write(b"{")
         raise ValueError(len(ranges))
 
 
 class Full(JsonlSink):
-    """Finds no room."""
+    """A sink that finds no space."""
 
     def copy_rows(
         self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
     ) -> None:
-        """As a disk says it."""
+        """Raise the error of a full disk."""
         raise VolumeError("out: no space left")
 
 
@@ -59,7 +59,7 @@ def outputs(tmp_path: Path) -> LocalOutputs:
 
 @pytest.fixture
 def store(tmp_path: Path, outputs: LocalOutputs) -> Iterator[Store]:
-    """A ledger in which one of three sources that share a file has changed."""
+    """Open a ledger in which one of three sources that share a file has changed."""
     written = write(outputs, [(each, root_of(each)) for each in (A, B, C)])
     with opened(tmp_path / "ledger") as store:
         finished = zip((A, B, C), written, strict=True)
@@ -69,7 +69,7 @@ def store(tmp_path: Path, outputs: LocalOutputs) -> Iterator[Store]:
 
 
 def write(outputs: LocalOutputs, tokens: list[tuple[ListedSource, bytes]]) -> list[Output]:
-    """Write a task of each source, with two rows, to one file."""
+    """Write one task of two rows per source to a shared file."""
     tasks = [
         Task(pa.table({"row": [each.key] * 2}), None, Lineage(each.source, token, each.key))
         for each, token in tokens
@@ -88,7 +88,7 @@ def tidy(store: Store, outputs: LocalOutputs, sink: SinkStage) -> list[str]:
     return tidy_shared(store, outputs, plan_of(sink), lambda: None)
 
 
-def test_a_file_is_rewritten_without_what_is_nobodys(store: Store, outputs: LocalOutputs) -> None:
+def test_a_file_is_rewritten_without_orphaned_rows(store: Store, outputs: LocalOutputs) -> None:
     (before,) = outputs.list_shared()
     assert tidy(store, outputs, JsonlSink()) == []
     (after,) = outputs.list_shared()
@@ -105,7 +105,7 @@ def test_a_file_is_rewritten_without_what_is_nobodys(store: Store, outputs: Loca
     ("sink", "why"),
     [(ParquetSink(), "this sink does not write such files"), (Stubborn(), "ValueError: 2 (")],
 )
-def test_who_cannot_write_it_leaves_it(
+def test_a_sink_that_cannot_rewrite_a_file_keeps_it(
     store: Store, outputs: LocalOutputs, sink: SinkStage, why: str
 ) -> None:
     before = outputs.list_shared()
@@ -116,12 +116,12 @@ def test_who_cannot_write_it_leaves_it(
     assert verify(store, outputs).problems == [f"2 rows are nobody's: {before[0]}"]
 
 
-def test_a_file_that_stayed_at_another_place_is_left_there(store: Store, tmp_path: Path) -> None:
+def test_a_file_at_a_former_place_is_not_rewritten(store: Store, tmp_path: Path) -> None:
     (note,) = tidy(store, LocalOutputs(tmp_path / "elsewhere"), JsonlSink())
     assert note.endswith("changed or went: it is not there")
 
 
-def test_a_source_with_rows_in_two_such_files_is_moved_out_of_both(
+def test_a_source_with_rows_in_two_shared_files_is_removed_from_both(
     store: Store, outputs: LocalOutputs
 ) -> None:
     one, other = (derive_child([root_of(D)], "split", slot) for slot in range(2))
@@ -136,7 +136,7 @@ def test_a_source_with_rows_in_two_such_files_is_moved_out_of_both(
     assert set(before).isdisjoint(outputs.list_shared())
 
 
-def test_a_stop_leaves_it_to_the_next_attempt(store: Store, outputs: LocalOutputs) -> None:
+def test_a_stop_leaves_the_rewrite_to_the_next_attempt(store: Store, outputs: LocalOutputs) -> None:
     before = outputs.list_shared()
     plan = plan_of(JsonlSink())
     assert tidy_shared(store, outputs, plan, lambda: None, lambda: True) == []
@@ -151,7 +151,7 @@ def test_files_are_counted_once_however_many_share_them(store: Store) -> None:
     assert _count_written(store) == WrittenFiles(1, facts.size)
 
 
-def test_a_full_disk_is_no_reason_to_go_on(store: Store, outputs: LocalOutputs) -> None:
+def test_a_full_disk_ends_the_rewriting(store: Store, outputs: LocalOutputs) -> None:
     with pytest.raises(VolumeError, match="no space left"):
         tidy(store, outputs, Full())
     assert len(outputs.list_shared()) == 1

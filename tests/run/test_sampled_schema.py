@@ -1,4 +1,4 @@
-"""Runs that say nothing of a schema: a sample of the sources decides, and readers open it all."""
+"""Runs without a schema setting: a sample of the sources decides, and readers open all files."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline_api.outcome.exit_codes import ExitCode
 
 NAME = "rows"
-# Sources: all null and whole; text and a fraction; a column that others lack, one missing.
+# Sources: with nulls and an empty list; with text and a fraction; with columns added and missing.
 SOURCES: list[list[dict[str, Any]]] = [
     [{"id": 1, "date": None, "score": 1, "tags": []}, {"id": 2, "date": None, "score": 2}],
     [{"id": 3, "date": "2026-01-02", "score": 0.5, "tags": ["a"]}],
     [{"id": 4, "score": 7, "only": "here"}],
 ]
 ALL = [1, 2, 3, 4]
-# Text has no types: a reader that looks at one file alone must be given them.
+# JSON text has no types, so a reader that looks at one file alone needs them as an argument.
 TYPES = {"key": "string", "id": "int64", "date": "string", "score": "float64", "only": "string"}
 
 
@@ -110,7 +110,7 @@ def _list_ids(relation: duckdb.DuckDBPyRelation) -> list[int]:
 
 
 @pytest.mark.parametrize(("sink", "reader"), READERS)
-def test_every_reader_opens_what_a_sink_wrote(passes: Passes, sink: str, reader: str) -> None:
+def test_every_reader_opens_files_of_every_sink(passes: Passes, sink: str, reader: str) -> None:
     put_sources(passes)
     assert run(passes, sink).code is ExitCode.COMPLETE
     files = list_files(passes, f".{sink}")
@@ -118,7 +118,7 @@ def test_every_reader_opens_what_a_sink_wrote(passes: Passes, sink: str, reader:
     assert sorted(READERS[sink, reader](files)) == ALL
 
 
-def test_types_of_each_task_are_kept_where_they_are_asked_for(passes: Passes) -> None:
+def test_types_of_each_task_are_kept_on_request(passes: Passes) -> None:
     put_sources(passes)
     assert run(passes, schema="perTask").code is ExitCode.COMPLETE
     schemas = {str(pq.read_schema(file)) for file in list_files(passes, ".parquet")}
@@ -160,7 +160,7 @@ def test_a_line_that_does_not_fit_is_dropped_and_counted(passes: Passes) -> None
     assert [n for name, n in counted.items() if name.startswith("dropped: ")] == [1]
 
 
-def test_two_types_of_which_none_holds_the_other_end_the_run_before_it_begins(
+def test_incompatible_types_end_the_run_before_it_begins(
     passes: Passes,
 ) -> None:
     put(passes, "a.jsonl", {"note": "x"})
@@ -172,7 +172,7 @@ def test_two_types_of_which_none_holds_the_other_end_the_run_before_it_begins(
     assert run(passes, schema="perTask").code is ExitCode.COMPLETE
 
 
-def test_the_sample_has_first_and_last_and_what_is_between(passes: Passes) -> None:
+def test_the_sample_has_first_last_and_middle_sources(passes: Passes) -> None:
     for at in range(100):
         put(passes, f"{at:03}.jsonl", {"id": at} if at < 99 else {"id": at, "last": "x"})
     assert run(passes).code is ExitCode.COMPLETE
@@ -180,7 +180,7 @@ def test_the_sample_has_first_and_last_and_what_is_between(passes: Passes) -> No
     assert columns == ("key", "id", "last")
 
 
-def test_a_ledger_that_was_begun_without_a_schema_goes_on_without_one(
+def test_a_ledger_begun_without_a_schema_continues_without_a_schema(
     passes: Passes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(passes, "a.jsonl", {"note": "x"})

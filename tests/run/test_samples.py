@@ -1,4 +1,4 @@
-"""Samples of an attempt: bounded however long it takes, and nothing that was done gets lost."""
+"""Samples of an attempt: limited in number however long the attempt runs, without losing counts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def sample(seconds: float, done: int = 0) -> Sample:
     turns=st.integers(1, 60),
     is_ended=st.booleans(),
 )
-def test_law_a_series_is_bounded_and_its_ends_are_what_they_were(
+def test_law_a_series_is_bounded_and_keeps_its_ends(
     pauses: list[float], turns: int, is_ended: bool
 ) -> None:
     series, now = Series(0.5), 0.0
@@ -70,7 +70,7 @@ def test_law_a_series_is_bounded_and_its_ends_are_what_they_were(
     assert (kept[0], kept[-1]) == (taken[0], taken[-1])
     assert set(kept) <= set(taken)
     assert all(left.seconds < right.seconds for left, right in pairwise(kept))
-    # Each halving doubles the steps and whatever a report came late by, and nothing else does.
+    # Only halvings, which double the steps, and late reports widen the gaps.
     longest = series.interval * (1 + 1.5 / 0.5) * 1.0001
     assert all(b.seconds - a.seconds <= longest for a, b in pairwise(kept))
 
@@ -81,14 +81,14 @@ def test_a_long_attempt_is_kept_in_coarse_steps() -> None:
         if series.is_due(float(tick)):
             series.add(sample(float(tick), tick))
     assert LIMIT / 2 <= len(series.samples) <= LIMIT
-    assert 100 * INTERVAL < series.interval <= 4 * 200_000 / LIMIT  # and no coarser than needed
+    assert 100 * INTERVAL < series.interval <= 4 * 200_000 / LIMIT  # and no coarser than necessary
     assert series.samples[0] == sample(0.0)
     assert series.samples[-1].seconds + series.interval >= 199_999
     steps = {b.seconds - a.seconds for a, b in pairwise(series.samples)}
     assert max(steps) <= series.interval
 
 
-def test_a_sample_of_the_same_moment_takes_the_place_of_the_last() -> None:
+def test_a_sample_of_the_same_moment_replaces_the_last() -> None:
     series = Series()
     for done in (1, 2, 3):
         series.add(sample(5.0, done))
@@ -126,7 +126,7 @@ def test_a_sampler_writes_beside_the_attempt(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{half", b"[]", b'{"begun": 1, "samples": 5}'])
-def test_samples_that_can_not_be_read_are_none(tmp_path: Path, content: bytes) -> None:
+def test_unreadable_samples_are_empty(tmp_path: Path, content: bytes) -> None:
     folder = PipelineFolder(tmp_path)
     assert read_samples(folder, 1) is None
     folder.attempt(1).mkdir(parents=True)
@@ -135,7 +135,7 @@ def test_samples_that_can_not_be_read_are_none(tmp_path: Path, content: bytes) -
 
 
 @pytest.mark.parametrize("moment", ["NaN", "Infinity", "1e18", "-1"])
-def test_samples_of_no_time_are_none(tmp_path: Path, moment: str) -> None:
+def test_samples_with_an_invalid_time_are_ignored(tmp_path: Path, moment: str) -> None:
     folder = PipelineFolder(tmp_path)
     folder.attempt(1).mkdir(parents=True)
     for begun, seconds in ((moment, "1"), ("1", moment)):
@@ -186,7 +186,7 @@ def test_counts_are_kept_when_samples_have_become_rare(tmp_path: Path) -> None:
         sampler.report(progress)
     now[0] += 1.0
     sampler.take(4, {"read-files": read})
-    now[0] += KEEP_SECONDS  # much less than to the next sample
+    now[0] += KEEP_SECONDS  # much less than the time until the next sample
     read.tasks_in, read.counters["dropped: empty"] = 7, 3
     before = _read(folder).samples
 

@@ -1,4 +1,4 @@
-"""What an attempt tells over HTTP, before its end and after."""
+"""Data that an attempt serves over HTTP, before its end and after."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ OUTCOME = DriverOutcome(exit_code=3, message="1 of 10 sources failed")
 
 @pytest.fixture
 def shown(tmp_path: Path) -> Path:
-    """Where the driver shows how far it is."""
+    """Return the path where the driver writes its progress."""
     return tmp_path / "progress.json"
 
 
 @pytest.fixture
 def server(shown: Path) -> Iterator[AttemptServer]:
-    """A server on a free port."""
+    """Start a server on a free port."""
     server = AttemptServer(0)
     server.watch(
         shown, lambda: SHOWN["pid"], lambda: LATEST, lambda: SILENT["seconds"], lambda: LOG
@@ -83,7 +83,7 @@ def test_progress_is_what_the_driver_last_said(server: AttemptServer, shown: Pat
     assert json.loads(ask(server, "/progress")[1])["rate"] == 9
 
 
-def test_whoever_asks_hears_the_silence_that_the_parent_judges(
+def test_progress_includes_the_silence_measured_by_the_parent(
     server: AttemptServer, shown: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown.write_text(json.dumps(SHOWN))
@@ -95,7 +95,7 @@ def test_whoever_asks_hears_the_silence_that_the_parent_judges(
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 @pytest.mark.parametrize("path", ["/progress", "/metrics", "/outcome"])
-def test_pods_of_either_family_of_addresses_are_asked(
+def test_both_address_families_are_served(
     server: AttemptServer, shown: Path, host: str, path: str
 ) -> None:
     shown.write_text(json.dumps(SHOWN))
@@ -103,7 +103,7 @@ def test_pods_of_either_family_of_addresses_are_asked(
     assert ask(server, path, host=host)[0] == 200
 
 
-def test_a_kernel_without_the_new_family_serves_the_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_ipv6_serves_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> None:
         raise OSError(errno.EAFNOSUPPORT, "no such family")
 
@@ -124,13 +124,13 @@ def test_a_port_that_is_taken_is_an_error(family: int, host: str) -> None:
             AttemptServer(taken.getsockname()[1])
 
 
-def test_metrics_are_the_same_in_prometheus_words(server: AttemptServer, shown: Path) -> None:
+def test_metrics_show_progress_in_the_prometheus_format(server: AttemptServer, shown: Path) -> None:
     shown.write_text(json.dumps(SHOWN))
     status, body = ask(server, "/metrics")
     assert status == 200
     lines = body.splitlines()
     assert 'strandline_driver_sources{state="finished"} 4.0' in lines
-    assert not [line for line in lines if 'state="total"' in line]  # it is not known yet
+    assert not [line for line in lines if 'state="total"' in line]  # the total is still unknown
     assert 'strandline_driver_stage_tasks{stage="read",state="waiting"} 3.0' in lines
     assert 'strandline_driver_stage_failed_rows{stage="read",state="dead"} 2.0' in lines
     assert "strandline_driver_rate 2.5" in lines
@@ -184,7 +184,7 @@ def test_metrics_of_requests_are_by_stage() -> None:
     assert not [line for line in lines if "requests" in line and "write" in line]
 
 
-def test_the_total_is_told_once_it_is_known() -> None:
+def test_the_total_is_exported_once_known() -> None:
     text = render_metrics({"sources": {**SHOWN["sources"], "total": 10, "quarantined": 2}}).decode()
     told = dict(re.findall(r'^strandline_driver_sources{state="(.*)"} (.*)$', text, re.MULTILINE))
     assert told == {
@@ -218,7 +218,7 @@ def test_the_page_has_the_numbers_that_are_served() -> None:
 def test_the_outcome_is_held_until_it_is_read(
     server: AttemptServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Whoever asks has the answer a moment before the server knows that it is sent.
+    # A client receives the answer a moment before the server notes the answer as sent.
     noted = threading.Semaphore(0)
     note_sent = server.note_sent
 
@@ -256,7 +256,7 @@ def test_only_whoever_has_the_attempts_token_lets_the_driver_go() -> None:
     strangers = ["", "guessed", digest_token(token), derive_token("8a1e"), "t\xf6kn"]
 
     def sleep(seconds: float) -> None:
-        # Whoever asks has the answer a moment before the server notes that it has left.
+        # A client receives the answer a moment before the server notes the answer as sent.
         time.sleep(0.05)
         if strangers:
             answers.append(ask(server, "/outcome", strangers.pop(0)))
@@ -267,7 +267,7 @@ def test_only_whoever_has_the_attempts_token_lets_the_driver_go() -> None:
     server.end(OUTCOME, sleep)
     server.close()
     assert len(answers) == 6
-    assert {status for status, _ in answers} == {200}  # anybody may read it
+    assert {status for status, _ in answers} == {200}  # everyone may read the outcome
     assert {DriverOutcome.model_validate(json.loads(body)) for _, body in answers} == {OUTCOME}
 
 
@@ -282,24 +282,24 @@ def test_pages_are_read_by_whoever_has_the_attempts_token_alone(shown: Path, tok
         status, body = ask(server, path, token)
         assert (status, "Strandline-Token" in body) == (401, True)
         assert ask(server, path, "secret")[0] == 200
-    # Numbers are for Prometheus, which has no token.
+    # Metrics are for Prometheus, which has no token.
     assert [200, 404] == [ask(server, path, token)[0] for path in ("/metrics", "/")]
     server.close()
 
 
-def test_nobody_is_waited_for_for_ever(server: AttemptServer) -> None:
+def test_waiting_for_a_reader_has_a_limit(server: AttemptServer) -> None:
     naps: list[float] = []
     server.end(OUTCOME, naps.append)
     assert sum(naps) == pytest.approx(20.0)
 
 
-def test_an_unknown_path_names_those_that_there_are(server: AttemptServer) -> None:
+def test_an_unknown_path_lists_the_known_paths(server: AttemptServer) -> None:
     status, body = ask(server, "/")
     assert status == 404
     assert "/progress, /metrics or /outcome" in body
 
 
-def test_many_may_ask_at_once(server: AttemptServer, shown: Path) -> None:
+def test_concurrent_requests_are_answered(server: AttemptServer, shown: Path) -> None:
     shown.write_text(json.dumps(SHOWN))
     codes: list[int] = []
     threads = [
@@ -313,7 +313,7 @@ def test_many_may_ask_at_once(server: AttemptServer, shown: Path) -> None:
     assert codes == [200] * 20
 
 
-def test_only_the_drivers_own_words_are_told(tmp_path: Path) -> None:
+def test_only_the_drivers_own_message_is_used(tmp_path: Path) -> None:
     path = tmp_path / "progress.json"
     assert read_shown(path, 7) is None
     path.write_text("{half")
@@ -324,7 +324,7 @@ def test_only_the_drivers_own_words_are_told(tmp_path: Path) -> None:
     assert read_shown(path, None) is None
 
 
-def test_the_last_message_is_left_in_a_container_only(tmp_path: Path) -> None:
+def test_the_last_message_is_written_only_in_a_container(tmp_path: Path) -> None:
     path = tmp_path / "termination-log"
     leave_message(OUTCOME, path)
     assert not path.exists()
@@ -350,20 +350,18 @@ def count_answering() -> int:
     return sum("process_request" in thread.name for thread in threading.enumerate())
 
 
-def test_who_opens_connections_and_asks_nothing_keeps_nobody_from_being_heard(
-    server: AttemptServer, shown: Path
-) -> None:
+def test_idle_connections_do_not_block_requests(server: AttemptServer, shown: Path) -> None:
     shown.write_text(json.dumps(SHOWN))
-    before = count_answering()  # those of other tests
+    before = count_answering()  # threads of other tests
     idle = [
         socket.create_connection(("127.0.0.1", server.port), timeout=10)
         for _ in range(3 * MOST_CONNECTIONS)
     ]
     try:
         assert ask(server, "/progress")[0] == 200
-        # The oldest ones were ended, long before a connection that asks nothing is.
+        # The oldest connections were closed, long before the timeout of idle connections.
         assert idle[0].recv(1) == b""
-        # A thread lasts a moment longer than its connection.
+        # A thread outlives its connection for a moment.
         end = time.monotonic() + 20
         while count_answering() > before + MOST_CONNECTIONS:
             assert time.monotonic() < end

@@ -101,7 +101,7 @@ Bound = make(partial(divmod, 8))
 
 
 class Session:
-    """A notebook: a module that no import finds, with a text that is kept line by line."""
+    """A notebook: a module that imports cannot find, with text that is kept line by line."""
 
     def __init__(self, code: Code, patch: pytest.MonkeyPatch) -> None:
         self._code, self._patch = code, patch
@@ -154,7 +154,7 @@ def session(code: Code, monkeypatch: pytest.MonkeyPatch) -> Session:
         ("first: int = 12", "first: int = 13"),
     ],
 )
-def test_in_a_session_all_counts_that_a_stage_uses(session: Session, old: str, new: str) -> None:
+def test_in_a_session_everything_a_stage_uses_counts(session: Session, old: str, new: str) -> None:
     assert old in SESSION
     before, after = session.read(SESSION, "Own"), session.read(SESSION.replace(old, new), "Own")
     assert before.unread == ()
@@ -177,7 +177,7 @@ def test_in_a_session_all_counts_that_a_stage_uses(session: Session, old: str, n
         ),
     ],
 )
-def test_in_a_session_nothing_else_counts(session: Session, old: str, new: str) -> None:
+def test_in_a_session_unused_definitions_do_not_count(session: Session, old: str, new: str) -> None:
     assert old in SESSION
     before, after = session.read(SESSION, "Own"), session.read(SESSION.replace(old, new), "Own")
     assert before.digest == after.digest

@@ -1,4 +1,4 @@
-"""Settings that a pipeline no longer has leave nothing that readers or the next run would find."""
+"""Removed settings leave nothing behind that readers or the next run would find."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tuning(tmp_path: Path) -> Tuning:
 
 
 def list_files(tuning: Tuning) -> set[str]:
-    """The files that readers of a folder find."""
+    """Return the files that readers of the folder find."""
     files = (path for path in tuning.output.rglob("*") if path.is_file())
     names = {str(path.relative_to(tuning.output)) for path in files}
     return names - (NO_OUTPUTS - {INDEX})
@@ -43,7 +43,7 @@ def list_files(tuning: Tuning) -> set[str]:
     ],
 )
 @pytest.mark.parametrize("on_change", ["Redo", "Restart"])
-def test_files_of_a_former_sink_go(
+def test_files_of_a_former_sink_are_removed(
     tuning: Tuning, before: Item, after: Item, on_change: str
 ) -> None:
     tuning.run(add(1), sink=before)
@@ -54,15 +54,13 @@ def test_files_of_a_former_sink_go(
 
 
 @pytest.mark.parametrize("on_change", ["Redo", "Restart", "Continue"])
-def test_statistics_of_a_stage_that_is_gone_are_not_published(
-    tuning: Tuning, on_change: str
-) -> None:
+def test_statistics_of_a_removed_stage_are_not_published(tuning: Tuning, on_change: str) -> None:
     tuning.run(add(1), TOTAL)
     assert tuning.read_totals()
     assert ExitCode.COMPLETE is tuning.run(add(1), on_change=on_change)
     latest = tuning.output.parent / "latest"
     assert not list(latest.glob("artifacts/*"))
-    # The stage comes back, and counts each row once.
+    # When the stage returns, each row counts once.
     assert ExitCode.COMPLETE is tuning.run(add(1), TOTAL, on_change="Redo")
     tuning.run(add(1), TOTAL, name="fresh")
     assert tuning.read_totals("fresh") == tuning.read_totals()

@@ -1,4 +1,4 @@
-"""Laws of a shuffle in two passes: seed and rows decide the order, and nothing else."""
+"""Laws of a shuffle in two passes: only seed and rows decide the order."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from pipeline_runs import Passes, crashing_at
 from strandline_api.outcome.exit_codes import ExitCode
 
 NAMES = ("parted", "ordered")
-# Rows in files: how many each has.
+# Row counts of the files.
 SIZES = st.lists(st.integers(0, 9), min_size=1, max_size=5).filter(sum)
 
 
 class Shuffle:
-    """A shuffle of numbers that lie in files.
+    """A shuffle of numbers that are stored in files.
 
     Args:
-        folder: with the files, and of the volume.
-        name: of the volume.
+        folder: contains the files and the volume.
+        name: name of the volume.
     """
 
     def __init__(self, folder: Path, name: str = "volume", **sink: Any) -> None:
@@ -56,13 +56,13 @@ class Shuffle:
         assert self.passes.find_problems(name) == []
 
     def read(self) -> list[list[str]]:
-        """The ids in each file, in the order of files."""
+        """Return the ids in each file, in the order of files."""
         paths = sorted(self.passes.find_output(NAMES[1]).rglob("*.parquet"))
         return [pq.read_table(path)["id"].to_pylist() for path in paths]
 
 
 def write(folder: Path, *sizes: int) -> Path:
-    """Write numbers in a row into files of so many lines."""
+    """Write consecutive numbers into files with these line counts."""
     begins = accumulate(sizes, initial=0)
     for at, (begin, end) in enumerate(pairwise(begins)):
         lines = (json.dumps({"id": f"{number}"}) for number in range(begin, end))
@@ -72,10 +72,10 @@ def write(folder: Path, *sizes: int) -> Path:
 
 @settings(max_examples=scale_examples(15))
 @given(st.integers(1, 30), SIZES, st.integers(1, 9), st.integers(0, 3))
-def test_law_the_order_follows_from_seed_and_rows_alone(
+def test_law_the_order_depends_only_on_seed_and_rows(
     rows: int, sizes: list[int], max_rows: int, seed: int
 ) -> None:
-    """However rows are divided into files, and these into tasks; so whoever works on them."""
+    """The split of rows into files and tasks is irrelevant, and so are the workers."""
     cuts, left = list[int](), rows
     for size in sizes:
         cuts.append(min(size, left))
@@ -99,7 +99,7 @@ def test_law_a_kill_anywhere_changes_no_file(
     whole.run()
     assert len(whole.read()) == 3
     killed = Shuffle(tmp_path, "killed", **options)
-    with crashing_at(at, monkeypatch), suppress(AssertionError):  # a source may have failed
+    with crashing_at(at, monkeypatch), suppress(AssertionError):  # a failed source is allowed
         killed.run()
     killed.run()
     assert killed.read() == whole.read()

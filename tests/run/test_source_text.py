@@ -1,4 +1,4 @@
-"""The text of a module: the parts that count, and the modules that it imports."""
+"""Module texts: the parts that count, and the imported modules."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_each_other_edit_counts(old: str, new: str) -> None:
     assert read_source(BASE, "a").digest != read_source(BASE.replace(old, new), "a").digest
 
 
-def test_text_that_cannot_be_parsed_counts_as_it_is() -> None:
+def test_unparsable_text_counts_verbatim() -> None:
     one, other = (read_source(f"def {name}(:", "").digest for name in "ab")
     assert one != other
 
@@ -100,7 +100,7 @@ MODULES = {
 
 
 def find(name: str) -> OwnModule | None:
-    """Find a module among those above."""
+    """Find a module in `MODULES`."""
     path = name.replace(".", "/")
     if f"{name}/" in MODULES:
         text = MODULES[f"{name}/"]
@@ -111,7 +111,7 @@ def find(name: str) -> OwnModule | None:
     return None if text is None else OwnModule(f"{path}.py", name.rpartition(".")[0], text)
 
 
-def test_all_that_is_imported_is_taken_along_and_nothing_else() -> None:
+def test_all_imported_modules_and_no_others_are_included() -> None:
     code = ModuleGraph(find).collect(["one"])
     assert sorted(code.digests) == [
         "one.py",
@@ -131,7 +131,7 @@ def test_all_that_is_imported_is_taken_along_and_nothing_else() -> None:
     )
 
 
-def test_modules_in_a_circle_are_each_taken_once() -> None:
+def test_modules_in_an_import_cycle_are_included_once() -> None:
     circle = {
         "a": OwnModule("a.py", "", "from b import c"),
         "b": OwnModule("b.py", "", "import a"),

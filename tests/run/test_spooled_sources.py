@@ -1,4 +1,4 @@
-"""Sources come back from a spool as they were, whatever a source stage has made of them."""
+"""Sources return from a spool unchanged, whatever a source stage put into them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Point(NamedTuple):
 
 
 class Text(str):
-    """More than a text."""
+    """A subclass of `str`."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ PLAIN = st.recursive(
 
 
 def turn(source: Source) -> tuple[Source, bool]:
-    """The source after it was spooled, and whether it was in memory."""
+    """Return the source after spooling, and whether it stayed in memory."""
     kept = SpooledSources()
     packed = kept.pack(7, source)
     is_kept = len(kept) == 1
@@ -48,24 +48,24 @@ def turn(source: Source) -> tuple[Source, bool]:
 
 
 @given(data=PLAIN, meta=st.none() | st.dictionaries(st.text(), PLAIN))
-def test_law_plain_values_are_spelled_and_come_back(data: Any, meta: dict[str, Any] | None) -> None:
+def test_law_plain_values_survive_spooling(data: Any, meta: dict[str, Any] | None) -> None:
     source = Source("key \udcff", "1", data, meta)
     back, is_kept = turn(source)
     assert (source, False) == (back, is_kept)
-    assert repr(source) == repr(back)  # 1 is no True
+    assert repr(source) == repr(back)  # 1 must not become True
 
 
 @pytest.mark.parametrize(
     "data",
     [(1, 2), [(1,)], Point(1, 2), {"deep": {1, 2}}, object(), 2**64, Text("x"), {(1, 2): 3}, print],
 )
-def test_whatever_else_is_there_stays_the_very_same(data: Any) -> None:
+def test_other_objects_stay_in_memory(data: Any) -> None:
     back, is_kept = turn(Source("key", "1", data))
     assert is_kept
     assert back.data is data
 
 
-def test_a_value_that_holds_itself_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_contains_itself_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     loop: list[Any] = []
     loop.append(loop)
     back, is_kept = turn(Source("key", "1", loop))
@@ -73,7 +73,7 @@ def test_a_value_that_holds_itself_stays(monkeypatch: pytest.MonkeyPatch) -> Non
     assert back.data is loop
 
 
-def test_tables_are_spelled_with_all_they_have() -> None:
+def test_tables_are_spooled_with_their_metadata() -> None:
     schema = pa.schema([pa.field("key", pa.string(), metadata={"of": "a"})], {"whole": "b"})
     table = pa.table({"key": pa.chunked_array([["a"], ["b", None]])}, schema=schema)
     back, is_kept = turn(Source("key", "1", table))

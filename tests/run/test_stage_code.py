@@ -1,4 +1,4 @@
-"""Own code and files in the fingerprint: what counts, what does not, and what is named."""
+"""Own code and files in the fingerprint: which parts count, and how changes are named."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_edited_module_is_named(
     assert code.describe(before, code.fingerprint(module)) == [f"own: {edited} has changed"]
 
 
-def test_modules_that_come_and_go_are_named(code: Code) -> None:
+def test_added_and_removed_modules_are_named(code: Code) -> None:
     code.write("top.py", STAGE)
     code.write("top_b.py", "")
     before = code.fingerprint()
@@ -86,7 +86,7 @@ def test_modules_that_come_and_go_are_named(code: Code) -> None:
     assert code.describe(after, before) == [changed, "own: top_b.py is no longer used"]
 
 
-def test_a_ledger_without_code_takes_the_code_there_is(code: Code) -> None:
+def test_a_ledger_without_code_accepts_the_current_code(code: Code) -> None:
     code.write("top.py", STAGE)
     now = code.fingerprint()
     old = {path: part for path, part in now.parts.items() if path != "own.code"}
@@ -99,7 +99,7 @@ def test_a_ledger_without_code_takes_the_code_there_is(code: Code) -> None:
 
 
 def install(code: Code, folder: Path, version: str, record: str | None = "top.py,,\n") -> None:
-    """Write what `pip install` leaves beside a module, or without a record what projects have."""
+    """Write the metadata that `pip install` leaves, or that of a project if `record` is None."""
     name = f"{code.top}-{version}.dist-info" if record else f"{code.top}.egg-info"
     code.write(
         f"{name}/{'METADATA' if record else 'PKG-INFO'}", f"Name: top\nVersion: {version}\n", folder
@@ -140,7 +140,7 @@ def test_versions_of_dependencies_do_not_count(code: Code, monkeypatch: pytest.M
     assert list(code.fingerprint().parts["own.code"]) == [f"{code.top}.py"]
 
 
-def test_a_project_that_is_worked_on_counts_by_its_files(code: Code) -> None:
+def test_an_editable_project_counts_by_its_files(code: Code) -> None:
     code.write("top.py", STAGE)
     install(code, code.root, "1.0", None)
     assert list(code.fingerprint().parts["own.code"]) == [f"{code.top}.py"]
@@ -206,13 +206,13 @@ def test_files_that_parameters_name_count_by_their_bytes(code: Code) -> None:
         "a.txt\n",
     ],
 )
-def test_a_text_that_is_no_path_is_not_looked_for(code: Code, text: str) -> None:
+def test_text_that_is_no_path_is_not_opened(code: Code, text: str) -> None:
     code.write("top.py", STAGE)
     found = code.fingerprint(prompt=text)
     assert (found.unread, list(found.parts["own.code"])) == ((), [f"{code.top}.py"])
 
 
-def test_a_file_that_may_not_be_read_is_named(code: Code, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_named(code: Code, monkeypatch: pytest.MonkeyPatch) -> None:
     code.write("top.py", STAGE)
     code.write("prompt.txt", "1")
 
@@ -240,12 +240,12 @@ def test_a_large_file_counts_by_blocks_all_over_it(
     with path.open("ab") as file:
         file.write(b"1")
     digests.add(digest_file(path))
-    # Between two blocks nothing is seen.
+    # Bytes between two blocks are not read.
     assert len(digests) == 6
 
 
 def write_model(path: Path) -> None:
-    """Write a model with weights in files beside it: its own, a branch's, and a constant's."""
+    """Write a model with external weights: its own, a branch's, and a constant's."""
     weights = [make_weights(name) for name in ("own", "branch", "constant")]
     result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])
     constant = onnx.helper.make_node("Constant", [], ["y"], value=weights[2])
@@ -262,7 +262,7 @@ def write_model(path: Path) -> None:
 
 
 def make_weights(name: str) -> onnx.TensorProto:
-    """Return a tensor whose numbers are in a file of its name."""
+    """Return a tensor whose numbers are in a file of the same name."""
     tensor = onnx.numpy_helper.from_array(np.zeros(4, "float32"), name)
     onnx.external_data_helper.set_external_data(tensor, f"{name}.bin")
     tensor.ClearField("raw_data")
@@ -297,7 +297,7 @@ def test_weights_beside_a_model_count(code: Code, kind: str) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\xff" * 40, b"\x3a\x7f", b"\x3a\x02\x2a\x09", b"{}", b'{"weight_map": [1]}']
 )
-def test_a_file_that_is_no_model_has_no_weights(data: bytes) -> None:
+def test_other_files_have_no_weights(data: bytes) -> None:
     for name in ("a.onnx", "a.index.json", "a.bin"):
         assert list_weights(name, memoryview(data)) == []
 

@@ -1,4 +1,4 @@
-"""A run that is stopped while it asks a model: what was paid for is kept."""
+"""A run that is stopped during requests to a model keeps the answers it paid for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from test_asked_runs import NAME, AskingRuns
 
 
 @pytest.mark.parametrize("engine", ["inline", "processes"])
-def test_a_graceful_stop_pays_for_no_answer_twice(tmp_path: Path, engine: str) -> None:
+def test_a_graceful_stop_loses_no_paid_answer(tmp_path: Path, engine: str) -> None:
     runs, model = AskingRuns(tmp_path, 200), FakeModel()
     delays = [0.3]
     with serve(model, delay=lambda: time.sleep(delays[0])) as url:
@@ -26,7 +26,7 @@ def test_a_graceful_stop_pays_for_no_answer_twice(tmp_path: Path, engine: str) -
         asked = model.asked.total()
         assert set(runs.list_logged()) == set(model.asked)
         assert asked < len(runs.prompts)
-        assert outcome.work.lost.seconds < 1.0  # waits are not done again
+        assert outcome.work.lost.seconds < 1.0  # waits are not repeated
         delays[0] = 0.0
         assert runs.passes.run(NAME, engine=engine, **spec).code is ExitCode.COMPLETE
     assert model.asked == Counter(runs.prompts)

@@ -1,4 +1,4 @@
-"""The loop of attempts, with attempts, clock, wait and dice that are fakes."""
+"""The loop of attempts, with fake attempts, clock, waits, and dice."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.enums import Trigger
 
-LENGTH = 50.0  # of an attempt
+LENGTH = 50.0  # seconds that an attempt takes
 COMPLETE = outcome_of(0)
 
 
 class Stage:
-    """Attempts with prepared outcomes, on a clock that goes on only in attempts and waits."""
+    """Attempts with prepared outcomes, on a clock that advances only in attempts and waits."""
 
     def __init__(
         self,
@@ -88,13 +88,13 @@ def killed(attempt: int, **counts: int) -> DriverOutcome:
     return killed_for(Cause.KILLED, attempt, **counts)
 
 
-def test_what_completes_at_once_is_one_attempt() -> None:
+def test_an_immediate_success_takes_one_attempt() -> None:
     stage = Stage(COMPLETE)
     assert 0 == stage.run()
     assert ([Trigger.RUN], []) == (stage.triggers, stage.told)
 
 
-def test_attempts_follow_as_the_law_says_until_one_completes() -> None:
+def test_attempts_follow_the_retry_law_until_one_completes() -> None:
     stage = Stage(killed(1), killed(2), COMPLETE)
     assert 0 == stage.run()
     assert [Trigger.RUN, Trigger.RETRY, Trigger.RETRY] == stage.triggers
@@ -102,7 +102,7 @@ def test_attempts_follow_as_the_law_says_until_one_completes() -> None:
     assert [1000.0, 1000 + 50 + 60, 1110 + 50 + 120] == stage.starts
 
 
-def test_what_the_law_is_asked_is_the_whole_history() -> None:
+def test_the_retry_law_gets_the_whole_history() -> None:
     outcomes = [killed(1), killed_for(Cause.PREEMPTED, 2), killed(3), COMPLETE]
     stage = Stage(*outcomes)
     stage.run()
@@ -117,8 +117,8 @@ def test_what_the_law_is_asked_is_the_whole_history() -> None:
     assert [1, 1, 2] == [told.number for told in stage.told if isinstance(told, RetryAt)]
 
 
-def test_a_ledger_that_another_driver_has_is_not_waited_for() -> None:
-    """On one machine whoever runs it twice can see so; a cluster asks again later."""
+def test_a_ledger_held_by_another_driver_is_not_awaited() -> None:
+    """On one machine the user can see the other run; on a cluster the run is retried later."""
     stage = Stage(outcome_of(69), COMPLETE)
     assert 69 == stage.run()
     assert [Trigger.RUN] == stage.triggers
@@ -134,7 +134,7 @@ def test_a_ledger_that_was_taken_from_a_retry_is_not_taken_back() -> None:
     assert [Trigger.RUN, Trigger.RETRY] == stage.triggers
 
 
-def test_sources_that_fail_are_not_tried_again_before_somebody_has_looked() -> None:
+def test_failed_sources_are_not_retried_by_default() -> None:
     stage = Stage(outcome_of(3), COMPLETE)
     assert 3 == stage.run()
     assert [Trigger.RUN] == stage.triggers
@@ -143,7 +143,7 @@ def test_sources_that_fail_are_not_tried_again_before_somebody_has_looked() -> N
     assert told.why == "mend the sources or the stage, then `strandline retry` tries what failed"
 
 
-def test_sources_that_fail_are_tried_again_where_the_pipeline_says_so() -> None:
+def test_failed_sources_are_retried_if_the_pipeline_enables_retries() -> None:
     stage = Stage(outcome_of(3), COMPLETE)
     assert 0 == stage.run(eligibleCauses=["SourcesFailed", "Killed"])
     stage = Stage(outcome_of(3, 1), outcome_of(3, 2))
@@ -153,19 +153,19 @@ def test_sources_that_fail_are_tried_again_where_the_pipeline_says_so() -> None:
     assert 3 == stage.run(eligibleCauses=["Killed"])
 
 
-def test_sources_that_died_for_memory_are_tried_again() -> None:
+def test_sources_that_ran_out_of_memory_are_retried() -> None:
     seen = outcome_of(3).evidence + killed_for(Cause.OOM_KILLED, 1).evidence
     assert 0 == Stage(outcome_of(3, evidence=seen), COMPLETE).run()
 
 
-def test_what_would_end_the_same_way_again_is_not_waited_for() -> None:
+def test_a_lasting_failure_is_not_retried() -> None:
     stage = Stage(outcome_of(1), COMPLETE, is_lasting=True)
     assert 1 == stage.run(eligibleCauses=["ApplicationError"])
     assert [Trigger.RUN] == stage.triggers
     assert 0 == Stage(outcome_of(1), COMPLETE).run()
 
 
-def test_when_the_retries_are_used_up_the_last_exit_code_is_the_runs() -> None:
+def test_after_the_last_retry_its_exit_code_is_the_runs() -> None:
     stage = Stage(*(killed(number) for number in (1, 2, 3, 4)))
     assert 137 == stage.run(maxRetries=3)
     assert 4 == len(stage.triggers)
@@ -177,7 +177,7 @@ def test_when_the_retries_are_used_up_the_last_exit_code_is_the_runs() -> None:
 
 
 @pytest.mark.parametrize("code", [64, 65, 70, 73, 4])
-def test_what_no_retry_can_mend_ends_the_run_with_its_code(code: int) -> None:
+def test_a_permanent_error_ends_the_run_with_its_code(code: int) -> None:
     stage = Stage(outcome_of(code))
     assert code == stage.run()
     assert isinstance(stage.told[0], GiveUp)
@@ -194,14 +194,14 @@ def test_progress_fills_the_budget_again() -> None:
 
 
 @pytest.mark.parametrize("code", [75, 0, 137, 3])
-def test_whoever_is_told_to_stop_in_an_attempt_makes_no_other(code: int) -> None:
+def test_no_attempt_follows_a_request_to_stop(code: int) -> None:
     stage = Stage(killed(1), outcome_of(code, 2), stopped_in=2)
     assert code == stage.run()
     assert [60.0] == stage.delays
     assert 2 == len(stage.triggers)
 
 
-def test_an_interruption_by_somebody_else_is_a_disruption() -> None:
+def test_an_interruption_without_a_request_is_a_disruption() -> None:
     stage = Stage(outcome_of(75, 1), COMPLETE)
     assert 0 == stage.run(maxRetries=0)
     assert 2 == len(stage.triggers)
@@ -227,13 +227,13 @@ def test_no_attempt_begins_after_the_runs_deadline(ends_after: float, attempts: 
         assert told.why.endswith("later, which is after the run's deadline")
 
 
-def test_random_jitter_is_drawn_once_a_retry() -> None:
+def test_random_jitter_is_drawn_once_per_retry() -> None:
     stage = Stage(killed(1), killed(2), COMPLETE)
     stage.run(jitter="random", jitterRatio=0.5, backoff="fixed")
     assert [60 * 1.125, 60 * 1.25] == stage.delays
 
 
-def test_the_ledgers_id_spreads_the_jitter_even_where_an_attempt_never_reached_it() -> None:
+def test_the_ledgers_id_spreads_the_jitter_even_if_an_attempt_never_read_it() -> None:
     def delays(*ledgers: str) -> list[float]:
         stage = Stage(killed(1), killed(0), COMPLETE, ledgers=ledgers)
         stage.run(jitter="deterministic")

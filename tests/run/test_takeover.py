@@ -1,4 +1,4 @@
-"""Taking a folder over: how the attempt before ended, whom it accuses, and the lease afterwards."""
+"""Taking over a folder: the previous attempt's end, the blamed sources, and the lease."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ VERSION = b"version1"
 
 
 class Place:
-    """A pipeline's folder whose attempts are begun and cut off at will."""
+    """A pipeline's folder, with attempts that tests start and cut off."""
 
     def __init__(self, path: Path) -> None:
         self.volume = path
@@ -64,14 +64,14 @@ class Place:
         return take_over(replace(AttemptConfig(self.plan, self.volume), **given), self.heartbeat)
 
     def go_through(self, **given: Any) -> TakenFolder:
-        """An attempt that does nothing; what was held."""
+        """Make an attempt that does nothing, and return the taken folder."""
         with self.take(**given) as held:
             held.end(outcome_of(0, held.attempt))
         taken: TakenFolder = held
         return taken
 
     def leave_untidy(self, keys: str) -> list[Path]:
-        """Finish the sources of these letters with something left in the folder of each."""
+        """Finish the sources of these letters, and leave a file in the folder of each."""
         self.go_through()
         sources = [digest_key(key) for key in keys]
         left = [
@@ -86,7 +86,7 @@ class Place:
         return left
 
     def cut_off(self, number: int, processing: str, queued: str = "", **record: Any) -> None:
-        """Leave what a driver leaves that was killed over the sources of these letters."""
+        """Leave the state of a driver that was killed over the sources of these letters."""
         make_folder(self.folder.ledger)
         with closing(Store(self.folder.ledger)) as store:
             lease = {"attempt": number, "uid": "x", "boot": "", "pid": 0, "started": 0}
@@ -113,7 +113,7 @@ class Place:
 
     @property
     def accused(self) -> dict[str, tuple[int, int]]:
-        """By key: how often a source died alone, and the crowd in which it is suspected."""
+        """Return by key how often a source died alone, and the size of the suspected group."""
         with closing(Store(self.folder.ledger, readonly=True)) as store:
             return {
                 mark.key: (mark.failed_before, mark.exposed)
@@ -135,7 +135,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_an_attempt_is_written_down_when_it_begins(place: Place) -> None:
+def test_an_attempt_is_recorded_when_it_begins(place: Place) -> None:
     with place.take(trigger=Trigger.MANUAL) as held:
         record = place.read(1)
         own = find_process(os.getpid())
@@ -155,7 +155,9 @@ def test_attempts_form_a_chain_with_one_ledgers_id(place: Place) -> None:
     assert 32 == len(records[0].ledger)
 
 
-def test_numbers_go_on_though_the_ledger_was_moved_away(place: Place, tmp_path: Path) -> None:
+def test_attempt_numbers_continue_after_the_ledger_was_moved_away(
+    place: Place, tmp_path: Path
+) -> None:
     place.go_through()
     place.go_through()
     place.folder.ledger.rename(tmp_path / "elsewhere")
@@ -181,7 +183,7 @@ def test_the_driver_writes_its_own_end(place: Place) -> None:
         ("another boot", Cause.OOM_KILLED, Cause.OOM_KILLED),
     ],
 )
-def test_an_end_that_nobody_saw_is_written_by_the_next_attempt(
+def test_an_unrecorded_end_is_written_by_the_next_attempt(
     place: Place, boot: str | None, after: Cause | None, cause: Cause
 ) -> None:
     place.cut_off(1, "a", **({"boot": boot} if boot else {}))
@@ -215,10 +217,10 @@ def test_samples_are_signs_of_life_too(place: Place) -> None:
 
 
 @pytest.mark.parametrize("sign", [5.0, 9e9])
-def test_a_sign_of_life_by_another_clock_is_no_end(
+def test_a_sign_of_life_from_another_clock_is_ignored(
     place: Place, sign: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strandline.ledger.access.lease.LAPSE_SECONDS", 1.0)  # it is waited for
+    monkeypatch.setattr("strandline.ledger.access.lease.LAPSE_SECONDS", 1.0)  # the takeover waits
     place.cut_off(1, "a", started=1000.0)
     lease = place.read_meta("lease") | {"time": sign, "ended": False}
     with closing(Store(place.folder.ledger)) as store:
@@ -229,7 +231,7 @@ def test_a_sign_of_life_by_another_clock_is_no_end(
     assert 1000.0 <= ended <= place.read(2).started
 
 
-def test_an_end_that_was_seen_is_not_written_again(place: Place) -> None:
+def test_a_recorded_end_is_not_written_again(place: Place) -> None:
     place.cut_off(1, "a")
     seen = place.read(1).end(killed_for(Cause.OOM_KILLED), 7.0, Witness.SUPERVISOR)
     write_record(place.folder, seen)
@@ -237,7 +239,7 @@ def test_an_end_that_was_seen_is_not_written_again(place: Place) -> None:
     assert seen == place.read(1)
 
 
-def test_only_the_last_attempt_is_looked_back_at(place: Place) -> None:
+def test_only_the_last_attempt_is_examined(place: Place) -> None:
     place.cut_off(1, "a")
     place.cut_off(2, "b")
     place.go_through()
@@ -245,7 +247,7 @@ def test_only_the_last_attempt_is_looked_back_at(place: Place) -> None:
     assert {"b": (1, 1)} == place.accused
 
 
-def test_who_was_alone_is_blamed_and_who_was_not_is_suspected(place: Place) -> None:
+def test_a_source_alone_is_blamed_and_sources_in_a_group_are_suspected(place: Place) -> None:
     place.cut_off(1, "a")
     place.go_through()
     assert {"a": (1, 1)} == place.accused
@@ -254,7 +256,7 @@ def test_who_was_alone_is_blamed_and_who_was_not_is_suspected(place: Place) -> N
     assert {"a": (1, 1), "b": (0, 3), "c": (0, 3)} == place.accused
 
 
-def test_who_was_alone_too_often_is_quarantined(place: Place) -> None:
+def test_a_source_blamed_too_often_is_quarantined(place: Place) -> None:
     place.cut_off(1, "a")
     place.go_through(quarantine=Quarantine(after=1), after=Cause.OOM_KILLED)
     assert [("a", "OOMKilled", 1)] == place.parked
@@ -268,7 +270,7 @@ def write_end(cause: Cause, witness: Witness) -> Callable[[Place], None]:
 
 
 def leave_open(_: Place) -> None:
-    """The supervisor has died too."""
+    """Leave the record open because the supervisor died too."""
 
 
 @pytest.mark.parametrize(
@@ -281,11 +283,11 @@ def leave_open(_: Place) -> None:
         (write_end(Cause.KILLED, Witness.SUPERVISOR), None, None, True),
         (write_end(Cause.OOM_KILLED, Witness.SUPERVISOR), None, None, True),
         (write_end(Cause.STALLED, Witness.SUPERVISOR), None, None, True),
-        # A fault in compiled code: the driver would have said so otherwise.
+        # A fault in compiled code: the driver would otherwise have reported an error.
         (write_end(Cause.APPLICATION_ERROR, Witness.SUPERVISOR), None, None, True),
         (write_end(Cause.INTERRUPTED, Witness.SUPERVISOR), None, None, False),
         (write_end(Cause.DEADLINE_EXCEEDED, Witness.SUPERVISOR), None, None, False),
-        # Somebody knows better than the supervisor: the whole machine was taken away.
+        # An operator has better evidence than the supervisor: the whole machine was taken away.
         (write_end(Cause.KILLED, Witness.SUPERVISOR), None, Cause.PREEMPTED, False),
         (write_end(Cause.INTERRUPTED, Witness.SUPERVISOR), None, Cause.OOM_KILLED, True),
         (write_end(Cause.OOM_KILLED, Witness.DRIVER), None, None, False),
@@ -293,7 +295,7 @@ def leave_open(_: Place) -> None:
         (write_end(Cause.APPLICATION_ERROR, Witness.DRIVER), None, Cause.KILLED, False),
     ],
 )
-def test_only_crashes_accuse(
+def test_only_crashes_blame_sources(
     place: Place,
     end: Callable[[Place], None],
     boot: str | None,
@@ -306,7 +308,7 @@ def test_only_crashes_accuse(
     assert ({"a": (1, 1)} if is_accused else {}) == place.accused
 
 
-def test_an_end_in_order_accuses_nobody_even_if_it_cant_be_written_down(place: Place) -> None:
+def test_an_orderly_end_blames_no_source_even_if_unrecorded(place: Place) -> None:
     place.cut_off(1, "a")
     place.go_through()
 
@@ -322,7 +324,7 @@ def test_an_end_in_order_accuses_nobody_even_if_it_cant_be_written_down(place: P
     assert not any(read_inflight(place.folder.attempt(3) / TABLE))
 
 
-def test_tables_of_work_in_flight_go_once_they_were_asked(place: Place) -> None:
+def test_tables_of_work_in_flight_are_removed_after_use(place: Place) -> None:
     for number in (1, 2):
         place.cut_off(number, "a")
     place.go_through()
@@ -337,7 +339,7 @@ def test_tables_of_work_in_flight_go_once_they_were_asked(place: Place) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit, VolumeError])
-def test_the_lease_is_handed_back_by_whatever_ends_the_attempt(
+def test_every_end_of_an_attempt_releases_the_lease(
     place: Place, error: type[BaseException]
 ) -> None:
     with pytest.raises(error), place.take():
@@ -348,7 +350,7 @@ def test_the_lease_is_handed_back_by_whatever_ends_the_attempt(
 @pytest.mark.parametrize(
     "name", ["open_outputs", "_look_back", "claim_location", "write_record", "InFlightTable"]
 )
-def test_the_lease_is_handed_back_even_if_the_attempt_cant_begin(
+def test_the_lease_is_released_even_if_the_attempt_cant_begin(
     place: Place, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -360,11 +362,11 @@ def test_the_lease_is_handed_back_even_if_the_attempt_cant_begin(
             pytest.fail("it must not begin")
     lease = place.read_meta("lease")
     assert (1, True) == (lease["attempt"], lease["ended"])
-    assert read_record(place.folder, 1) is None  # or the next one would take it for a crash
+    assert read_record(place.folder, 1) is None  # otherwise the next attempt would see a crash
     assert 2 == place.go_through().attempt
 
 
-def test_an_error_when_the_lease_is_handed_back_does_not_hide_the_one_before(
+def test_an_error_during_release_does_not_hide_the_first_error(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STRANDLINE_FAULT", "lease.ended:eio")
@@ -372,7 +374,7 @@ def test_an_error_when_the_lease_is_handed_back_does_not_hide_the_one_before(
         raise RuntimeError
 
 
-def test_a_ledger_that_does_not_fit_is_left_as_it_is(place: Place, tmp_path: Path) -> None:
+def test_an_unsuitable_ledger_is_left_unchanged(place: Place, tmp_path: Path) -> None:
     place.leave_untidy("a")
     place.go_through()
     (tmp_path / "letters.yaml").write_text(MANIFEST.replace("*.txt", "*.md"))
@@ -388,8 +390,8 @@ def test_a_ledger_that_does_not_fit_is_left_as_it_is(place: Place, tmp_path: Pat
         assert lease["attempt"] + 1 == held.attempt
 
 
-def test_what_the_attempt_before_had_still_to_remove_goes(place: Place) -> None:
-    """It finished the source and was killed before it tidied its folder."""
+def test_leftovers_of_the_previous_attempt_are_removed(place: Place) -> None:
+    """The previous attempt finished the source and was killed before it tidied the folder."""
     (left,) = place.leave_untidy("a")
     place.go_through()
     assert not left.exists()
@@ -397,10 +399,10 @@ def test_what_the_attempt_before_had_still_to_remove_goes(place: Place) -> None:
         assert [] == list(store.list_untidy())
 
 
-def test_law_the_lease_is_renewed_however_long_that_takes(
+def test_law_the_lease_is_renewed_during_a_long_cleanup(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a driver on another host would take it from a living run."""
+    """Without renewal, a driver on another host would take the lease from a running attempt."""
     left = place.leave_untidy("abc")
     beats: list[float] = []
     monkeypatch.setattr(Store, "renew_lease", lambda _, time: beats.append(time))
@@ -416,28 +418,26 @@ def test_law_the_lease_is_renewed_however_long_that_takes(
     assert len(left) == len(beats)
     place.passed += LAPSE_SECONDS
     place.heartbeat.renew_lease()
-    assert len(left) == len(beats)  # the ledger is closed, and the engine has its own
+    assert len(left) == len(beats)  # the ledger is closed, and the engine opens its own
 
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that lives as long as the test."""
+    """Start a process that lives as long as the test."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     yield process
     process.kill()
     process.communicate()
 
 
-def test_a_live_parent_is_written_into_the_lease(
-    place: Place, sleeper: subprocess.Popen[bytes]
-) -> None:
+def test_the_lease_names_a_live_parent(place: Place, sleeper: subprocess.Popen[bytes]) -> None:
     parent = find_process(sleeper.pid)
     assert parent is not None
     with place.take(parent=sleeper.pid):
         assert list(parent) == place.read_meta("lease")["parent"]
     sleeper.kill()
     sleeper.wait()
-    with place.take(parent=sleeper.pid):  # it has died meanwhile
+    with place.take(parent=sleeper.pid):  # the parent has died meanwhile
         assert [sleeper.pid, 0] == place.read_meta("lease")["parent"]
     with place.take():
         assert place.read_meta("lease")["parent"] is None

@@ -1,4 +1,4 @@
-"""What limits would take, told from marks: each number is that of a run with that limit."""
+"""Drops predicted from marks: each number equals that of a run with the limit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _without_kenlm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read(stage: RowFilter, marked: Rows) -> MeasuredRows:
-    """Marked rows, as `strandline tune` has them."""
+    """Return marked rows in the form that `strandline tune` uses."""
     measures = {
         rule.measure: np.array([row[stage.name_measure(rule)] for row in marked], np.float64)
         for rule in stage.list_rules()
@@ -49,7 +49,7 @@ def read(stage: RowFilter, marked: Rows) -> MeasuredRows:
 
 
 def with_limit(values: dict[str, Any], stage: RowFilter, rule: Rule, at: float) -> dict[str, Any]:
-    """Parameters with another limit, also where it stands in a mapping or a list."""
+    """Return the parameters with another limit, which may be nested in a mapping or a list."""
     name, *keys = rule.parameter.split(".")
     limit = int(at) if rule.is_count else at
     if not keys:
@@ -63,9 +63,9 @@ def with_limit(values: dict[str, Any], stage: RowFilter, rule: Rule, at: float) 
 
 
 def limit_anew(run: StageRun, values: dict[str, Any]) -> StageRun | None:
-    """The stage with other limits, without a second set-up, which takes a second for some.
+    """Return the stage with other limits, or None if a value is invalid for its parameter.
 
-    None where no parameter may have such a value.
+    The second stage skips its setup, which takes a second for some stages.
     """
     other = copy.copy(run)
     other.stage = copy.copy(run.stage)
@@ -78,12 +78,14 @@ def limit_anew(run: StageRun, values: dict[str, Any]) -> StageRun | None:
 
 
 @pytest.mark.parametrize("use", sorted(set(STAGES) - set(LIMITED)))
-def test_all_others_have_no_limits(use: str, tmp_path: Path) -> None:
+def test_other_stages_have_no_limits(use: str, tmp_path: Path) -> None:
     assert not StageRun(use, **STAGES[use](tmp_path)).stage.list_rules()
 
 
 @pytest.mark.parametrize("use", LIMITED)
-def test_law_a_run_with_a_limit_drops_what_marks_foretell(use: str, tmp_path: Path) -> None:
+def test_law_a_run_with_a_limit_drops_the_rows_predicted_from_marks(
+    use: str, tmp_path: Path
+) -> None:
     values = STAGES[use](tmp_path)
     marking, dropping = StageRun(use, **values, mark=True), StageRun(use, **values)
     rules = [rule for rule in marking.stage.list_rules() if rule.parameter]
@@ -130,13 +132,13 @@ def test_rows_are_counted_by_rule_and_together() -> None:
     assert 4 == least.measured
     assert [4, 3] == [each.at for each in most.thresholds]
     assert not any(each.is_current for each in most.thresholds)
-    # Both are limited by one parameter, so that none of them is alone with another's rows.
+    # One parameter limits both rules, so neither rule drops the other's rows alone.
     assert Threshold(0.5, 2, 1, 5, True) in hashes.thresholds
     assert Threshold(0.5, 1, 1, 5, True) in dots.thresholds
     assert Threshold(0.7, 0, 0, 3, False) in dots.thresholds
 
 
-def test_what_no_rule_has_to_do_with_is_dropped_at_any_limit() -> None:
+def test_rows_dropped_for_other_reasons_are_dropped_at_any_limit() -> None:
     counts = count_rows([], ROWS, {})
     assert (5, 5, 5) == counts[:3]
     assert () == counts.rules
@@ -145,7 +147,7 @@ def test_what_no_rule_has_to_do_with_is_dropped_at_any_limit() -> None:
     assert [0, 0] == [each.together for each in nothing.rules[0].thresholds]
 
 
-def test_a_measure_without_an_end_is_no_value_of_a_limit() -> None:
+def test_an_infinite_measure_is_no_value_of_a_limit() -> None:
     rows = MeasuredRows({"hashes": np.array([math.inf, 0.25])}, ["hashes", None])
     (rule,) = count_rows([HASHES], rows, {}).rules
     assert [0.5, 0.25] == [each.at for each in rule.thresholds]

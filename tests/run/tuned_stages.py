@@ -1,4 +1,4 @@
-"""Stages with a parameter each, for pipelines that change between runs."""
+"""Stages with one parameter each, for pipelines that change between runs."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ __all__ = [
 
 
 class Add(Stage):
-    """Adds a number to each, and says so in the facts that travel along."""
+    """Adds a number to each number, and records the addition in the metadata."""
 
     class Params(Stage.Params):
-        """What is added."""
+        """The number to add."""
 
         by: int = 1
 
@@ -78,10 +78,10 @@ class KeepBelow(Stage):
 
 
 class Part(Stage):
-    """Yields a table in parts of so many rows."""
+    """Yields a table in parts of `rows` rows."""
 
     class Params(Stage.Params):
-        """Rows of a part."""
+        """Number of rows in a part."""
 
         rows: int = 3
 
@@ -93,7 +93,7 @@ class Part(Stage):
 
 
 class Refuse(Stage):
-    """Passes all on, unless it is broken."""
+    """Passes all rows on, but raises for numbers in `BROKEN`."""
 
     class Params(Stage.Params):
         """Any number."""
@@ -109,31 +109,31 @@ class Refuse(Stage):
 
 
 class Oddity(Stage):
-    """Hands on what no file can hold."""
+    """Returns data that no file can hold."""
 
     def process(self, task: Task) -> Task:
         return task.replace({"n": object})
 
 
 class Wrap(Stage):
-    """Hands on a table in what no file can hold."""
+    """Wraps a table in data that no file can hold."""
 
     def process(self, task: Task) -> Task:
         return task.replace({"table": task.table})
 
 
 class Unwrap(Stage):
-    """Hands on the table that `Wrap` has wrapped."""
+    """Unwraps the table that `Wrap` has wrapped."""
 
     def process(self, task: Task) -> Task:
         return task.replace(task.data["table"])
 
 
 class Shout(Stage):
-    """Makes a table of text, in capitals perhaps."""
+    """Makes a table of text, optionally in capitals."""
 
     class Params(Stage.Params):
-        """Whether in capitals."""
+        """Whether to convert the text to capitals."""
 
         upper: bool = False
 
@@ -192,7 +192,7 @@ class Times(Stage):
 
 
 class Types(Stage):
-    """Adds columns of types that Parquet has otherwise."""
+    """Adds columns with types that Parquet stores differently."""
 
     keeps_columns = True
 
@@ -209,10 +209,10 @@ class Types(Stage):
 
 
 class Schema(Stage):
-    """Adds what types a table has."""
+    """Adds a column with the table's types."""
 
     class Params(Stage.Params):
-        """What comes before them."""
+        """A prefix of the types."""
 
         word: str = ""
 
@@ -227,7 +227,7 @@ class Schema(Stage):
 
 
 class Double(Stage):
-    """Hands on each row twice."""
+    """Returns each row twice."""
 
     keeps_columns = True
 
@@ -236,7 +236,7 @@ class Double(Stage):
 
 
 class Offsets(SourceStage):
-    """Lists one source, whose numbers are to be raised by what is said beside them."""
+    """Lists one source; its numbers are to be raised by an offset in the metadata."""
 
     def list_sources(self) -> Iterator[Source]:
         yield Source("numbers", "1", [0, 1, 2], {"offset": 100})
@@ -251,10 +251,10 @@ class Load(Stage):
 
 
 class Halves(Stage):
-    """Hands on a table in parts of two rows, without those that begin with a multiple."""
+    """Returns a table in parts of two rows, without the parts that begin with a multiple."""
 
     class Params(Stage.Params):
-        """Of which number."""
+        """Drop parts whose first number is a multiple of this number."""
 
         by: int = 3
 
@@ -278,10 +278,10 @@ class OpenNumbers(Stage):
 
 
 class DropMultiples(Stage):
-    """Drops the tables with a multiple in front."""
+    """Drops the tables whose first number is a multiple."""
 
     class Params(Stage.Params):
-        """Of which number."""
+        """The divisor of the dropped numbers."""
 
         of: int = 5
 
@@ -293,10 +293,10 @@ class DropMultiples(Stage):
 
 
 class DieOn(Stage):
-    """Fails with the tables that have a multiple in front, until it is mended."""
+    """Fails on tables whose first number is a multiple, until the stage is mended."""
 
     class Params(Stage.Params):
-        """Of which number."""
+        """The divisor of the failing numbers."""
 
         of: int = 4
 
@@ -311,7 +311,7 @@ class DieOn(Stage):
 
 
 class RefuseOn(Stage):
-    """Fails with the tables that hold a number."""
+    """Fails on tables that contain a certain number."""
 
     class Params(Stage.Params):
         """The number."""
@@ -327,7 +327,7 @@ class RefuseOn(Stage):
 
 
 class Join(Stage):
-    """Makes one row of a group: its numbers, as a text."""
+    """Joins the numbers of a group into one row of text."""
 
     def process(self, task: Task) -> Task:
         numbers = " ".join(map(str, task.table["n"].to_pylist()))

@@ -1,4 +1,4 @@
-"""A pipeline over files of numbers that is tuned: stages with a number each, and what comes out."""
+"""A tuned pipeline over files of numbers, with one number per stage, and its output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def below(limit: int, *, keep: bool = False, name: str = "below") -> Item:
 
 
 class Tuning(NumberRuns):
-    """A pipeline over files of numbers, which changes."""
+    """A pipeline over files of numbers that changes between runs."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, NAME, FILES, ROWS)
@@ -35,7 +35,7 @@ class Tuning(NumberRuns):
         return super().run(*stages, name=name, **{"on_change": "Redo", **options})
 
     def read(self, name: str = NAME) -> Counter[tuple[str, int]]:
-        """Each number that came out, with the folder of its source, where it is in one."""
+        """Return the output numbers with the folder of their source, or "" for shared files."""
         rows: Counter[tuple[str, int]] = Counter()
         for path in self.passes.find_output(name).rglob("*.parquet"):
             folder = path.parent.name if len(path.parent.name) == 32 else ""
@@ -43,14 +43,14 @@ class Tuning(NumberRuns):
         return rows
 
     def read_files(self, name: str = NAME) -> Counter[tuple[str, tuple[int, ...]]]:
-        """What each file of a source holds, in its order."""
+        """Return the ordered content of each file that belongs to one source."""
         return Counter(
             (path.parent.name, tuple(pq.read_table(path)["n"].to_pylist()))
             for path in self.passes.find_output(name).glob("???/*/*.parquet")
         )
 
     def read_alive(self) -> Counter[tuple[str, int]]:
-        """The same without dead letters."""
+        """Return the same without dead letters."""
         rows = self.read()
         for path in self.passes.find_output(NAME).glob("_strandline/dead-letters/*/*/*.parquet"):
             rows.subtract((path.parent.name, n) for n in pq.read_table(path)["n"].to_pylist())

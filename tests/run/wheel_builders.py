@@ -1,4 +1,4 @@
-"""Wheels for tests, written by hand: nothing is fetched and nothing is built."""
+"""Handmade wheels for tests: nothing is downloaded or built."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def write_wheel(
     modules: Mapping[str, str],
     needs: Sequence[str] = (),
 ) -> Path:
-    """A wheel of some modules by file name; `needs` are what else it asks for."""
+    """Write a wheel of modules, given by file name; `needs` are its requirements."""
     folder.mkdir(parents=True, exist_ok=True)
     about = f"{name}-{version}.dist-info"
     needed = "".join(f"Requires-Dist: {need}\n" for need in needs)

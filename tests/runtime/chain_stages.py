@@ -1,4 +1,4 @@
-"""Stages for chains on Ray: one that makes much of one source, one that naps, one that dies."""
+"""Stages for chains on Ray: one fans out a source, one sleeps, one dies."""
 
 from __future__ import annotations
 
@@ -12,58 +12,58 @@ from strandline.plan.task import Slot, Task
 
 
 class Split(Stage):
-    """Fans out into so many tasks."""
+    """Fans out into `count` tasks."""
 
     class Params(Stage.Params):
-        """How many."""
+        """The number of tasks."""
 
         count: int = Field(default=10, description="Tasks of a source.")
 
     params: Params
 
     def process(self, task: Task) -> list[Slot]:
-        """A task a number."""
+        """Return one task per number."""
         return [Task([task.data, number]) for number in range(self.params.count)]
 
 
 class Nap(Stage):
-    """Takes its time, and says who took it."""
+    """Sleeps, and adds its process id to the data."""
 
     class Params(Stage.Params):
-        """How long."""
+        """The duration."""
 
         seconds: float = Field(default=0.02, description="Of one task.")
 
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The same, with the process that it was in."""
+        """Sleep, then add the process id."""
         time.sleep(self.params.seconds)
         return task.replace([*task.data, os.getpid()])
 
 
 class Die(Stage):
-    """Takes its worker along with one task of the number 3, and with no other."""
+    """Ends its worker at one certain task of source 3."""
 
     def process(self, task: Task) -> Task:
-        """The same task."""
+        """Return the same task."""
         if task.data[:2] == [3, 1]:
             os._exit(1)
         return task
 
 
 class RestOnce(Stage):
-    """Rests over the task of the number 0, and over no other."""
+    """Sleeps over the task with number 0 only."""
 
     class Params(Stage.Params):
-        """How long."""
+        """The duration."""
 
         seconds: float = Field(default=1.0, description="Of that task.")
 
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The same task."""
+        """Return the same task."""
         number = task.data[0] if isinstance(task.data, list) else task.data
         time.sleep(self.params.seconds if number == 0 else 0.0)
         return task

@@ -1,4 +1,4 @@
-"""Stages that start processes of their own, and tasks that end the stage's process."""
+"""Stages that start their own processes, and tasks that end the stage's process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _start_fork() -> int:
 def _start_multiprocessing() -> int:
     process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(HOUR,))
     process.start()
-    assert process.pid is not None  # it was started
+    assert process.pid is not None  # the process was started
     return process.pid
 
 
@@ -46,7 +46,7 @@ def _start_shell_job() -> int:
 
 
 def _start_daemon() -> int:
-    """Start a process that has left its session and its parent."""
+    """Start a process detached from its session and parent."""
     reader, writer = os.pipe()
     first = os.fork()
     if not first:
@@ -62,7 +62,7 @@ def _start_daemon() -> int:
 
 
 def _start_native_fork() -> int:
-    """Fork behind Python's back, as a library in C does: all descriptors stay open."""
+    """Fork without Python's knowledge, as a C library does; all descriptors stay open."""
     libc = ctypes.CDLL(None)
     child: int = libc.fork()
     if not child:
@@ -83,10 +83,10 @@ STARTS: dict[str, Callable[[], int]] = {
 
 
 class Parent(Stage):
-    """Starts a child at each of the first numbers, once, and is killed then if it is to be."""
+    """Starts one child at each of the first numbers, and then kills its process if `is_killed`."""
 
     class Params(Stage.Params):
-        """How the children are started, and where their numbers are left."""
+        """How the children are started, and the folder for their process ids."""
 
         kinds: tuple[str, ...]
         folder: str
@@ -96,12 +96,12 @@ class Parent(Stage):
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The same task."""
+        """Return the same task."""
         mark = Path(self.params.folder, f"begun-{task.data}")
         if task.data < len(self.params.kinds) and not mark.exists():
             mark.touch()
             child = STARTS[self.params.kinds[task.data]]()
-            part = Path(self.params.folder, f"part-{task.data}")  # workers write at once
+            part = Path(self.params.folder, f"part-{task.data}")  # concurrent workers write here
             part.write_text(str(child))
             part.rename(Path(self.params.folder, f"child-{task.data}"))
             if self.params.is_killed:
@@ -112,17 +112,17 @@ class Parent(Stage):
 
 
 class Program(Stage):
-    """Has a program do the work, which is logged as it begins."""
+    """Runs a program as its work, and logs the start."""
 
     class Params(Stage.Params):
-        """How long the program takes."""
+        """The duration of the program."""
 
         seconds: float = 1.0
 
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The same task, if the program ends well."""
+        """Return the same task after the program succeeded."""
         with Path(os.environ["OPENED_LOG"]).open("a") as log:
             log.write(f"{task.key}\n")
         subprocess.run(["/bin/sleep", str(self.params.seconds)], check=True)

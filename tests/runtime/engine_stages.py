@@ -1,4 +1,4 @@
-"""Stages that behave badly on purpose, for engines that must live with it."""
+"""Stages that misbehave on purpose, for engines that must cope."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Numbers(SourceStage):
     """Lists the numbers below `count`."""
 
     class Params(SourceStage.Params):
-        """How many."""
+        """The number of sources, and how often they are listed."""
 
         count: int = Field(default=10, description="How many sources.")
         repeat: int = Field(default=1, description="How often each is listed.")
@@ -26,43 +26,43 @@ class Numbers(SourceStage):
     params: Params
 
     def list_sources(self) -> Iterator[Source]:
-        """One source a number."""
+        """Yield one source per number."""
         for _ in range(self.params.repeat):
             for number in range(self.params.count):
                 yield Source(f"number-{number}", "1", number)
 
 
 class Identity(Stage):
-    """Hands every task on."""
+    """Passes every task on."""
 
     def process(self, task: Task) -> Task:
-        """The same task."""
+        """Return the same task."""
         return task
 
 
 class Spread(Stage):
-    """Fans a number n out into n tasks, odd ones filtered."""
+    """Fans a number n out into n tasks, of which the odd tasks are filtered."""
 
     def process(self, task: Task) -> list[Slot]:
-        """Tasks for the even numbers below n."""
+        """Return tasks for the even numbers below n."""
         return [Task(i) if i % 2 == 0 else None for i in range(int(task.data))]
 
 
 class Picky(Stage):
-    """Does what it is told with the number 3, and hands the others on."""
+    """Misbehaves as configured on the number 3, and passes other numbers on."""
 
     class Params(Stage.Params):
-        """What to do with the number 3."""
+        """The behavior on the number 3."""
 
         what: str = "raise"
 
     params: Params
 
     def process(self, task: Task) -> Task | list[Slot]:
-        """The same task, or trouble.
+        """Return the same task, or misbehave.
 
         Raises:
-            ValueError: the number is 3 and that is asked for.
+            ValueError: if the number is 3 and `what` is "raise".
         """
         if task.data == 3 and self.params.what == "raise":
             msg = "three is no good"
@@ -75,18 +75,18 @@ class Picky(Stage):
 
 
 class Deadly(Stage):
-    """Kills its worker whatever it is given."""
+    """Kills its worker on any task."""
 
     def process(self, task: Task) -> Task:
-        """Never returns."""
+        """End the process."""
         os._exit(1)
 
 
 class Unprepared(Stage):
-    """Can't be set up."""
+    """Fails during setup."""
 
     def setup(self) -> None:
-        """Never returns.
+        """Fail.
 
         Raises:
             FileNotFoundError: always.
@@ -95,27 +95,27 @@ class Unprepared(Stage):
         raise FileNotFoundError(msg)
 
     def process(self, task: Task) -> Task:
-        """The same task."""
+        """Return the same task."""
         return task
 
 
 class Unpacked(Stage):
-    """Needs a package that nobody has."""
+    """Needs a package that does not exist."""
 
     def setup(self) -> None:
-        """Never returns."""
+        """Fail to import."""
         importlib.import_module("a_package_that_nobody_has")
 
     def process(self, task: Task) -> Task:
-        """The same task."""
+        """Return the same task."""
         return task
 
 
 class ShortBatch(Stage):
-    """Answers a batch with one answer too few."""
+    """Returns one answer too few for a batch."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task]:  # type: ignore[override]
-        """All but the last."""
+        """Return all tasks except the last."""
         return tasks[:-1]
 
 
@@ -125,5 +125,5 @@ class TextSink(SinkStage):
     suffix = ".txt"
 
     def write(self, task: Task, file: BinaryIO) -> None:
-        """The data's text."""
+        """Write the data as text."""
         file.write(str(task.data).encode())

@@ -1,4 +1,4 @@
-"""Stages for tests of forked workers: they wait, or end their process as they are told."""
+"""Stages for tests of forked workers: they wait, or end their process on request."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from strandline.plan.task import Task
 
 
 class Waiting(Stage):
-    """Leaves its process's number in a folder, and then waits until it is killed."""
+    """Leaves its process id in a folder, then waits until the process is killed."""
 
     class Params(Stage.Params):
-        """Where to leave it."""
+        """The folder for process ids."""
 
         folder: str
 
     params: Params
 
     def process(self, task: Task) -> Task:
-        """Never returns."""
+        """Wait for the kill."""
         Path(self.params.folder, str(os.getpid())).touch()
         time.sleep(600)
         return task
 
 
 class Signalled(Stage):
-    """Ends its process by a signal with the number 3, and hands the others on."""
+    """Ends its process with a signal at the number 3, and passes other numbers on."""
 
     class Params(Stage.Params):
         """The signal."""
@@ -47,7 +47,7 @@ class Signalled(Stage):
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The same task, but for the number 3."""
+        """Return the same task, except for the number 3."""
         if task.data == 3:
             os.kill(os.getpid(), self.params.number)
             time.sleep(600)
@@ -55,35 +55,35 @@ class Signalled(Stage):
 
 
 class Inside(Stage):
-    """Hands on the number of its process, and that of its parent."""
+    """Returns the ids of its process and of the parent process."""
 
     def process(self, task: Task) -> Task:
-        """Both numbers."""
+        """Return both ids."""
         return task.replace([os.getpid(), os.getppid()])
 
 
 class Printing(Stage):
-    """Prints each number, and hands it on."""
+    """Prints all numbers, and passes them on."""
 
     def process(self, task: Task) -> Task:
-        """The same task."""
+        """Return the same task."""
         print(f"number {task.data}")
         os.write(1, b"raw\n")
         return task
 
 
 class Random(Stage):
-    """Hands on numbers that global generators draw, once both workers have drawn theirs."""
+    """Returns numbers drawn from global generators, once both workers have drawn."""
 
     class Params(Stage.Params):
-        """Where the workers wait for each other."""
+        """The folder where the workers wait for each other."""
 
         folder: str
 
     params: Params
 
     def setup(self) -> None:
-        """Draw."""
+        """Draw numbers, and wait for the other worker."""
         folder = Path(self.params.folder)
         self._drawn = [random.random(), float(np.random.random())]  # noqa: NPY002 - the global one
         (folder / str(os.getpid())).touch()
@@ -91,15 +91,15 @@ class Random(Stage):
             time.sleep(0.01)
 
     def process(self, task: Task) -> Task:
-        """The process and its numbers."""
+        """Return the process id and the drawn numbers."""
         return task.replace([os.getpid(), *self._drawn])
 
 
 class StoppedWhileSending(Stage):
-    """Hands on a large table, and has its process stopped as that is sent, the first time."""
+    """Returns a large table once, and stops its process while the table is sent."""
 
     class Params(Stage.Params):
-        """A file that is made the first time, and the size of the table."""
+        """A marker file for the first call, and the size of the table."""
 
         mark: str
         size: int = 200_000_000
@@ -107,7 +107,7 @@ class StoppedWhileSending(Stage):
     params: Params
 
     def process(self, task: Task) -> Task:
-        """A large payload, for the number 3."""
+        """Return a large payload for the number 3."""
         mark = Path(self.params.mark)
         if task.data != 3 or mark.exists():
             return task
@@ -126,17 +126,17 @@ class StoppedWhileSending(Stage):
 
 
 class Endless(Stage):
-    """Yields the number without an end, and logs each hundred times."""
+    """Yields the number endlessly, and logs every hundred yields."""
 
     class Params(Stage.Params):
-        """Where it logs."""
+        """The log file."""
 
         log: str
 
     params: Params
 
     def process(self, task: Task) -> Iterator[Task]:
-        """The number again and again."""
+        """Yield the number repeatedly."""
         while True:
             with Path(self.params.log).open("a") as log:
                 log.write("a hundred\n")
@@ -145,10 +145,10 @@ class Endless(Stage):
 
 
 class HangingOnce(Stage):
-    """Hangs at a number, until the others are done."""
+    """Hangs at one number until all other numbers are done."""
 
     class Params(Stage.Params):
-        """Where each number is noted, and how many there are."""
+        """The folder for finished numbers, and the count of numbers."""
 
         folder: str
         count: int
@@ -156,9 +156,9 @@ class HangingOnce(Stage):
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The same task."""
+        """Return the same task."""
         folder = Path(self.params.folder)
-        # A worker is given a second call once its tasks have been quick.
+        # A worker gets a second call after several quick tasks.
         if task.data == self.params.count // 2:
             while len(list(folder.iterdir())) < self.params.count - 1:
                 time.sleep(0.05)
@@ -167,10 +167,10 @@ class HangingOnce(Stage):
 
 
 class WaitingForOthers(Stage):
-    """Waits at a number, until all other numbers are written."""
+    """Waits at one number until all other numbers are written."""
 
     class Params(Stage.Params):
-        """The number, how many there are, where they are written, and seconds to wait at most."""
+        """The number, the count of numbers, their output folder, and the timeout in seconds."""
 
         number: int
         count: int
@@ -180,10 +180,10 @@ class WaitingForOthers(Stage):
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The same task.
+        """Return the same task.
 
         Raises:
-            TimeoutError: the others are not written.
+            TimeoutError: if the other numbers are not written in time.
         """
         until = time.monotonic() + self.params.seconds
         while task.data == self.params.number and not self._are_others_written():
@@ -198,8 +198,8 @@ class WaitingForOthers(Stage):
 
 
 class YieldingForOthers(WaitingForOthers):
-    """The same, of a stage that yields."""
+    """The same for a stage that yields."""
 
     def process(self, task: Task) -> Iterator[Task]:  # type: ignore[override]
-        """The same task."""
+        """Yield the same task."""
         yield super().process(task)

@@ -18,10 +18,10 @@ LARGE = 70_000
 
 
 class LineMoments(StatefulFilter):
-    """Count, mean and squared deviations of the lengths of lines, by Welford's method."""
+    """Gathers count, mean, and squared deviations of line lengths by Welford's method."""
 
     class Params(Stage.Params):
-        """How large pieces are."""
+        """The size of pieces."""
 
         padding: int = Field(default=0, description="Bytes by which each piece is made larger.")
 
@@ -66,7 +66,7 @@ class ByteTokens(Stage):
 
 
 class KeyList(StatefulFilter):
-    """The key of every task and its rows; joined in order, so the order shows."""
+    """Lists the key and row count of every task; the order of joined pieces is visible."""
 
     def process_batch(self, tasks: list[Task]) -> list[Any]:
         self.lines = [f"{task.key}\t{task.num_rows}\n" for task in tasks]
@@ -82,7 +82,7 @@ class KeyList(StatefulFilter):
 
 
 def join(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
-    """Two states as one."""
+    """Return two states merged into one."""
     count = left[0] + right[0]
     if not count:
         return [0, 0.0, 0.0]

@@ -1,4 +1,4 @@
-"""A stage that never answers for one source."""
+"""A stage that never returns for one source."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from strandline.plan.task import FailedTask, NoneTask, Task
 
 
 class Hang(Stage):
-    """Hands all on but one number, at which it hangs."""
+    """Passes all numbers on, but hangs at one number."""
 
     class Params(Stage.Params):
-        """Which number."""
+        """The number at which the stage hangs."""
 
         number: int = Field(default=3, description="Where it hangs.")
 
     params: Params
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
-        """The same tasks, if it answers at all."""
+        """Return the same tasks, unless the number is among them."""
         if any(task.data == self.params.number for task in tasks):
             threading.Event().wait()
         return list(tasks)

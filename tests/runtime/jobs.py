@@ -1,6 +1,6 @@
-"""A manifest that is run as real processes, on volumes of its own, and what it leaves there.
+"""A manifest that runs as real processes on its own volumes, and the resulting files.
 
-Nothing here disturbs a run. Whoever does finds its processes here, and afterwards what is wrong.
+Nothing here disturbs a run. Tests that disturb runs find the processes and the problems here.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ PATTERNS = {"worker": "ray::StageWorker", "ledger": "ray::LedgerActor", "raylet"
 
 
 class Job:
-    """A manifest that can be run, disturbed and run again.
+    """A manifest that tests can run, disturb, and run again.
 
     Args:
-        manifest: names the pipeline; its stages may lie in this folder.
-        engine: that runs it unless a call says otherwise.
-        options: of `strandline run` besides.
+        manifest: defines the pipeline; its stages may be in this folder.
+        engine: the default engine of runs.
+        options: additional options of `strandline run`.
         warm: modules of stages; runs of the engine `inline` are forked from a process that has
-            loaded them. None: every run is a fresh interpreter.
+            loaded these modules. If None, every run is a fresh interpreter.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class Job:
         self._engine = engine
         self._options = options
         self._metadata = yaml.safe_load(manifest.read_text())["metadata"]
-        # Arrow loads pandas where there is one: half a second in each process. Users have none.
+        # Arrow would load pandas, which takes half a second per process; users do not have pandas.
         self._absent = manifest.parent / "absent"
         self._absent.mkdir(exist_ok=True)
         (self._absent / "pandas.py").write_text("raise ImportError\n")
         self._warm = None if warm is None else WarmDrivers(self._make_environment(), warm)
 
     def find_folder(self, volume: Path) -> PipelineFolder:
-        """The pipeline's folder on a volume."""
+        """Return the pipeline's folder on a volume."""
         namespace = self._metadata.get("namespace", "default")
         return PipelineFolder.of(volume, namespace, self._metadata["name"])
 
@@ -80,13 +80,13 @@ class Job:
         options: Sequence[str] | None = None,
         is_supervised: bool = False,
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """A run in a process of its own; what is left of it in the end is killed.
+        """Start a run in its own process; at the end, kill the remaining processes.
 
         Args:
-            volume: to run on.
-            extra: for its environment.
-            engine, options: in place of the job's own.
-            is_supervised: as people run it.
+            volume: the volume of the run.
+            extra: additional environment variables.
+            engine, options: used instead of the job's own.
+            is_supervised: whether to run with the supervisor, as users do.
         """
         volume.mkdir(parents=True, exist_ok=True)
         environment = self._make_environment() | _list_variables(volume, extra)
@@ -105,7 +105,7 @@ class Job:
     def run(
         self, volume: Path, extra: Mapping[str, str] | None = None, *, engine: str | None = None
     ) -> int:
-        """Make one attempt; the exit code."""
+        """Make one attempt and return its exit code."""
         if self._warm is not None and (engine or self._engine) == "inline":
             return self._run_warm(self._warm, volume, extra)
         with self.started(volume, extra, engine=engine) as process:
@@ -127,7 +127,7 @@ class Job:
                 raise AssertionError(self._explain_hanging(driver.pid, volume)) from None
 
     def close(self) -> None:
-        """End what runs are forked from."""
+        """End the process from which runs are forked."""
         if self._warm is not None:
             self._warm.close()
 
@@ -139,7 +139,7 @@ class Job:
         return [*words, *(self._options if options is None else options)]
 
     def _explain_hanging(self, pid: int, volume: Path) -> str:
-        """Its processes, and what they print of their threads as they are ended."""
+        """Return the processes of a hanging run; abort them so that they print their threads."""
         whole = psutil.Process(pid)
         below = whole.children(recursive=True)
         names = [f"{child.pid} {child.status()} {_title(child)}" for child in below]
@@ -152,7 +152,7 @@ class Job:
         return "\n".join(["it does not end; its processes:", *names, self.read_log(volume)])
 
     def run_whole(self, volume: Path) -> dict[str, str]:
-        """Run undisturbed; digests of the outputs by name."""
+        """Run undisturbed, and return digests of the outputs by name."""
         if self.run(volume):
             raise AssertionError(self.read_log(volume))
         return self.digest_outputs(volume)
@@ -177,7 +177,7 @@ class Job:
         return done.returncode == 0
 
     def digest_outputs(self, volume: Path) -> dict[str, str]:
-        """Digests of all output files by name."""
+        """Return the digests of all output files by name."""
         root = self.find_folder(volume).output
         return {
             str(path.relative_to(root)): blake2b(path.read_bytes(), digest_size=16).hexdigest()
@@ -186,16 +186,16 @@ class Job:
         }
 
     def read_artifacts(self, volume: Path) -> dict[str, bytes]:
-        """What stages have gathered, as it is published, by name."""
+        """Return the published artifacts of stages by name."""
         folder = self.find_folder(volume).latest / "artifacts"
         return {path.name: path.read_bytes() for path in folder.glob("*")}
 
     def count_outputs(self, volume: Path) -> int:
-        """Output files that are there."""
+        """Count the existing output files."""
         return len(list(self.find_folder(volume).output.glob("???/*/*")))
 
     def read_finished(self, volume: Path) -> set[str]:
-        """Keys of the sources that the ledger holds as finished."""
+        """Return the keys of the finished sources in the ledger."""
         ledger = self.find_folder(volume).ledger
         if not (ledger / "data.mdb").exists():
             return set()
@@ -206,23 +206,23 @@ class Job:
             store.close()
 
     def read_opened(self, volume: Path) -> list[str]:
-        """Keys of the sources that were worked on, in that order, as often as they were."""
+        """Return the keys of the processed sources in order, with repetitions."""
         log = volume / "opened.log"
         return log.read_text().splitlines() if log.exists() else []
 
     def read_log(self, volume: Path) -> str:
-        """The end of what its processes have printed."""
+        """Return the end of the output of the job's processes."""
         return (volume / "run.log").read_text(errors="replace")[-4000:]
 
     def find_problems(
         self, volume: Path, outputs: OutputStore | None = None, unfinished: int = 0
     ) -> list[str]:
-        """What is not as a run that came to its end has to leave it, a sentence each.
+        """Return the differences from the state that a complete run must leave, as sentences.
 
         Args:
-            volume: that it ran on.
-            outputs: where they went; None: to the volume.
-            unfinished: sources that fail whatever is done.
+            volume: the volume of the run.
+            outputs: where the outputs are; None if on the volume.
+            unfinished: number of sources that always fail.
         """
         folder = self.find_folder(volume)
         return [
@@ -234,7 +234,7 @@ class Job:
 
     def _make_environment(self) -> dict[str, str]:
         path = [str(DRIVER_NODE), str(self._absent), *filter(None, [os.environ.get("PYTHONPATH")])]
-        # So many processes should find our modules compiled.
+        # Keep the bytecode, so that the many processes need not compile the modules.
         unwanted = {"STRANDLINE_FAULT", "PYTHONDONTWRITEBYTECODE"}
         clean = {name: value for name, value in os.environ.items() if name not in unwanted}
         return {**clean, "PYTHONPATH": os.pathsep.join(path), "PYTHONFAULTHANDLER": "1"}
@@ -281,7 +281,7 @@ def _find_unpublished(folder: PipelineFolder, unfinished: int) -> Iterator[str]:
         return
     facts = published.facts
     sources = facts["sources"]
-    assert isinstance(sources, dict)  # as `run.publishing` writes it
+    assert isinstance(sources, dict)  # in the format of `run.publishing`
     done: Any = sources["finished"] + sources["skipped"]  # type: ignore[operator]
     if not facts["isFinal"] or sources["total"] != done + unfinished:
         yield f"`latest` says that the sources are {sources}"
@@ -301,7 +301,7 @@ def _find_leftovers(folder: PipelineFolder) -> Iterator[str]:
 
 
 def find_driver(parent: int) -> psutil.Process | None:
-    """The driver's process, which is the child of the one that was started."""
+    """Return the driver's process, a child of the started process."""
     with suppress(psutil.Error):
         for child in psutil.Process(parent).children():
             if "drive" in child.cmdline():
@@ -310,7 +310,7 @@ def find_driver(parent: int) -> psutil.Process | None:
 
 
 def find_victims(parent: int, target: str) -> list[psutil.Process]:
-    """Processes of a run, of one kind."""
+    """Return the processes of one kind in a run."""
     with suppress(psutil.Error):
         if target == "parent":
             return [psutil.Process(parent)]
@@ -322,7 +322,7 @@ def find_victims(parent: int, target: str) -> list[psutil.Process]:
 
 
 def find_ray_processes(driver: psutil.Process, target: str) -> list[psutil.Process]:
-    """Processes of one kind on the Ray that this driver has started."""
+    """Return the processes of one kind in the Ray that this driver started."""
     pattern = PATTERNS[target]
     return [
         process
@@ -332,7 +332,7 @@ def find_ray_processes(driver: psutil.Process, target: str) -> list[psutil.Proce
 
 
 def end_strays(volume: Path) -> None:
-    """Kill what is left of runs on this volume: a killed driver's Ray takes its time to leave."""
+    """Kill remaining processes of runs on this volume: the Ray of a killed driver leaves slowly."""
     mark = str(volume / "opened.log")
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):

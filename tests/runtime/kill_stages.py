@@ -1,4 +1,4 @@
-"""Stages for runs that are killed: one keeps a log of its own, the others give the run shape."""
+"""Stages for runs that are killed: one keeps a log, the others split, join, and delay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strandline.plan.task import Slot, Task
 
 
 class LogOpened(Stage):
-    """Appends the key of every source it is given to the file named by OPENED_LOG."""
+    """Appends the keys of its sources to the file named by OPENED_LOG."""
 
     def process(self, task: Task) -> Task:
         log = os.open(os.environ["OPENED_LOG"], os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
@@ -23,7 +23,7 @@ class LogOpened(Stage):
 
 
 class Dawdle(Stage):
-    """Takes its time over every task: DAWDLE_SECONDS, or a quarter of one."""
+    """Sleeps over every task for DAWDLE_SECONDS (0.25 by default)."""
 
     def process(self, task: Task) -> Task:
         time.sleep(float(os.environ.get("DAWDLE_SECONDS", "0.25")))
@@ -33,7 +33,7 @@ class Dawdle(Stage):
 class SplitLines(Stage):
     """Fans a text out into one task per line, in SPLIT_SECONDS (0.05 by default).
 
-    The delay leaves a test the time to kill a process in the middle of a run.
+    The delay gives a test the time to kill a process in the middle of a run.
     """
 
     def process(self, task: Task) -> list[Slot]:
@@ -44,7 +44,7 @@ class SplitLines(Stage):
 
 
 class JoinLengths(Stage):
-    """Adds the length of each line; used with a group, so that a join is killed too."""
+    """Adds the length of lines; used with a group, so a kill can also hit a join."""
 
     def process(self, task: Task) -> Task:
         lengths = pa.array([len(line) for line in task.table.column("line").to_pylist()])
@@ -52,10 +52,10 @@ class JoinLengths(Stage):
 
 
 class CrashAt(Stage):
-    """Ends its process as a decoder does that writes where it must not, at one source."""
+    """Crashes its process at one source, as a decoder with an invalid memory access does."""
 
     class Params(Stage.Params):
-        """What the key of the source ends with."""
+        """The end of the source's key."""
 
         name: str
 

@@ -1,8 +1,8 @@
 """Kill a process of a run at a chosen moment, run again to the end, and compare.
 
-Used by the tests on a small input and by `make kills` on the real one. Whatever is random comes
-from a seed; a moment is a step of the code or a number of written outputs, so it does not depend
-on how fast the machine is.
+Used by the tests on a small input and by `make kills` on the real one. Random choices come from a
+seed. A moment is a step of the code or a number of written outputs, so the machine's speed does not
+matter.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SMALL_SOURCES = 24
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Whom to kill, and when: the nth time at a step, or after so many written outputs."""
+    """The process to kill, and the moment: the nth pass of a step or a count of written outputs."""
 
     target: str
     step: str | None
@@ -53,16 +53,16 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a kill came to.
+    """The result of a kill.
 
     Attributes:
-        has_fired: the process was really killed.
-        kept: sources that the ledger held as finished right after.
-        reopened: of those, the ones that were opened again.
-        runs: runs it took to finish after the killed one.
-        is_same: the output is that of a run nobody disturbed.
-        is_verified: `strandline verify` agrees.
-        is_left: a driver whose parent was killed has drained and left.
+        has_fired: whether the process was really killed.
+        kept: number of finished sources in the ledger right after the kill.
+        reopened: finished sources that were opened again.
+        runs: runs needed to finish after the killed run.
+        is_same: whether the output equals that of an undisturbed run.
+        is_verified: whether `strandline verify` finds no problem.
+        is_left: whether a driver whose parent was killed has drained and left.
     """
 
     kill: Kill
@@ -76,18 +76,18 @@ class Result:
 
     @property
     def is_good(self) -> bool:
-        """Everything that is promised held."""
+        """Return True if all promises were kept."""
         is_whole = self.is_same and self.is_verified and not self.reopened
         return self.has_fired and is_whole and self.is_left
 
 
 def choose_kill(target: str, seed: int, outputs: int) -> Kill:
-    """The kill that a seed means; even seeds take a named step where the target has any.
+    """Return the kill for a seed; even seeds choose a named step if the target has any.
 
-    The driver has but one, so it takes it for every fourth seed.
+    The driver has only one step, so only every fourth of its seeds chooses the step.
 
     Args:
-        outputs: files that an undisturbed run writes.
+        outputs: number of files that an undisturbed run writes.
     """
     rng = random.Random(f"{target} {seed}")
     is_step = seed % (4 if target == "driver" else 2) == 0
@@ -100,7 +100,7 @@ def choose_kill(target: str, seed: int, outputs: int) -> Kill:
 def kill_and_finish(
     job: Job, volume: Path, kill: Kill, whole: dict[str, str], rounds: int = ROUNDS
 ) -> Result:
-    """Carry a kill out on a fresh volume, finish the run, and compare with an undisturbed one."""
+    """Execute a kill on a fresh volume, finish the run, and compare with an undisturbed run."""
     environment = {"STRANDLINE_FAULT": f"{kill.step}:kill:{kill.nth}"} if kill.step else {}
     try:
         with job.started(volume, environment) as process:
@@ -125,7 +125,10 @@ def kill_and_finish(
 
 
 def _wait_and_kill(job: Job, kill: Kill, volume: Path, process: subprocess.Popen[bytes]) -> bool:
-    """Wait for the moment and kill, or see the fault port do it; True where it happened."""
+    """Wait for the moment and kill, or wait for the fault port to kill.
+
+    Return True after a kill.
+    """
     end = time.monotonic() + PATIENCE
     fault_log = volume / "fault.log"
     while time.monotonic() < end and process.poll() is None:
@@ -149,7 +152,7 @@ def _finish(job: Job, volume: Path, rounds: int) -> int:
 
 
 def _kill_one(kill: Kill, parent: int) -> bool:
-    """Kill one process of the run; False where there is none of that kind."""
+    """Kill one process of the run. Return False if no process of the kind exists."""
     victims = find_victims(parent, kill.target)
     if not victims:
         return False
@@ -159,7 +162,7 @@ def _kill_one(kill: Kill, parent: int) -> bool:
 
 
 def _has_drained(job: Job, volume: Path) -> bool:
-    """The first attempt's driver, left without its parent, ended by itself and said how."""
+    """Return True if the orphaned driver of the first attempt ended and recorded its end."""
     first = read_chain(job.find_folder(volume))[0]
     if first.outcome is None or first.witness is not Witness.DRIVER:
         return False

@@ -1,7 +1,7 @@
-"""Clusters of Ray on this machine, for programs whose nodes come and go.
+"""Ray clusters on this machine, for programs whose nodes come and go.
 
-How a cluster starts is not what such a program looks at, so it is waited for as the product waits
-for its own, and begun once more where it never answers.
+The start of a cluster is not under test, so it waits as long as the product waits, and is repeated
+if the cluster never answers.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from strandline.engine.ray.local.start import kill_trees, waiting_for_node
 
 STORE = 150_000_000
 _TRIES = 3
-_SECONDS = 90.0  # Ray's own wait, 30 s, is too short where others fill the machine
+_SECONDS = 90.0  # Ray's own 30 s are too short on a busy machine
 
 
 class PatientCluster(Cluster):  # type: ignore[misc] # Ray's own has no types
-    """A cluster whose nodes may be slow to start, and may fail to."""
+    """A cluster whose nodes may start slowly, and may fail to start."""
 
     def add_node(self, wait: bool = True, **options: Any) -> Any:
-        """Add a node, as Ray's own does, with more time and more than one try."""
+        """Add a node as in the base class, with a longer wait and several tries."""
         for tries_left in reversed(range(_TRIES)):
             before = set(psutil.Process().children())
             try:
@@ -45,20 +45,20 @@ class PatientCluster(Cluster):  # type: ignore[misc] # Ray's own has no types
 
 @contextmanager
 def join_local_cluster(cpus: int, **options: Any) -> Iterator[tuple[PatientCluster, Path]]:
-    """Start a cluster of one node, and connect to it.
+    """Start a cluster with one node, and connect to it.
 
     Args:
-        cpus: of its node.
-        options: more of the node's.
+        cpus: CPUs of the node.
+        options: more options of the node.
 
     Yields:
-        The cluster, and a folder that is removed with it.
+        The cluster, and a folder that is removed at the end.
     """
     folder = Path(tempfile.mkdtemp(prefix="ray-"))
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     path = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path)
-    # Else whoever starts a Ray of their own meanwhile would be led to this one.
+    # Otherwise, programs that start their own Ray meanwhile would connect to this cluster.
     ray._private.utils.write_ray_address = lambda *_: None
     cluster = PatientCluster()
     try:

@@ -1,4 +1,4 @@
-"""A memory cgroup to run a command in, where this machine lets us make one."""
+"""A memory cgroup for running a command, if this machine permits cgroups."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _numbers = itertools.count()
 
 @contextmanager
 def made_group(limit: int) -> Iterator[Path | None]:
-    """A cgroup with a memory limit in bytes; None where none can be made.
+    """Make a cgroup with a memory limit in bytes; yield None if that is not permitted.
 
-    Whatever is left in it is killed in the end.
+    Remaining processes in the group are killed at the end.
     """
     v1 = MOUNT / "memory"
     parent, name = (v1, "memory.limit_in_bytes") if v1.is_dir() else (MOUNT, "memory.max")
@@ -37,7 +37,7 @@ def made_group(limit: int) -> Iterator[Path | None]:
 
 
 def enter(group: Path, command: list[str]) -> list[str]:
-    """The command line that runs `command` inside of the group."""
+    """Return the command line that runs `command` inside the group."""
     return ["/bin/sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *command]
 
 

@@ -1,7 +1,7 @@
-"""A program: runs on a cluster of nodes on this machine, of which one comes and one goes.
+"""A program: runs on a local cluster where one node joins and one node is killed.
 
-Ray is connected once a process, so this can't share the one of the other tests. It leaves
-what it saw as JSON in a file; which nodes did what is in the outputs.
+Ray connects once per process, so this program cannot share the Ray of other tests. The program
+writes its observations to a JSON file; the outputs show which nodes did which work.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SOURCES = 80
 
 
 def make_plan(name: str, folder: Path) -> PipelinePlan:
-    """Numbers, made large, worked on slowly, and written with the driver."""
+    """Return a plan in which numbers are enlarged, processed slowly, and written at the driver."""
     source = StagePlan("numbers", "numbers", bad.Numbers(count=SOURCES))
     stages = [
         StagePlan("large", "large", told.Large(), cpu=0.5, min_workers=2, max_workers=2),
@@ -44,7 +44,7 @@ def make_plan(name: str, folder: Path) -> PipelinePlan:
 
 
 class Trial:
-    """One run, and what is done to its cluster once enough sources are finished."""
+    """One run, whose cluster is disturbed once enough sources are finished."""
 
     def __init__(self, name: str, volume: Path, after: int, disturb: Callable[[], None]) -> None:
         self._name = name
@@ -57,7 +57,7 @@ class Trial:
         self._notes: list[str] = []
 
     def run(self) -> dict[str, Any]:
-        """Run it; what was seen."""
+        """Run, and return the observations."""
         config = AttemptConfig(make_plan(self._name, self._volume), self._volume)
         outcome = run_attempt(config, report=self._watch)
         folder = PipelineFolder.of(self._volume, "default", self._name)
@@ -90,11 +90,11 @@ class Trial:
         self._notes = list(progress.notes)
         if progress.finished >= self._after and not self._is_begun:
             self._is_begun = True
-            self._disturb()  # from this thread: Ray sets signal handlers
+            self._disturb()  # in this thread, because Ray sets signal handlers
 
 
 def main() -> None:
-    """A node joins in the first run, and is killed in the second."""
+    """Add a node in the first run, and kill a node in the second."""
     joined: list[Any] = []
     health = {"health_check_period_ms": 500, "health_check_failure_threshold": 4}
     with join_local_cluster(3, _system_config=health) as (cluster, folder):

@@ -1,6 +1,6 @@
-"""Stages that note each task that they begin, and hand on what is too large for a receipt.
+"""Stages that log the start of each task, and return data too large for a receipt.
 
-One makes prompts of them, for a stage that asks a server of its own.
+One stage makes prompts for a stage with its own server.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ LARGE = 300_000
 
 
 class Noted(Stage):
-    """Leaves a line for each number that it begins, and takes its time."""
+    """Logs the start of each number, and sleeps."""
 
     class Params(Stage.Params):
-        """Where, and how long."""
+        """The log file, and the duration of a task."""
 
         log: str = Field(description="A file.")
         seconds: float = Field(default=0.0, description="Of each task.")
@@ -30,7 +30,7 @@ class Noted(Stage):
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The number, with something large beside it."""
+        """Return the number with a large payload."""
         number = task.data if isinstance(task.data, int) else task.data[0]
         with Path(self.params.log).open("a", encoding="ascii") as file:
             file.write(f"{number}\n")
@@ -39,17 +39,17 @@ class Noted(Stage):
 
 
 class Parted(Stage):
-    """Yields so many numbers for each that it is given, and takes its time for each of them."""
+    """Yields several numbers for each number, with a sleep before each."""
 
     class Params(Noted.Params):
-        """How many."""
+        """The count of yielded numbers."""
 
         count: int = Field(default=10, description="For each number.")
 
     params: Params
 
     def process(self, task: Task) -> Iterator[Task]:
-        """Numbers, with something large beside each."""
+        """Yield numbers with large payloads."""
         for number in range(self.params.count):
             time.sleep(self.params.seconds)
             name = task.data * self.params.count + number
@@ -59,11 +59,11 @@ class Parted(Stage):
 
 
 class Prompts(Noted):
-    """Makes a few prompts of each number, which `fake_engine.py` answers after a second."""
+    """Makes a few prompts per number, which `fake_engine.py` answers after a second."""
 
     params: Noted.Params
 
     def process(self, task: Task) -> Task:
-        """A table of them."""
+        """Return a table of prompts."""
         number, *_ = super().process(task).data
         return task.replace(pa.table({"text": [f"late {number} {row}" for row in range(3)]}))

@@ -1,7 +1,7 @@
-"""A program: runs on two nodes on this machine, of which one is told to go, and then does.
+"""A program: runs on two local nodes, one of which gets a notice and then leaves.
 
-Ray is connected once a process, so this can't share the one of the other tests. It leaves
-what it saw as JSON in a file.
+Ray connects once per process, so this program cannot share the Ray of other tests. The program
+writes its observations to a JSON file.
 """
 
 from __future__ import annotations
@@ -34,18 +34,17 @@ from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 SOURCES = 40
 SECONDS = 1.0
 AFTER = 8
-PARTS = 10  # of a task that is yielded
+PARTS = 10  # parts of a yielded task
 ENGINE = Path(__file__).parents[1] / "stages" / "fake_engine.py"
-# Seconds that a node has in each trial.
+# Seconds of notice for the node in each trial.
 NOTICES = {"told": 60.0, "chained": 60.0, "parts": 60.0, "served": 60.0, "taken": 0.0}
 
 
 def make_plan(name: str, folder: Path) -> PipelinePlan:
-    """Numbers, worked on twice, large between, and written with the driver.
+    """Return a plan in which numbers pass two stages with large data in between.
 
-    Both stages are in one worker where the trial says so; else the second one has the longer calls.
-    In a third kind the first one yields what it makes, and in a fourth the second one asks a server
-    of its own.
+    The trial's name selects whether both stages share a worker, the first stage yields, or the
+    second stage calls its own server. Otherwise, the second stage has the longer calls.
     """
     if name == "served":
         return make_served_plan(name, folder)
@@ -66,7 +65,7 @@ def make_plan(name: str, folder: Path) -> PipelinePlan:
 
 
 def make_served_plan(name: str, folder: Path) -> PipelinePlan:
-    """Numbers, each made a few prompts, which workers ask of servers of their own."""
+    """Return a plan that makes prompts from numbers; its workers send them to their own servers."""
     (folder / "soon").touch()
     command = [sys.executable, str(ENGINE), "{port}", "{name}", str(folder)]
     serve = {"engine": "command", "model": "weights", "command": command}
@@ -82,10 +81,10 @@ def make_served_plan(name: str, folder: Path) -> PipelinePlan:
 
 
 class Trial:
-    """One run, of which a node is told to go once enough is finished.
+    """One run in which a node gets a notice once enough sources are finished.
 
     Args:
-        notice: seconds that the node has.
+        notice: seconds until the node leaves.
     """
 
     def __init__(self, name: str, volume: Path, cluster: Cluster, notice: float) -> None:
@@ -101,7 +100,7 @@ class Trial:
         self._notes: list[str] = []
 
     def run(self) -> dict[str, Any]:
-        """Run it; what was seen."""
+        """Run, and return the observations."""
         self._node = self._cluster.add_node(num_cpus=2, object_store_memory=STORE)
         config = AttemptConfig(make_plan(self._name, self._volume), self._volume)
         outcome = run_attempt(config, report=self._watch)
@@ -147,7 +146,7 @@ class Trial:
 
 
 def main() -> None:
-    """With notice enough, and with none."""
+    """Run all trials, with sufficient notice and with none."""
     health = {"health_check_period_ms": 500, "health_check_failure_threshold": 4}
     with join_local_cluster(2, _system_config=health) as (cluster, folder):
         seen = {}

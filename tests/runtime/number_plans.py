@@ -20,8 +20,8 @@ def make_plan(
     """Plan numbers through stages into text files.
 
     Args:
-        count: numbers.
-        name: of the pipeline.
+        count: number of sources.
+        name: name of the pipeline.
         env: runtime environment of the sink's workers.
     """
     source = StagePlan("numbers", "numbers", bad.Numbers(count=count))

@@ -1,4 +1,4 @@
-"""A source and a stage of which every item is odd in another way, and healthy ones between them."""
+"""A source and a stage with many odd items, and healthy items in between."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline.plan.task import FailedTask, Slot, Task
 
 
 class MuteError(Exception):
-    """Can't be put into words."""
+    """An error that cannot be converted to text."""
 
     def __str__(self) -> str:
         raise RuntimeError
@@ -36,10 +36,10 @@ ANSWERS: dict[str, Any] = {
 
 
 class OddSources(SourceStage):
-    """Lists what the stage is to do, and sources that are odd themselves."""
+    """Lists instructions for the stage, and sources that are odd themselves."""
 
     def list_sources(self) -> Iterator[Source]:
-        """A healthy source between any two odd ones."""
+        """Yield odd sources with healthy sources in between."""
         odd: list[Any] = [Source(what, "1", what) for what in ODDITIES]
         odd += [
             Source("key \ud800", "1", "healthy"),
@@ -52,10 +52,10 @@ class OddSources(SourceStage):
 
 
 class Odd(Stage):
-    """Does what its task says."""
+    """Behaves as its task requests."""
 
     def process(self, task: Task) -> Task | Iterator[Slot]:
-        """The same task, or what is odd."""
+        """Return the same task, or an odd answer."""
         what = task.data
         if what in ERRORS:
             error = ERRORS[what]()
@@ -76,36 +76,36 @@ class Odd(Stage):
 
 
 class Printing(Stage):
-    """Prints, wherever that goes."""
+    """Prints to the current stdout."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task]:  # type: ignore[override]
-        """The same tasks."""
+        """Return the same tasks."""
         print(len(tasks), flush=True)
         return tasks
 
 
 def raise_late(task: Task) -> Iterator[Slot]:
-    """A child, and then no more."""
+    """Yield one child, then fail."""
     yield task
     msg = "too late"
     raise ValueError(msg)
 
 
 class Bad(Stage):
-    """Fails the sources at the head of the listing."""
+    """Fails the first sources of the listing."""
 
     class Params(Stage.Params):
-        """How many of them."""
+        """The number of failing sources."""
 
         count: int = 60
 
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The same task.
+        """Return the same task.
 
         Raises:
-            ValueError: it is one of those.
+            ValueError: if the source is one of the failing sources.
         """
         if int(task.data) < self.params.count:
             msg = "no good"

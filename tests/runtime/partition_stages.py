@@ -1,4 +1,4 @@
-"""Sources that share storage, by the source's word and by the sink's."""
+"""Sources that share storage, as declared by the source or the sink."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ LINES = pa.schema([("key", pa.string()), ("line", pa.string())])
 
 
 class Steps(SourceStage):
-    """Lists numbered steps; some lie together in one file."""
+    """Lists numbered steps, some of which share a file."""
 
     class Params(SourceStage.Params):
-        """Which steps there are, which have changed, and how many lie in one file."""
+        """The steps, the changed steps, and the number of steps per file."""
 
         on_removed: OnRemoved = OnRemoved.DELETE
         steps: tuple[int, ...]
@@ -44,10 +44,10 @@ class Steps(SourceStage):
 
 
 class Wave(Stage):
-    """A value of each member's own; one step is no good where it is told so."""
+    """Gives each member its own value; a configured step fails."""
 
     class Params(Stage.Params):
-        """Which step fails."""
+        """The failing step."""
 
         bad: int | None = None
 
@@ -63,14 +63,14 @@ class Wave(Stage):
 
 
 class SplitMembers(Stage):
-    """Fans a group's table of files out into a task a file."""
+    """Fans a group's table of files out into one task per file."""
 
     def process(self, task: Task) -> list[Slot]:
         return [task.replace(task.table.slice(at, 1)) for at in range(task.num_rows)]
 
 
 class JoinLines(Stage):
-    """The lines of all members; used with a group that holds them all."""
+    """Returns the lines of all members in a group."""
 
     def process(self, task: Task) -> Task:
         rows = [
@@ -84,7 +84,7 @@ class JoinLines(Stage):
 def plan_steps(
     steps: range | list[int], by: str = r"step \d\d", bad: int | None = None, **params: Any
 ) -> PipelinePlan:
-    """A pipeline that writes a file for each ten steps, where `by` says nothing else."""
+    """Return a pipeline that writes one file per ten steps, unless `by` differs."""
     stages = [Steps(steps=tuple(steps), **params), Wave(bad=bad), ParquetPartitions(by=by)]
     source, *rest = [
         StagePlan(name, name, stage, cpu=0.1)

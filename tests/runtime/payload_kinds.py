@@ -1,4 +1,4 @@
-"""Payloads that behave badly when they are pickled, read again, or told of."""
+"""Payloads that fail during pickling, unpickling, or description."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any
 
 
 class Unpicklable:
-    """Can't be pickled, and says so in a way that nobody expects."""
+    """Fails to pickle with an unexpected exception."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise SystemExit(3)
 
 
 class Unreadable:
-    """Is pickled, and raises when it is read."""
+    """Can be pickled, but raises when unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return explode, ("no more",)
 
 
 class Endless:
-    """Is pickled without an end."""
+    """Pickles endlessly."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Endless, (Endless(),)
 
 
 def explode(word: str) -> None:
-    """Never returns.
+    """Raise an error.
 
     Raises:
         ValueError: always.
@@ -37,5 +37,5 @@ def explode(word: str) -> None:
 
 
 def make_locked() -> dict[str, Any]:
-    """A payload with something in it that no process can hand to another."""
+    """Return a payload that cannot be sent to another process."""
     return {"lock": threading.Lock()}

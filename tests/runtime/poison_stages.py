@@ -1,4 +1,4 @@
-"""Stages that take memory: one without end, one much and well behaved beside it."""
+"""Stages that use memory: one without limit, and one with a fixed large amount."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MB = 1_000_000
 
 
 class Grow(Stage):
-    """Takes memory without end for the source `poison.txt`.
+    """Uses memory without limit for the source `poison.txt`.
 
-    Where there is a source `large.txt`, that one first takes all but the last 150 MB and holds it,
-    so that the kernel, which kills the largest, takes it and not the one that grows.
+    A source `large.txt`, if listed, first takes all memory except 150 MB. The kernel kills the
+    largest process, so the worker of `large.txt` dies instead of the growing worker.
     """
 
     def process(self, task: Task) -> Task:
@@ -43,7 +43,7 @@ class Grow(Stage):
 
 
 def _measure_room(group: Path) -> int:
-    """Bytes that the cgroup may still take; page cache, which gives way, not counted."""
+    """Return the bytes left in the cgroup; reclaimable page cache counts as free."""
     is_v1 = (group / "memory.usage_in_bytes").exists()
     used = int((group / ("memory.usage_in_bytes" if is_v1 else "memory.current")).read_text())
     limit = int((group / ("memory.limit_in_bytes" if is_v1 else "memory.max")).read_text())

@@ -1,7 +1,7 @@
-"""One small pipeline on the Ray that is installed, with its functions replaced or started plainly.
+"""A small pipeline on the installed Ray, with Ray's functions replaced or unchanged.
 
-Prints a line of JSON: the version, what is otherwise with the replaced functions, what Ray started.
-`make ray-versions` runs it in the environment of each version.
+Prints a JSON line with the version, differences of the replaced functions, and the programs that
+Ray started. `make ray-versions` runs this program in the environment of each version.
 
 python tests/runtime/ray_version_trial.py replaced|plain FOLDER SOURCES
 """
@@ -25,10 +25,10 @@ LOOK_SECONDS = 0.02
 
 
 def main() -> int:
-    """Run the pipeline; exit code 1 where it was not completed."""
+    """Run the pipeline; return exit code 1 if the run is incomplete."""
     way, folder, sources = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     is_known = local_start.replaces_functions(ray.__version__)
-    # Each way is tried in each version: a new one is told by it whether the range may grow.
+    # Try both ways in every version: the result decides whether the range of versions may grow.
     local_start._OLDEST, local_start._NEWEST = (2, 0), (2, 9999 if way == "replaced" else -1)
     texts = folder / "texts"
     texts.mkdir()
@@ -61,12 +61,12 @@ def main() -> int:
 
 
 def _watch(scripts: set[str], is_over: threading.Event) -> None:
-    """Note which Python programs of Ray's run below this process."""
+    """Record the Python programs of Ray that run below this process."""
     while not is_over.wait(LOOK_SECONDS):
         for process in psutil.Process().children(recursive=True):
             try:
                 words = process.cmdline()
-            except psutil.Error:  # it has ended
+            except psutil.Error:  # the process has ended
                 continue
             scripts.update(Path(word).name for word in words[1:] if word.endswith(".py"))
 

@@ -1,8 +1,7 @@
-"""FineWeb's recipe in its five passes, killed at moments that a seed draws, and run to its end.
+"""FineWeb's recipe in five passes, killed at random moments, then run to the end.
 
-Used by the tests on a small crawl and by `make kills`. A moment is a named step of the code, or a
-number of outputs that are there, of all passes together, so it does not depend on how fast the
-machine is.
+Used by the tests on a small crawl and by `make kills`. A moment is a named step of the code, or the
+total number of outputs of all passes, so the machine's speed does not matter.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
 
 EXAMPLE = Path(__file__).parents[2] / "pipelines" / "examples" / "fineweb.yaml"
-RANGE_BYTES = 6000  # more sources to be killed between
-SECONDS = "0.12"  # for each of them, more than a ledger waits for others to be committed with
+RANGE_BYTES = 6000  # small ranges give more sources between kills
+SECONDS = "0.12"  # sleep per source, longer than a ledger waits to commit others along
 OUTPUT_STEPS = ("output.written", "output.renamed")
 STEPS = (*OUTPUT_STEPS, "commit.begun", "commit.written", "commit.synced")
 Kept = list[tuple[str, str, str]]
@@ -35,15 +34,15 @@ Kept = list[tuple[str, str, str]]
 
 @dataclass(frozen=True, slots=True)
 class RecipeKills:
-    """What some kills of one run of the recipe came to.
+    """The result of several kills in one run of the recipe.
 
     Attributes:
-        asked, fired: kills, and those that really met a process at work.
-        passes: pipelines that were at work when something was killed.
-        kept: outputs of sources that the ledgers held as finished right after a kill.
-        rewritten: of those, the ones that were written again.
-        is_same: what is kept in the end is what an undisturbed run keeps.
-        is_verified: `strandline verify` agrees for every pass.
+        asked, fired: number of requested kills, and of kills that hit a working process.
+        passes: pipelines that were working at the time of a kill.
+        kept: outputs of finished sources in the ledgers right after a kill.
+        rewritten: outputs among `kept` that were written again.
+        is_same: whether the final pages equal those of an undisturbed run.
+        is_verified: whether `strandline verify` finds no problem in any pass.
     """
 
     asked: int
@@ -56,16 +55,16 @@ class RecipeKills:
 
     @property
     def is_good(self) -> bool:
-        """Everything that is promised held."""
+        """Return True if all promises were kept."""
         return self.is_same and self.is_verified and not self.rewritten and self.fired > 0
 
 
 class Recipe:
-    """The recipe over a crawl of its own.
+    """The recipe over a generated crawl.
 
     Args:
-        folder: for the crawl, and to start in.
-        pages: of the crawl.
+        folder: contains the crawl and is the working directory.
+        pages: number of pages in the crawl.
     """
 
     def __init__(self, folder: Path, pages: int) -> None:
@@ -83,12 +82,12 @@ class Recipe:
     def started(
         self, volume: Path, engine: str = "inline", fault: str = "", only: str = ""
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """One attempt of each pass that is not complete; what is left of it is killed.
+        """Start one attempt of each incomplete pass; at the end, kill the remaining processes.
 
         Args:
-            volume, engine: to run on and with.
-            fault: a named step that kills its process, as the fault port takes it.
-            only: the one pass that is run.
+            volume, engine: the volume and engine of the run.
+            fault: a named step that kills its process, in the format of the fault port.
+            only: name of a single pass to run.
         """
         volume.mkdir(parents=True, exist_ok=True)
         manifest = f"{self._manifest}#{only}" if only else str(self._manifest)
@@ -103,13 +102,13 @@ class Recipe:
             end_strays(volume)
 
     def run(self, volume: Path, engine: str = "inline", only: str = "") -> None:
-        """Run to the end, undisturbed."""
+        """Run to the end without disturbance."""
         with self.started(volume, engine, only=only) as process:
             code = process.wait(PATIENCE)
         assert code == 0, (volume / "run.log").read_text(errors="replace")[-4000:]
 
     def verify(self, volume: Path) -> bool:
-        """What `strandline verify` says of all passes."""
+        """Return True if `strandline verify` finds no problem in any pass."""
         return not any(
             self._start(volume, "verify", f"{self._manifest}#{name}", "--volume", str(volume)).wait(
                 PATIENCE
@@ -118,7 +117,7 @@ class Recipe:
         )
 
     def read_kept(self, volume: Path) -> Kept:
-        """The rows that the last pass has written, in order."""
+        """Return the sorted rows of the last pass."""
         output = self._find(volume, self.names[-1]).output
         rows = [
             row for path in output.rglob("*.parquet") for row in pq.read_table(path).to_pylist()
@@ -126,13 +125,13 @@ class Recipe:
         return sorted((row["key"], row["url"], row["text"]) for row in rows)
 
     def count_outputs(self, volume: Path) -> dict[str, int]:
-        """Files that are there, by pass."""
+        """Count the existing files by pass."""
         return {
             name: len(list(self._find(volume, name).output.glob("???/*/*"))) for name in self.names
         }
 
     def read_finished(self, volume: Path) -> dict[str, int]:
-        """When the outputs of sources that the ledgers hold as finished were written, by name."""
+        """Return the modification times of outputs of finished sources, by name."""
         written: dict[str, int] = {}
         for name in self.names:
             folder = self._find(volume, name)
@@ -153,7 +152,7 @@ class Recipe:
         return written
 
     def find_current(self, volume: Path) -> str:
-        """The last pass that has a folder: the one that is at work."""
+        """Return the last pass with a folder, which is the current pass."""
         begun = [name for name in self.names if self._find(volume, name).path.exists()]
         return begun[-1] if begun else self.names[0]
 
@@ -187,10 +186,10 @@ def kill_and_finish(
     undisturbed: tuple[Kept, int],
     engine: str = "inline",
 ) -> RecipeKills:
-    """Kill a run of the recipe again and again, each time later in it; then let it end.
+    """Kill a run of the recipe repeatedly at increasing moments, then run to the end.
 
     Args:
-        undisturbed: what a run keeps that nobody disturbs, and how many outputs it has.
+        undisturbed: pages kept by an undisturbed run, and the number of its outputs.
     """
     chance = random.Random(f"recipe {seed}")
     whole, total = undisturbed
@@ -212,7 +211,7 @@ def kill_and_finish(
 
 
 def kill_each_pass(recipe: Recipe, volume: Path, whole: Kept, seed: int) -> RecipeKills:
-    """Kill each pass in the middle, at a step that a seed draws, before the next one is begun."""
+    """Kill each pass in the middle at a random step before the next pass begins."""
     chance = random.Random(f"each pass {seed}")
     passes, kept = list[str](), dict[str, int]()
     for name, outputs in recipe.count_outputs(volume.parent / "whole").items():
@@ -249,7 +248,7 @@ def _compare(
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> None:
-    """Kill a run with all that it has started, at once."""
+    """Kill a run and all its child processes at once."""
     with suppress(psutil.Error):
         for each in psutil.Process(process.pid).children(recursive=True):
             with suppress(psutil.Error):
@@ -258,7 +257,7 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
 
 
 def kill_driver(process: subprocess.Popen[bytes]) -> None:
-    """Kill the driver alone; where there is none just now, all."""
+    """Kill only the driver, or the whole run if no driver exists at the moment."""
     driver = find_driver(process.pid)
     if driver is None:
         kill_all(process)
@@ -273,7 +272,7 @@ def _kill_at(
     moment: int,
     chance: random.Random,
 ) -> bool:
-    """Kill when there are so many outputs, or a little later; whether something was at work."""
+    """Kill at a number of outputs, or shortly after. Return True if a process was working."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
         if sum(recipe.count_outputs(volume).values()) >= moment:

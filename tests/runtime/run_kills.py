@@ -1,7 +1,7 @@
 """`make kills`: kill each kind of process twenty times in the main job, and keep the table.
 
-FineWeb's recipe is killed twenty times too, across its passes, with all its processes or its
-driver alone.
+FineWeb's recipe is also killed twenty times across its passes: either all processes or only the
+driver.
 
 python tests/runtime/run_kills.py [--seeds N] [--limit FILES] [--recipe] [--write]
 """
@@ -22,11 +22,11 @@ from recipe_kills import kill_and_finish as kill_recipe
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "pipelines" / "examples" / "python-functions.yaml"
 REPORT = ROOT / "docs" / "reliability.md"
-RECIPE_PAGES, RUNS = 340, 4  # the last of the runs is on Ray
+RECIPE_PAGES, RUNS = 340, 4  # the last run is on Ray
 
 
 def main() -> int:
-    """Run all kills; exit code 1 where one of them lost or doubled anything."""
+    """Run all kills; return exit code 1 if any work was lost or duplicated."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="kills a target")
     parser.add_argument("--limit", type=int, help="only so many files of the real input")
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def _kill_main(folder: Path, seeds: int, limit: int | None) -> tuple[str, bool]:
-    """Kill every target in the main job; the table, and whether all is good."""
+    """Kill every target in the main job. Return the table, and whether all results are good."""
     manifest, sources = _write_manifest(folder, limit)
     job = Job(manifest)
     whole = job.run_whole(folder / "whole")
@@ -67,7 +67,7 @@ def _keep(table: str, name: str, *, is_written: bool) -> None:
 
 
 def _write_manifest(folder: Path, limit: int | None) -> tuple[Path, int]:
-    """The main job with a first stage that keeps a log of its own."""
+    """Write the main job with an additional first stage that logs opened sources."""
     document = yaml.safe_load(EXAMPLE.read_text())
     spec = document["spec"]
     spec["stages"].insert(0, {"use": "kill_stages:LogOpened"})

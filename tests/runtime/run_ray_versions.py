@@ -1,8 +1,9 @@
-"""`make ray-versions`: start the oldest and the newest Ray that is allowed, and run on it.
+"""`make ray-versions`: start the oldest and the newest supported Ray, and run on each.
 
-Each has an environment of its own. A small pipeline runs twice: with functions of Ray's replaced as
-it starts, and without. Both must complete and leave nothing; the replaced functions must be there
-and take what they take; and what nobody asks must not start where they are replaced.
+Each version has its own environment. A small pipeline runs twice: with some functions of Ray
+replaced during the start, and without. Both runs must complete and leave no process. The replaced
+functions must exist with the expected signatures, and unused programs must not start if functions
+are replaced.
 
 python tests/runtime/run_ray_versions.py [VERSION ...]
 """
@@ -29,19 +30,19 @@ ROOT = Path(__file__).parents[2]
 TRIAL = Path(__file__).with_name("ray_version_trial.py")
 UNNEEDED = {"dashboard.py", "log_monitor.py", "monitor.py"}
 SOURCES = 8
-MARK = "STRANDLINE_RAY_TRIAL"  # in the environment of all that a trial starts
+MARK = "STRANDLINE_RAY_TRIAL"  # environment variable of all processes of a trial
 END_SECONDS = 20.0
 PIP_SECONDS, TRIAL_SECONDS = 900, 300
 
 
 def main() -> int:
-    """Try the versions; exit code 1 where one does not work, or works and is not known."""
+    """Try the versions; return exit code 1 if one fails, or works but is not in the known range."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("versions", nargs="*", help="instead of the oldest and the newest")
     asked = [f"ray=={version}" for version in parser.parse_args().versions]
     is_good = True
     for requirement in asked or list_bounds(read_requirement()):
-        # Ray's sockets lie below, and their names must be short.
+        # Ray's sockets are below this folder, and their names must be short.
         with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as folder:
             line, is_fine = try_version(requirement, Path(folder))
         print(line, flush=True)
@@ -50,21 +51,21 @@ def main() -> int:
 
 
 def read_requirement() -> str:
-    """What pyproject.toml wants of Ray, such as `ray>=2.50,<3`."""
+    """Return the requirement of Ray in pyproject.toml, such as `ray>=2.50,<3`."""
     document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     wanted = document["project"]["optional-dependencies"]["runtime"]
     return next(str(line) for line in wanted if re.match(r"ray\W", line))
 
 
 def list_bounds(requirement: str) -> list[str]:
-    """The oldest version of a requirement, and the requirement, of which pip takes the newest."""
+    """Return the oldest allowed version, and the requirement, for which pip takes the newest."""
     oldest = re.search(r">=([\d.]+)", requirement)
     assert oldest is not None
     return [f"ray=={oldest[1]}", requirement]
 
 
 def try_version(requirement: str, folder: Path) -> tuple[str, bool]:
-    """The line about a version, and whether all is well with it."""
+    """Return the line about a version, and whether the version works."""
     python = folder / "venv" / "bin" / "python"
     if not _install(requirement, folder, python):
         return f"{requirement}: pip did not install it", False
@@ -102,7 +103,7 @@ def _install(requirement: str, folder: Path, python: Path) -> bool:
 
 
 def _play(python: Path, way: str, room: Path) -> tuple[dict[str, Any], list[str]]:
-    """What a trial tells, and what is wrong."""
+    """Return the report of a trial, and its problems."""
     mark = uuid4().hex
     temporary = room / "t"
     temporary.mkdir()
@@ -150,7 +151,7 @@ def _find_problems(found: dict[str, Any], way: str, room: Path, mark: str) -> It
 
 
 def _await_end(mark: str) -> list[str]:
-    """Processes of a trial that are still there, after a while; a worker may be ending."""
+    """Return the processes of a trial that remain after a while; a worker may still be ending."""
     until = time.monotonic() + END_SECONDS
     while (left := [*_list_marked(mark)]) and time.monotonic() < until:
         time.sleep(0.2)
@@ -162,7 +163,7 @@ def _list_marked(mark: str) -> Iterator[str]:
         try:
             if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
                 yield process.name()
-        except psutil.Error:  # it is somebody else's, or has ended
+        except psutil.Error:  # another user's process, or ended
             continue
 
 

@@ -1,6 +1,6 @@
-"""`make soak`: disturb runs at random for SECONDS_TO_RUN seconds (600 unless given).
+"""`make soak`: disturb runs at random for SECONDS_TO_RUN seconds (600 by default).
 
-SEED=... repeats the choices of an earlier soak; how far the run is at each depends on the machine.
+SEED=... repeats the choices of an earlier soak; the progress at each choice depends on the machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SOURCES = 240
 
 
 def main() -> int:
-    """Soak; exit code 1 where anything was not as it has to be."""
+    """Soak; return exit code 1 after any violation."""
     seconds, seed = float(os.environ.get("SECONDS_TO_RUN", "600")), choose_seed()
     print(f"soak for {seconds:g} s with SEED={seed}", flush=True)
     folder = tempfile.mkdtemp(prefix="soak-")

@@ -1,4 +1,4 @@
-"""A small pipeline that does all that can be counted: fan-outs, filters and groups."""
+"""A small pipeline with all countable features: fan-outs, filters, and groups."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ CPUS = 2
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Stop the shared Ray after the last test of its folders; other tests must not enter it."""
+    """Stop the shared Ray after the last test of its folders; other tests must not use it."""
     if nextitem is None or not set(RAY_FOLDERS) & set(nextitem.path.parents):
         stop_local()
 
 
 @pytest.fixture(scope="session")
 def small_manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A manifest over two dozen small files, in a folder of its own."""
+    """Write a manifest over two dozen small files in a separate folder."""
     folder = tmp_path_factory.mktemp("small")
     texts = folder / "texts"
     texts.mkdir()
     for number in range(SMALL_SOURCES):
         lines = [f"line {number}.{line}" * (line + 1) for line in range(number % 7)]
-        lines.insert(number % 3, "")  # the first ones are nothing but filtered
+        lines.insert(number % 3, "")  # the first lines are only filtered
         (texts / f"{number:02d}.txt").write_text("\n".join(lines))
     document = {
         "apiVersion": "strandline.dev/v1alpha1",
@@ -69,13 +69,13 @@ def small_job(small_manifest: Path) -> Job:
 
 @pytest.fixture(scope="session")
 def small_whole(small_job: Job, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What the small pipeline writes when nobody disturbs it."""
+    """Return the outputs of an undisturbed run of the small pipeline."""
     return small_job.run_whole(tmp_path_factory.mktemp("whole"))
 
 
 @pytest.fixture(scope="session")
 def ray_folder() -> Iterator[Path]:
-    """Where the shared Ray writes; its sockets want a name shorter than those of pytest."""
+    """Yield the folder of the shared Ray; its sockets need shorter names than pytest's folders."""
     folder = tempfile.mkdtemp(prefix="ray-")
     yield Path(folder)
     stop_local()
@@ -84,7 +84,7 @@ def ray_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def local_ray(ray_folder: Path) -> str:
-    """Enter the shared local Ray while nothing of it is in use; return its address."""
+    """Start or reuse the shared local Ray once it is idle; return its address."""
     return enter_local_ray(ray_folder)
 
 
@@ -93,17 +93,17 @@ def enter_local_ray(ray_folder: Path) -> str:
     if not ray.is_initialized():
         folders = [*map(str, RAY_FOLDERS), str(HERE.parents[1] / "pipelines/examples")]
         path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
-        # As the job's own environment it would double what each process costs: Ray makes one anew
-        # for each, and none is there before it is asked for.
+        # A job environment would double the cost of each process, because Ray starts processes for
+        # a new environment only on demand.
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", path)
             start_local(
                 CPUS,
                 ray_folder,
-                num_gpus=1,  # neither is looked at: they are units that workers reserve
+                num_gpus=1,  # reserved units without real devices
                 resources={"nvdec": 1},
                 object_store_memory=200 * 1024 * 1024,
             )
-    # Workers of the test before may still be ending, and a plan depends on the CPUs that are free.
+    # Workers of the previous test may still be ending, and a plan depends on the free CPUs.
     wait_until(lambda: ray.available_resources().get(CPU) == CPUS, patience=60)
     return str(ray.get_runtime_context().gcs_address)

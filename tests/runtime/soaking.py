@@ -1,8 +1,8 @@
-"""Disturb a supervised run at random for as long as one likes, and find what it did wrong.
+"""Disturb a supervised run at random for a given time, and find violations.
 
-A job is run by `strandline run` as people run it. Its processes are killed, it is told to stop, its
-disk fails; it is started again where nothing else would. When a job is complete it is held against
-an undisturbed one, and the next begins on a fresh volume. What is random comes from a seed.
+`strandline run` runs a job as users do. The soak kills processes, requests stops, and makes the
+disk fail; it restarts the job if nothing else would. A complete job is compared with an undisturbed
+run, then the next job begins on a fresh volume. Random choices come from a seed.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ PAUSES = (2.0, 10.0)
 
 @dataclass(slots=True)
 class Watch:
-    """Sources that were seen finished, which must not be opened again.
+    """Finished sources, which must not be opened again.
 
     Attributes:
-        seen: for each the number of openings at that time.
+        seen: by source, the number of openings at the time.
     """
 
     job: Job
@@ -48,33 +48,33 @@ class Watch:
     seen: dict[str, int] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Note what is finished."""
+        """Record the finished sources."""
         finished = self.job.read_finished(self.volume)
         opened = len(self.job.read_opened(self.volume))
         for key in finished:
             self.seen.setdefault(key, opened)
 
     def find_reopened(self) -> list[str]:
-        """Sources that were opened after they had been finished."""
+        """Return the sources that were opened after they were finished."""
         places = {key: place for place, key in enumerate(self.job.read_opened(self.volume))}
         return sorted(key for key, opened in self.seen.items() if places.get(key, -1) >= opened)
 
 
 @dataclass(slots=True)
 class Soak:
-    """Jobs that are disturbed, one after another.
+    """A series of disturbed jobs.
 
     Args:
-        folder: for all of it.
-        seed: of all that is random.
-        sources: of a job.
-        say: is told what happens, a line each.
+        folder: for all files.
+        seed: seed of all random choices.
+        sources: number of sources in a job.
+        say: receives a line per event.
 
     Attributes:
-        counts: disturbances that took place, by kind.
-        jobs: that were completed.
-        attempts: it took for them.
-        violations: a sentence each; none is how it should be.
+        counts: disturbances by kind.
+        jobs: number of completed jobs.
+        attempts: number of attempts of all jobs.
+        violations: sentences about violated promises.
     """
 
     folder: Path
@@ -88,7 +88,7 @@ class Soak:
     _rng: random.Random = field(init=False)
     _job: Job = field(init=False)
     _whole: dict[str, str] = field(init=False)
-    _is_hurt: bool = field(init=False, default=False)  # something of this run was killed
+    _is_hurt: bool = field(init=False, default=False)  # a process of this run was killed
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
@@ -99,9 +99,9 @@ class Soak:
         self._whole = self._job.digest_outputs(volume)
 
     def run(self, is_over: Callable[[], bool]) -> None:
-        """Disturb jobs until it is over; the last one is left alone then, and ends as the others.
+        """Disturb jobs until `is_over`; then the last job continues undisturbed to its end.
 
-        What is wrong ends it at once, with the volume kept as it is.
+        A violation ends the soak at once and keeps the volume.
         """
         while not self.violations:
             self._run_job(self.folder / f"job-{self.jobs}", is_over)
@@ -122,7 +122,10 @@ class Soak:
             shutil.rmtree(volume)
 
     def _run_parent(self, volume: Path, watch: Watch, is_over: Callable[[], bool]) -> int:
-        """Start the run and disturb it until it ends; its exit code, 0 only where all is done."""
+        """Start the run and disturb it until its end.
+
+        Return the exit code, 0 only if all is done.
+        """
         armed, self._is_hurt = {} if is_over() else self._arm(volume), False
         with self._job.started(volume, armed, is_supervised=True) as process:
             expected = {0, int(ExitCode.VOLUME_UNUSABLE)} if armed else {0}
@@ -130,7 +133,7 @@ class Soak:
                 watch.look()
                 expected |= self._disturb(process)
             code = process.returncode
-        # Asked to stop while an attempt ends of a kill, it tells of that, and makes no other.
+        # A stop during the end of a killed attempt reports the kill, and no other attempt follows.
         if self._is_hurt and int(ExitCode.INTERRUPTED) in expected:
             expected.add(read_last_code(volume))
         if code not in expected:
@@ -140,12 +143,12 @@ class Soak:
             return code
         self._note(log.read_text().split()[1])
         log.unlink()
-        return code or -1  # what an error has left, where it ended nothing, the next run tidies up
+        return code or -1  # a survived error may leave files that the next run removes
 
     def _wait(
         self, process: subprocess.Popen[bytes], volume: Path, is_over: Callable[[], bool]
     ) -> int | None:
-        """Wait for the end of the run, or for the moment of a disturbance (None)."""
+        """Wait for the end of the run, or return None at the time of a disturbance."""
         begun, opened = time.monotonic(), len(self._job.read_opened(volume))
         pause, more = self._choose_moment()
         while process.poll() is None:
@@ -160,13 +163,13 @@ class Soak:
         return process.wait()
 
     def _choose_moment(self) -> tuple[float, int]:
-        """Seconds to wait, or sources to be opened meanwhile, whatever comes first."""
+        """Return seconds to wait and sources to open; the first of both to pass counts."""
         if self._rng.random() < 0.3:
             return self._rng.uniform(*PAUSES), self.sources
         return PATIENCE, self._rng.randint(1, max(2, self.sources // 8))
 
     def _disturb(self, process: subprocess.Popen[bytes]) -> set[int]:
-        """Do something to a run; the exit codes with which it may end for that."""
+        """Disturb a run, and return the exit codes that are then allowed."""
         kind = self._rng.choice((*TARGETS, *STOPS))
         if kind in STOPS:
             return self._stop(process, kind)
@@ -192,14 +195,14 @@ class Soak:
         return {int(ExitCode.INTERRUPTED), TERMINATED, -signal.SIGTERM}
 
     def _arm(self, volume: Path) -> dict[str, str]:
-        """Now and then a disk that fails once, somewhere."""
+        """Return the environment for a disk that sometimes fails once at a random step."""
         if not volume.exists() or self._rng.random() < 0.5:
             return {}
         step, action = self._rng.choice(STEPS), self._rng.choice(ERRORS)
         return {"STRANDLINE_FAULT": f"{step}:{action}:{self._rng.randint(1, 4)}"}
 
     def _judge(self, volume: Path, watch: Watch) -> None:
-        """Hold a complete job against an undisturbed one."""
+        """Compare a complete job with an undisturbed run."""
         watch.look()
         self.violations += self._job.find_problems(volume)
         self.violations += [f"opened again: {key}" for key in watch.find_reopened()]
@@ -218,7 +221,7 @@ class Soak:
 
 
 def write_job(folder: Path, sources: int) -> Path:
-    """A manifest with generated input, long enough to be disturbed; its retries never run out."""
+    """Write a manifest with generated input that runs long enough; its retries never run out."""
     texts = folder / "texts"
     texts.mkdir(parents=True)
     for number in range(sources):
@@ -243,13 +246,13 @@ def write_job(folder: Path, sources: int) -> Path:
             "checkpoint": {"interval": "2s", "keepLast": 1},
             "retry": {
                 "delay": "0s",
-                # Failed sources too: nobody looks on.
+                # Retry failed sources as well, because no person watches.
                 "eligibleCauses": [cause.value for cause in RETRYABLE_CAUSES],
                 "maxRetries": 10_000,
                 "maxAttempts": 10_000,
                 "disruptions": {"maxRetries": 10_000},
             },
-            # Whoever is killed so often may look like a poison source.
+            # Frequent kills must not make a source look like a poison source.
             "quarantine": {"after": 10_000},
         },
     }
@@ -259,13 +262,13 @@ def write_job(folder: Path, sources: int) -> Path:
 
 
 def read_last_code(volume: Path) -> int:
-    """The exit code of a job's last attempt, as its record has it."""
+    """Return the exit code in the record of a job's last attempt."""
     *_, last = sorted(volume.rglob("attempts/*/attempt.json"))
     record = json.loads(last.read_text(encoding="utf-8"))
     return int((record.get("outcome") or {}).get("exitCode", 0))
 
 
 def choose_seed() -> int:
-    """The seed that is asked for, or one drawn anew."""
+    """Return the seed from the environment, or a random seed."""
     given = os.environ.get("SEED")
     return int(given) if given else random.SystemRandom().randrange(1_000_000)

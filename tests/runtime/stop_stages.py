@@ -1,4 +1,4 @@
-"""Stages of a pipeline that is full of long calls when it is asked to stop."""
+"""Stages of a pipeline that is full of long calls when the stop is requested."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from strandline.plan.task import Task
 
 
 class Long(Stage):
-    """Returns the first numbers at once, and works on each of the others for an hour.
+    """Returns the first numbers at once, and works for an hour on the others.
 
-    Each of these long calls is logged as it begins.
+    Long calls are logged when they begin.
     """
 
     class Params(Stage.Params):
-        """How many, and how long."""
+        """The count of quick numbers, and the duration of the others."""
 
         quick: int = Field(default=8, description="Numbers that take no time.")
         seconds: float = Field(default=3600.0, description="Of each of the others.")
@@ -27,7 +27,7 @@ class Long(Stage):
     params: Params
 
     def process(self, task: Task) -> Task:
-        """The same task."""
+        """Return the same task."""
         if task.data >= self.params.quick:
             with Path(os.environ["OPENED_LOG"]).open("a") as log:
                 log.write(f"{task.key}\n")

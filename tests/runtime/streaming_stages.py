@@ -21,23 +21,23 @@ PIECE = stage_call.PART_BYTES // PIECES_PER_PART
 
 
 class LogParams(Stage.Params):
-    """Where the log is."""
+    """The log file."""
 
     log: str = Field(description="A file.")
 
 
 def note(log: str, line: str) -> None:
-    """Append a line, whoever else does."""
+    """Append a line atomically; other processes append as well."""
     handle = os.open(log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
     os.write(handle, f"{line}\n".encode())
     os.close(handle)
 
 
 class Pieces(Stage):
-    """Yields large pieces of each number, and may die once, or raise, in the middle of it."""
+    """Yields large pieces of each number, and may die once, or raise in the middle."""
 
     class Params(LogParams):
-        """How many."""
+        """The number of pieces, and where the stage dies or raises."""
 
         count: int = Field(default=10, description="Pieces of each.")
         dies_at: int = Field(default=-1, description="Piece before which the first worker dies.")
@@ -48,10 +48,10 @@ class Pieces(Stage):
     params: Params
 
     def process(self, task: Task) -> Iterator[Slot]:
-        """Yield bytes that begin with the number and end with that of the piece.
+        """Yield bytes that begin with the number and end with the piece's number.
 
         Raises:
-            ValueError: it is asked for.
+            ValueError: if the parameters request an error.
         """
         for piece in range(self.params.count):
             if piece == self.params.dies_at:
@@ -72,10 +72,10 @@ class Pieces(Stage):
 
 
 class Name(SinkStage):
-    """Writes which piece it was given."""
+    """Writes the name of its piece."""
 
     class Params(LogParams, SinkStage.Params):
-        """How long it takes, and what it does not take."""
+        """The duration of a write, and the refused piece."""
 
         seconds: float = Field(default=0.0, description="That a piece takes.")
         refuses: int = Field(default=-1, description="Piece that it does not take.")
@@ -87,7 +87,7 @@ class Name(SinkStage):
         """Write the number and the piece.
 
         Raises:
-            ValueError: it is one that is refused.
+            ValueError: if the piece is refused.
         """
         number, _, piece = task.data.split(b"|")
         if int(piece) == self.params.refuses:
@@ -99,19 +99,19 @@ class Name(SinkStage):
 
 
 class YieldLines(Stage):
-    """Yields the lines of a text, each as a part of its own; empty ones are filtered."""
+    """Yields the lines of a text as separate parts; empty lines are filtered."""
 
     class Params(LogParams):
-        """As `LogParams`."""
+        """See `LogParams`."""
 
     params: Params
 
     def setup(self) -> None:
-        """Have each task travel on by itself, in this process."""
+        """Send each task as a separate part in this process."""
         stage_call.PART_TASKS = 1
 
     def process(self, task: Task) -> Iterator[Slot]:
-        """Yield a row a line, under the number of the line."""
+        """Yield a row per line, with the line number."""
         (content,) = task.table.column("content").to_pylist()
         for number, line in enumerate(content.decode().splitlines()):
             note(self.params.log, f"yielded {task.key} {number}")
@@ -119,14 +119,14 @@ class YieldLines(Stage):
 
 
 class SeeLine(Stage):
-    """Notes which line it was given."""
+    """Logs the number of its line."""
 
     class Params(LogParams):
-        """As `LogParams`."""
+        """See `LogParams`."""
 
     params: Params
 
     def process(self, task: Task) -> Task:
-        """Hand it on."""
+        """Return the same task."""
         note(self.params.log, f"seen {task.key} {task.table.column('number')[0]}")
         return task

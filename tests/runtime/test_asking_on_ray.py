@@ -1,4 +1,4 @@
-"""Stages that ask models, on Ray: what their workers share, and what reaches the driver."""
+"""Stages that call models, on Ray: state shared by workers, and notes for the driver."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def test_workers_share_a_budget(tmp_path: Path) -> None:
     assert set(model.asked.values()) == {1}
 
 
-# In the first tier, tests/packs has the notes of a server that is down, in one process.
+# In the first tier, tests/packs has the notes of an unreachable server, in one process.
 @pytest.mark.more
 @pytest.mark.usefixtures("local_ray")
-def test_a_server_that_is_down_is_told_while_the_run_waits_for_it(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_reported_while_the_run_waits(tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"prompt {row}"}) + "\n" for row in range(20)]
     (tmp_path / "a.jsonl").write_text("".join(lines))
     notes: list[str] = []
@@ -80,16 +80,16 @@ def test_a_server_that_is_down_is_told_while_the_run_waits_for_it(tmp_path: Path
         plan = read_manifest(manifest, volume=tmp_path).plan
         outcome = run_attempt(AttemptConfig(plan, tmp_path / "volume", engine="ray"), report=report)
     assert outcome.code is ExitCode.COMPLETE
-    down, up = notes  # while it was down, or it would be down still
+    down, up = notes  # the first note was sent during the outage
     assert f"ask-model: the server {url}: it has not answered since " in down
     assert "(503 Service Unavailable); it is asked again until " in down
     assert "it answers again at " in up
 
 
-# In the first tier, tests/packs/models/test_own_servers.py has servers that die, in one process.
+# In the first tier, tests/packs/models/test_own_servers.py has dying servers, in one process.
 @pytest.mark.more
 @pytest.mark.usefixtures("local_ray")
-def test_each_worker_has_a_server_of_its_own_and_one_that_dies_ends_nothing(tmp_path: Path) -> None:
+def test_each_worker_has_its_own_server_and_a_dead_server_is_replaced(tmp_path: Path) -> None:
     prompts = [f"{file}-{row}" for file in range(6) for row in range(8)]
     prompts[11], prompts[40] = "die", "die again"
     for file in range(6):
@@ -109,4 +109,4 @@ def test_each_worker_has_a_server_of_its_own_and_one_that_dies_ends_nothing(tmp_
     assert outcome.code is ExitCode.COMPLETE
     assert outcome.counts["ask-model"].counters["answers"] == len(prompts)
     started = list((tmp_path / "engine").glob("started-*"))
-    assert len(started) == 4  # two, and one for each that died
+    assert len(started) == 4  # two, and a replacement for each dead server

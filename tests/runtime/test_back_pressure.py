@@ -1,4 +1,4 @@
-"""A slow stage holds back what is above it, and a slow listing holds nobody back."""
+"""A slow stage holds back earlier stages, and a slow listing holds back nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TINY_SECONDS = 0.05
 SLOW_SECONDS = 0.2
 QUICK_SECONDS = SLOW_SECONDS / 20
 PATIENCE = 120.0
-# Of a stage two calls run and three wait: of two tasks each, and of as many as the sink takes at
+# Two calls of a stage run and three wait: with two tasks each, or as many as the sink takes at
 # once.
 _CALLS = 3 * 5 * 2 + 5 * int(SINK_SECONDS / TINY_SECONDS)
 FEW = {"processes": _CALLS, "ray": _CALLS}
@@ -41,20 +41,20 @@ pytestmark = [
 
 
 class SlowEnd(bad.Numbers):
-    """Lists half of the numbers, and the rest when the first one is finished."""
+    """Lists half of the numbers, and the rest after the first number is finished."""
 
     class Params(bad.Numbers.Params):
-        """Where the sink leaves the first one."""
+        """The output folder of the sink."""
 
         output: str = ""
 
     params: Params
 
     def list_sources(self) -> Iterator[Source]:
-        """As described.
+        """Yield half of the sources, wait for an output, and yield the rest.
 
         Raises:
-            TimeoutError: the first one is never finished.
+            TimeoutError: if the first source is never finished.
         """
         sources = list(super().list_sources())
         half, end = len(sources) // 2, time.monotonic() + PATIENCE
@@ -67,7 +67,7 @@ class SlowEnd(bad.Numbers):
 
 
 def read_store() -> float:
-    """Bytes in the object store."""
+    """Return the bytes in the object store."""
     kind = "object_store_memory"
     return float(ray.cluster_resources()[kind] - ray.available_resources()[kind])
 
@@ -90,8 +90,8 @@ def test_law_a_producer_twenty_times_as_fast_fills_no_memory(tmp_path: Path) -> 
     outcome = run_attempt(AttemptConfig(plan, tmp_path), report=report)
 
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, COUNT)
-    # What waits for the sink, is with it, and may yet come of calls that were sent before the
-    # queue was full; and one that is not freed yet.
+    # Tasks that wait for the sink or are at the sink, results of calls that were sent before the
+    # queue was full, and one block that is not freed yet.
     most = bound_queue(1, 1) + 2 * CALLS_PER_WORKER + 1
     assert len(seen) > COUNT / 4
     assert max(seen) - before <= most * told.LARGE * 1.01
@@ -100,22 +100,22 @@ def test_law_a_producer_twenty_times_as_fast_fills_no_memory(tmp_path: Path) -> 
 
 # On Ray, the test above has a tighter bound.
 @pytest.mark.parametrize("engine", ["processes", pytest.param("ray", marks=pytest.mark.more)])
-def test_law_sources_that_are_open_are_a_few_calls_of_the_slowest_stage(
+def test_law_open_sources_are_limited_to_a_few_calls_of_the_slowest_stage(
     tmp_path: Path, engine: str
 ) -> None:
-    """However tiny they are, and however quick the stages above; a kill would cost these."""
+    """Even for tiny tasks and quick earlier stages: a kill would cost all open sources."""
     log, output = tmp_path / "opened", tmp_path / "output"
     most = 0
 
     def look(_: RunProgress) -> None:
         nonlocal most
-        written = len(list(output.rglob("*.txt")))  # first: what is opened meanwhile counts
+        written = len(list(output.rglob("*.txt")))  # first, because more sources open meanwhile
         opened = log.stat().st_size if log.exists() else 0
         most = max(most, opened - written)
 
     source = StagePlan("numbers", "numbers", bad.Numbers(count=TINY))
     asked: dict[str, Any] = {"cpu": 0.25, "max_workers": 1}
-    asked["isolate"] = engine == "processes"  # a chain would be seen when all of it is done
+    asked["isolate"] = engine == "processes"  # a chain would be reported only at its end
     stages = [
         StagePlan("open", "open", told.Opened(log=str(log)), **asked),
         StagePlan("pass", "pass", bad.Identity(), **asked),
@@ -134,9 +134,7 @@ def test_law_sources_that_are_open_are_a_few_calls_of_the_slowest_stage(
 
 # tests/engine/test_listing_thread.py shows in one process that a listing does not block a driver.
 @pytest.mark.parametrize("engine", ["processes", pytest.param("ray", marks=pytest.mark.more)])
-def test_law_a_listing_that_hangs_holds_up_nothing_that_was_listed(
-    engine: str, tmp_path: Path
-) -> None:
+def test_law_a_hanging_listing_does_not_delay_listed_sources(engine: str, tmp_path: Path) -> None:
     output = tmp_path / "output"
     source = StagePlan("numbers", "numbers", SlowEnd(count=10, output=str(output)))
     stages = [StagePlan("text", "text", bad.TextSink(), cpu=0.1)]

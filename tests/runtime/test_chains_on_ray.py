@@ -1,4 +1,4 @@
-"""Chains on a real Ray: work spreads over their workers, and what dies in one is named."""
+"""Chains on a real Ray: work spreads over workers, and a stage that kills its worker is named."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [
 
 
 def make_plan(stages: Mapping[str, Stage], count: int, **more: Any) -> PipelinePlan:
-    """A pipeline over numbers with these stages; all of them and the sink can be one chain."""
+    """Return a pipeline over numbers, whose stages and sink can all form one chain."""
     source = StagePlan("numbers", "numbers", bad.Numbers(count=count))
     middle = [StagePlan(name, name, stage, cpu=0.1, **more) for name, stage in stages.items()]
     sink = StagePlan("text", "text", bad.TextSink(), cpu=0.1, **more)
@@ -46,7 +46,7 @@ def read_written(outcome: AttemptResult) -> list[Any]:
 
 
 @pytest.mark.more
-def test_what_comes_of_one_source_spreads_over_the_workers_of_its_chain(tmp_path: Path) -> None:
+def test_tasks_of_one_source_spread_over_the_workers_of_its_chain(tmp_path: Path) -> None:
     stages = {"split": chained.Split(count=200), "nap": chained.Nap(), "again": chained.Nap()}
     outcome = run(make_plan(stages, 1, min_workers=3), tmp_path)
 
@@ -56,14 +56,14 @@ def test_what_comes_of_one_source_spreads_over_the_workers_of_its_chain(tmp_path
     shares = [workers.count(worker) for worker in set(workers)]
     assert len(shares) == 3
     assert min(shares) >= 20
-    assert sum(line[2] == line[3] for line in written) > 100  # most are carried on where they are
+    assert sum(line[2] == line[3] for line in written) > 100  # most tasks stay in their worker
     assert outcome.counts["nap"].tasks_in == outcome.counts["text"].tasks_in == 200
     assert outcome.pools["split"].started >= 3
-    assert outcome.pools["nap"].started == 0  # they are those of the chain, told once
+    assert outcome.pools["nap"].started == 0  # the workers are reported once, under the chain
 
 
 @pytest.mark.more
-def test_a_task_that_kills_its_worker_fails_its_source_under_the_stage_that_it_died_in(
+def test_a_task_that_kills_its_worker_fails_its_source_under_the_right_stage(
     tmp_path: Path,
 ) -> None:
     stages = {"split": chained.Split(count=3), "nap": chained.Nap(), "die": chained.Die()}
@@ -81,7 +81,7 @@ def test_a_task_that_kills_its_worker_fails_its_source_under_the_stage_that_it_d
 
 
 # In the first tier, tests/engines has a stage that ends every worker on the engine `processes`, and
-# the test above has the name of a stage within a chain.
+# the test above names a stage within a chain.
 @pytest.mark.more
 def test_a_stage_of_a_chain_that_kills_all_its_workers_ends_the_attempt_by_its_name(
     tmp_path: Path,
@@ -93,7 +93,7 @@ def test_a_stage_of_a_chain_that_kills_all_its_workers_ends_the_attempt_by_its_n
 
 # Waits until a call counts as long. tests/engine/test_long_calls.py has the decisions.
 @pytest.mark.more
-def test_a_stage_that_takes_long_in_a_chain_is_shown_as_itself_and_holds_nothing_back(
+def test_a_long_stage_in_a_chain_is_shown_by_name_and_blocks_nothing(
     tmp_path: Path,
 ) -> None:
     seen: list[dict[str, float]] = []
@@ -115,5 +115,5 @@ def test_a_stage_that_takes_long_in_a_chain_is_shown_as_itself_and_holds_nothing
     assert max(each["rest"] for each in seen) > 2 * LONG_SECONDS
     assert max(each["read"] for each in seen) < max(each["rest"] for each in seen)
     assert over == {"", "number-0"}
-    # What the worker had in hand besides was given back, and done by the other one.
+    # The worker's remaining tasks were given back, and the other worker did them.
     assert max(done) == 5

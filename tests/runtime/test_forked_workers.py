@@ -1,4 +1,4 @@
-"""Forked workers: what is said of their end, who goes with whom, and what is refused beforehand."""
+"""Forked workers: messages about their end, their parent process, and early refusals."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_signal_that_ends_a_worker_is_named(
     assert outcome.failures[0].message == f"lost 3 workers; the last: {words}"
 
 
-def test_of_a_chain_the_stage_is_named_in_which_its_worker_died(tmp_path: Path) -> None:
+def test_the_stage_of_a_chain_in_which_a_worker_died_is_named(tmp_path: Path) -> None:
     outcome = run(make_plan(bad.Identity(), forked.Signalled(), bad.Identity()), tmp_path)
 
     assert len(outcome.incidents) >= 3
@@ -71,13 +71,13 @@ def test_of_a_chain_the_stage_is_named_in_which_its_worker_died(tmp_path: Path) 
     assert outcome.failures[0].stage == "stage-1"
 
 
-def test_each_end_has_words() -> None:
+def test_each_end_has_a_message() -> None:
     assert explain_end(None) == "its process can't be reached"
     assert explain_end(3) == "its process exited: 3"
     assert explain_end(-signal.SIGRTMIN - 3) == f"its process died of signal {signal.SIGRTMIN + 3}"
 
 
-def test_no_more_workers_than_asked_for_and_all_of_one_parent(tmp_path: Path) -> None:
+def test_requested_workers_are_not_exceeded_and_have_one_parent(tmp_path: Path) -> None:
     outcome = run(make_plan(forked.Inside(), count=40), tmp_path, workers=3)
 
     told = [ast.literal_eval(path.read_text()) for path in find_texts(outcome)]
@@ -88,9 +88,7 @@ def test_no_more_workers_than_asked_for_and_all_of_one_parent(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("victim", ["driver", "forker"])
-def test_law_nothing_is_left_of_a_run_whose_processes_are_killed(
-    victim: str, tmp_path: Path
-) -> None:
+def test_law_a_run_whose_processes_are_killed_leaves_nothing(victim: str, tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER, str(tmp_path)], env=environment, stderr=subprocess.PIPE
@@ -118,7 +116,7 @@ def test_law_forked_workers_draw_different_numbers(tmp_path: Path) -> None:
         assert len(set(numbers)) == 2
 
 
-def test_law_a_worker_that_is_stopped_while_it_answers_is_overdue_in_time(tmp_path: Path) -> None:
+def test_law_a_worker_stopped_while_answering_becomes_overdue(tmp_path: Path) -> None:
     plan = make_plan(forked.StoppedWhileSending(mark=str(tmp_path / "mark")))
     stage = replace(plan.stages[0], timeout=2.0, isolate=True)
     outcome = run(replace(plan, stages=(stage, *plan.stages[1:])), tmp_path)
@@ -126,10 +124,10 @@ def test_law_a_worker_that_is_stopped_while_it_answers_is_overdue_in_time(tmp_pa
     assert len(outcome.incidents) == 1
 
 
-def test_law_a_stop_does_not_wait_for_a_stage_that_yields_on(tmp_path: Path) -> None:
+def test_law_a_stop_does_not_wait_for_an_endlessly_yielding_stage(tmp_path: Path) -> None:
     log = tmp_path / "log"
     plan = make_plan(forked.Endless(log=str(log)), count=1)
-    stage = replace(plan.stages[0], isolate=True)  # a sink in its worker would set the pace
+    stage = replace(plan.stages[0], isolate=True)  # a sink in the same worker would set the pace
     plan = replace(plan, stages=(stage, *plan.stages[1:]))
 
     def count() -> int:
@@ -144,32 +142,32 @@ def test_law_a_stop_does_not_wait_for_a_stage_that_yields_on(tmp_path: Path) -> 
 
     assert run_attempt(config, must_stop).code is ExitCode.INTERRUPTED
     asked = next(number for number in seen if number > 20)
-    assert count() - asked < 20  # of hundreds in the time that it has to end
+    assert count() - asked < 20  # of hundreds in the available time
 
 
 @pytest.mark.more
-def test_law_what_waits_behind_a_call_that_hangs_is_given_to_another_worker(tmp_path: Path) -> None:
+def test_law_calls_behind_a_hanging_call_move_to_another_worker(tmp_path: Path) -> None:
     (tmp_path / "done").mkdir()
     plan = make_plan(forked.HangingOnce(folder=str(tmp_path / "done"), count=400), count=400)
-    # With a limit a call is a single task, and quick ones wait with their worker.
+    # With a limit, a call is a single task, and quick tasks wait at their worker.
     stage = replace(plan.stages[0], timeout=60.0)
     outcome = run(replace(plan, stages=(stage, *plan.stages[1:])), tmp_path)
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 400)
-    assert outcome.incidents == ()  # else the limit has ended it
+    assert outcome.incidents == ()  # otherwise the limit has ended the call
 
 
 @pytest.mark.parametrize(
     ("before", "is_apart", "kind"),
     [
         ([forked.Printing()], False, forked.WaitingForOthers),
-        # Each waits for some seconds, and `test_chains.py` splits all kinds of chains.
+        # These cases wait for some seconds, and `test_chains.py` splits all kinds of chains.
         pytest.param([], False, forked.WaitingForOthers, marks=pytest.mark.more),
         pytest.param([], True, forked.WaitingForOthers, marks=pytest.mark.more),
         pytest.param([], False, forked.YieldingForOthers, marks=pytest.mark.more),
     ],
     ids=["behind another", "first", "alone", "yielding"],
 )
-def test_law_tasks_of_one_call_do_not_wait_for_one_that_hangs(
+def test_law_tasks_of_one_call_do_not_wait_for_a_hanging_task(
     tmp_path: Path, before: list[Stage], is_apart: bool, kind: type[forked.WaitingForOthers]
 ) -> None:
     count, volume = 120, tmp_path / "volume"
@@ -205,7 +203,7 @@ def await_workers(folder: Path, driver: subprocess.Popen[bytes]) -> list[int]:
         ({"cpu": 2}, "more than one core"),
     ],
 )
-def test_what_needs_ray_is_refused_before_anything_is_done(
+def test_features_that_need_ray_are_refused_before_any_work(
     more: dict[str, object], asked: str, tmp_path: Path
 ) -> None:
     plan = make_plan(forked.Inside())
@@ -224,7 +222,7 @@ def test_a_cluster_is_refused(tmp_path: Path) -> None:
         run_attempt(config)
 
 
-def test_law_what_belongs_to_the_program_itself_is_read_by_another_process(tmp_path: Path) -> None:
+def test_law_objects_defined_in_main_are_readable_by_another_process(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "from pathlib import Path\n"
@@ -258,13 +256,13 @@ def test_law_what_belongs_to_the_program_itself_is_read_by_another_process(tmp_p
     assert done.stdout == f"{[2 * number for number in range(10)]}\n", done.stderr
 
 
-def test_law_portable_bytes_are_pythons_own_where_these_will_do() -> None:
+def test_law_portable_bytes_are_plain_pickles_if_possible() -> None:
     for data in ({"a": [1, b"x"]}, Path("x"), Stage):
         assert pickle.loads(dump_portably(data, protocol=5)) == data  # noqa: S301 - our own
     assert pickle.loads(dump_portably(lambda: 3, protocol=5))() == 3  # noqa: S301 - our own
 
 
-def test_what_stages_print_is_no_part_of_what_the_command_says(tmp_path: Path) -> None:
+def test_output_of_stages_is_not_mixed_with_output_of_the_command(tmp_path: Path) -> None:
     program = (
         "from pathlib import Path\n"
         "import forked_stages as forked\n"

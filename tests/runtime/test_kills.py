@@ -11,9 +11,9 @@ from killing import ROUNDS, SMALL_SOURCES, choose_kill, kill_and_finish
 
 pytestmark = pytest.mark.first(reason="each kind of process needs a Ray of its own")
 
-# Seeds of the first tier: one kill of each kind of process. `make kills` takes twenty seeds.
+# Seeds of the first tier: one kill per kind of process. `make kills` takes twenty seeds.
 FIRST = {"parent": 0, "driver": 0, "worker": 0, "ledger": 1, "raylet": 1}
-# Seeds of the third tier: the other way to choose a moment. The parent has only one.
+# Seeds of the third tier: the other way to choose a moment. The parent has only one way.
 OTHERS = {"driver": 1, "worker": 1, "ledger": 0, "raylet": 0}
 
 

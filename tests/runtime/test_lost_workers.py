@@ -1,4 +1,4 @@
-"""What becomes of the calls of a worker that dies, is drained, or can't get its input."""
+"""Calls of a worker that dies, is drained, or cannot read its input."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 
 
 class Bench:
-    """A flow and one pool with one worker, which is ready; who drives them is the test."""
+    """A flow and one pool with one ready worker, driven by the test."""
 
     def __init__(self, stage: Stage, folder: Path) -> None:
         plan = StagePlan("told", "told", stage, cpu=0.1)
@@ -72,7 +72,7 @@ class Bench:
         self.pools.take_ready(reference, ray.get(reference, timeout=TIMEOUT), here)
 
     def submit(self, number: int, source: int | None = None) -> Any:
-        """Hand over a task of that number; the reference of its receipt."""
+        """Submit a task with a number; return the reference of its receipt."""
         name = bytes([number if source is None else source]) * 16
         task = Task(number, {}, Lineage(name, bytes([number]) * 16, str(number)))
         return self.submit_block(name, pack_tasks([task]), bytes([number]) * 16)
@@ -85,13 +85,13 @@ class Bench:
         return list(self.pools.calls)[-1]
 
     def lose(self, reference: Any) -> None:
-        """Wait for the worker's death, and do what the driver does then."""
+        """Wait for the worker's death, then handle the loss as the driver does."""
         with pytest.raises(ActorDiedError) as raised:
             ray.get(reference, timeout=TIMEOUT)
         self.losses.take_out(self.worker, raised.value)
 
     def list_waiting(self) -> list[tuple[int, int, bool]]:
-        """Token, deaths and suspicion of what waits, first in line first."""
+        """Return token, deaths, and suspicion of waiting tasks, in order."""
         return [
             (slot.token[0], slot.deaths, slot.is_suspect) for slot in self.flow.queues[0].waiting
         ]
@@ -107,7 +107,7 @@ def standing(stage: Stage, folder: Path) -> Iterator[Bench]:
         bench.inflight.close()
 
 
-def test_law_both_calls_of_a_lost_worker_are_tried_apart_in_their_order(tmp_path: Path) -> None:
+def test_law_both_calls_of_a_lost_worker_are_retried_alone_in_order(tmp_path: Path) -> None:
     with standing(bad.Picky(what="die"), tmp_path) as bench:
         bench.take_ready()
         poison = bench.submit(POISON)
@@ -122,7 +122,7 @@ def test_law_both_calls_of_a_lost_worker_are_tried_apart_in_their_order(tmp_path
         assert bench.pools.has_gone
 
 
-def test_law_what_was_answered_before_the_death_is_neither_done_again_nor_blamed(
+def test_law_calls_answered_before_the_death_are_not_repeated_or_blamed(
     tmp_path: Path,
 ) -> None:
     with standing(bad.Picky(what="die"), tmp_path) as bench:
@@ -142,7 +142,7 @@ def test_law_what_was_answered_before_the_death_is_neither_done_again_nor_blamed
         assert len(bench.flow.queues[1]) == 1
 
 
-def test_two_calls_of_one_source_leave_no_doubt_whose_fault_it_was(tmp_path: Path) -> None:
+def test_two_calls_of_one_source_prove_its_fault(tmp_path: Path) -> None:
     with standing(bad.Picky(what="die"), tmp_path) as bench:
         bench.take_ready()
         poison = bench.submit(POISON, source=9)
@@ -152,7 +152,7 @@ def test_two_calls_of_one_source_leave_no_doubt_whose_fault_it_was(tmp_path: Pat
         assert bench.list_waiting() == [(POISON, 1, True), (4, 1, True)]
 
 
-def test_a_source_that_takes_three_workers_alone_fails_and_its_neighbour_does_not(
+def test_a_source_that_kills_three_workers_alone_fails_without_its_neighbor(
     tmp_path: Path,
 ) -> None:
     with standing(bad.Picky(what="die"), tmp_path) as bench:
@@ -179,9 +179,7 @@ def test_a_source_that_takes_three_workers_alone_fails_and_its_neighbour_does_no
 @pytest.mark.parametrize(
     "error", [NodeDiedError("its node has died"), ActorUnavailableError("no answer", None)]
 )
-def test_law_a_node_that_takes_many_workers_ends_no_attempt(
-    error: RayError, tmp_path: Path
-) -> None:
+def test_law_a_lost_node_with_many_workers_ends_no_attempt(error: RayError, tmp_path: Path) -> None:
     with standing(bad.Identity(), tmp_path) as bench:
         for _ in range(DEATHS_PER_POOL + 1):
             bench.losses.take_out(bench.worker, error)
@@ -191,7 +189,7 @@ def test_law_a_node_that_takes_many_workers_ends_no_attempt(
         assert (state.lost, state.deaths) == (DEATHS_PER_POOL + 1, 0)
 
 
-def test_data_that_is_lost_is_made_again_from_the_root(tmp_path: Path) -> None:
+def test_lost_data_is_recomputed_from_the_root(tmp_path: Path) -> None:
     with standing(bad.Identity(), tmp_path) as bench:
         bench.take_ready()
         root = Slot(b"l" * 16, "key", b"r" * 16, None, [], 0)
@@ -208,7 +206,7 @@ def test_data_that_is_lost_is_made_again_from_the_root(tmp_path: Path) -> None:
         assert not bench.flow.failed
 
 
-def test_what_is_with_a_worker_of_this_node_counts_as_worked_on(tmp_path: Path) -> None:
+def test_tasks_of_a_worker_on_this_node_count_as_in_progress(tmp_path: Path) -> None:
     with standing(bad.Identity(), tmp_path) as bench:
         bench.take_ready()
         calls = [bench.submit(number) for number in range(CALLS_PER_WORKER)]
@@ -219,7 +217,7 @@ def test_what_is_with_a_worker_of_this_node_counts_as_worked_on(tmp_path: Path) 
         assert not any(read_inflight(bench.table))
 
 
-def test_a_worker_that_is_drained_while_it_prepares_is_gone_at_once(tmp_path: Path) -> None:
+def test_a_worker_drained_during_setup_ends_at_once(tmp_path: Path) -> None:
     with standing(bad.Identity(), tmp_path) as bench:
         bench.pools.drain(bench.worker)
 
@@ -228,7 +226,7 @@ def test_a_worker_that_is_drained_while_it_prepares_is_gone_at_once(tmp_path: Pa
         assert (state.workers, state.started, state.lost) == (0, 1, 0)
 
 
-def test_a_worker_that_dies_while_it_drains_leaves_its_call(tmp_path: Path) -> None:
+def test_a_worker_that_dies_while_draining_leaves_its_call(tmp_path: Path) -> None:
     with standing(bad.Picky(what="die"), tmp_path) as bench:
         bench.take_ready()
         poison = bench.submit(POISON)

@@ -1,4 +1,4 @@
-"""Networks over tokens in worker processes: the bytes of a run in one process."""
+"""Networks over tokens in worker processes write the same bytes as a run in one process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def name_files(network: Path) -> dict[str, str]:
 
 
 def write_manifest(folder: Path) -> Path:
-    """The documents of the examples, scored by one network and labelled by another."""
+    """Write a manifest that scores the example documents with one network, then labels them."""
     write_both(folder)
     scorer, classifier = name_files(folder / "educational"), name_files(folder / "quality")
     document = {
@@ -43,7 +43,7 @@ def write_manifest(folder: Path) -> Path:
     return manifest
 
 
-# A network is loaded alike in each worker process, so Ray belongs to the second tier.
+# Both engines load a network alike in worker processes, so Ray belongs to the second tier.
 @pytest.mark.parametrize("engine", ["processes", pytest.param("ray", marks=pytest.mark.more)])
 def test_workers_keep_the_same_texts_with_the_same_scores(engine: str, tmp_path: Path) -> None:
     manifest = write_manifest(tmp_path)

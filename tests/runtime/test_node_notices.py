@@ -21,7 +21,7 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Run the program, and return its record. All runs share one cluster: it is slow to start."""
+    """Run the program, and return its record. All runs share one cluster, which starts slowly."""
     program = Path(__file__).with_name("notice_trials.py")
     path = tmp_path_factory.mktemp("notices") / "seen.json"
     done = subprocess.run(
@@ -40,7 +40,7 @@ TOLD = ("told", "chained", "parts", "served")
 
 
 @pytest.mark.parametrize("name", [*TOLD, "taken"])
-def test_law_with_a_notice_or_without_all_is_finished(seen: dict[str, Any], name: str) -> None:
+def test_law_all_sources_finish_with_or_without_a_notice(seen: dict[str, Any], name: str) -> None:
     trial = seen[name]
     assert trial["gone"], trial
     sources = SOURCES // PARTS if name == "parts" else SOURCES
@@ -49,7 +49,7 @@ def test_law_with_a_notice_or_without_all_is_finished(seen: dict[str, Any], name
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_law_with_a_notice_longer_than_the_tasks_nothing_is_done_again(
+def test_law_no_work_is_repeated_if_the_notice_is_longer_than_the_tasks(
     seen: dict[str, Any], name: str
 ) -> None:
     trial = seen[name]
@@ -61,7 +61,7 @@ def test_law_with_a_notice_longer_than_the_tasks_nothing_is_done_again(
     assert trial["worked"] > SOURCES * SECONDS / 2
 
 
-def test_without_one_what_the_node_had_is_done_again(seen: dict[str, Any]) -> None:
+def test_without_a_notice_the_nodes_work_is_repeated(seen: dict[str, Any]) -> None:
     trial = seen["taken"]
     assert trial["incidents"], trial
     assert sum(trial["again"].values()) > 0, trial

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Run the program, and return its record. Both runs share one cluster: it is slow to start."""
+    """Run the program, and return its record. Both runs share one cluster, which starts slowly."""
     program = Path(__file__).with_name("node_trials.py")
     path = tmp_path_factory.mktemp("nodes") / "seen.json"
     done = subprocess.run(
@@ -39,25 +39,25 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_node_that_joins_is_used(seen: dict[str, Any]) -> None:
     trial = seen["joins"]
     assert trial["byNode"].get(seen["there"], 0) > 0, seen
-    assert trial["most"]["slow"] > 3  # more than the first node has room for
+    assert trial["most"]["slow"] > 3  # more than fit on the first node
     assert "slow" in trial["bottlenecks"]
 
 
 @pytest.mark.parametrize("name", ["joins", "dies"])
-def test_law_whatever_nodes_do_all_is_finished_once(seen: dict[str, Any], name: str) -> None:
+def test_law_all_sources_finish_once_whatever_nodes_do(seen: dict[str, Any], name: str) -> None:
     trial = seen[name]
     assert (trial["code"], trial["finished"]) == ("COMPLETE", SOURCES), trial
     assert trial["problems"] == []
     assert trial["numbers"] == list(range(SOURCES))
 
 
-def test_law_data_that_is_lost_with_a_node_is_made_again(seen: dict[str, Any]) -> None:
+def test_law_data_lost_with_a_node_is_recomputed(seen: dict[str, Any]) -> None:
     trial = seen["dies"]
     assert "data was lost with a node; the sources that it was of begin anew" in trial["notes"]
     assert trial["finished"] == SOURCES
 
 
-def test_a_node_that_is_lost_is_seen_and_blames_nobody(seen: dict[str, Any]) -> None:
+def test_a_lost_node_is_detected_and_blames_no_source(seen: dict[str, Any]) -> None:
     trial = seen["dies"]
-    assert trial["byNode"].get(seen["there"], 0) > 0, seen  # it was used until then
+    assert trial["byNode"].get(seen["there"], 0) > 0, seen  # was used until then
     assert trial["incidents"], trial

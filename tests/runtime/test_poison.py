@@ -1,4 +1,4 @@
-"""A source that exhausts memory is found and parked; whoever was in flight beside it is not."""
+"""A source that exhausts memory is found and parked, but sources in flight beside it are not."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def write_job(folder: Path, *, healthy: int, after: int, batch_size: int) -> Pat
 
 
 def run_under(limit: int, manifest: Path, *arguments: str, **extra: str) -> tuple[int, str]:
-    """Run under a memory limit; exit code and all that was printed."""
+    """Run under a memory limit. Return the exit code and the complete output."""
     command = [sys.executable, "-m", "strandline", "run", str(manifest)]
     command += ["--volume", str(manifest.parent), *arguments]
     environment = {
         **os.environ,
         "MARKERS": str(manifest.parent),
         "PYTHONPATH": os.pathsep.join([str(DRIVER_NODE), os.environ.get("PYTHONPATH", "")]),
-        # Else Ray may be quicker than the kernel.
+        # Otherwise Ray may kill before the kernel does.
         "RAY_memory_monitor_refresh_ms": "0",
         **extra,
     }
@@ -80,7 +80,7 @@ def run_under(limit: int, manifest: Path, *arguments: str, **extra: str) -> tupl
 
 
 def read_end(manifest: Path) -> tuple[set[str], dict[str, str], dict[str, int]]:
-    """Finished sources by name, causes of the quarantined ones, and the ledger's counts."""
+    """Return names of finished sources, causes of quarantined sources, and the ledger's counts."""
     store = Store(PipelineFolder.of(manifest.parent, "default", "poison").ledger, readonly=True)
     try:
         finished = {Path(record.key).stem for _, _, record in store.list_records()}
@@ -94,7 +94,7 @@ def read_end(manifest: Path) -> tuple[set[str], dict[str, str], dict[str, int]]:
 
 
 @pytest.mark.more
-def test_a_poison_source_that_takes_the_driver_with_it_is_parked(tmp_path: Path) -> None:
+def test_a_poison_source_that_kills_the_driver_is_parked(tmp_path: Path) -> None:
     manifest = write_job(tmp_path, healthy=HEALTHY, after=3, batch_size=2)
     (tmp_path / "large").touch()
 
@@ -109,7 +109,7 @@ def test_a_poison_source_that_takes_the_driver_with_it_is_parked(tmp_path: Path)
         json.loads(path.read_text())
         for path in sorted((tmp_path / "default/poison/attempts").glob("*/attempt.json"))
     ]
-    # One with a neighbour in its batch, three alone, and the one that parks nothing any more.
+    # One kill with a neighbor in the batch, three kills alone, and the end of the run.
     causes = [record["cause"] for record in records]
     assert ["OOMKilled"] * 4 + ["QuarantineExceeded"] == causes
     assert {"cgroup"} == {
@@ -121,12 +121,12 @@ def test_a_poison_source_that_takes_the_driver_with_it_is_parked(tmp_path: Path)
 
 
 # In the first tier, the test above parks a source that exhausts memory, and
-# tests/engine/test_held_suspects.py tries suspects alone.
+# tests/engine/test_held_suspects.py retries suspects alone.
 @pytest.mark.more
 @pytest.mark.parametrize("engine", ["processes", "ray"])
-def test_the_neighbour_that_the_kernel_kills_is_not_to_blame(engine: str, tmp_path: Path) -> None:
-    """It takes so much each time that it dies beside the poison, and finishes only when alone."""
-    # Two sources, two workers: each has one, whatever the order.
+def test_a_neighbor_that_the_kernel_kills_is_not_blamed(engine: str, tmp_path: Path) -> None:
+    """The neighbor uses so much memory that it dies beside the poison and finishes only alone."""
+    # Two sources and two workers: both sources run at once, in any order.
     manifest = write_job(tmp_path, healthy=0, after=1, batch_size=1)
 
     words = ("--engine", engine, "--workers", "2", "--no-supervise")

@@ -28,7 +28,7 @@ PATIENCE = 120.0
 
 
 def make_manifest(path: Path, checkpoint: dict[str, Any]) -> Path:
-    """A pipeline of which a few sources end, and all workers have an hour's call after those."""
+    """Write a pipeline that finishes a few sources, then occupies all workers for an hour."""
     document = {
         "apiVersion": "strandline.dev/v1alpha1",
         "kind": "CurationPipeline",
@@ -45,7 +45,7 @@ def make_manifest(path: Path, checkpoint: dict[str, Any]) -> Path:
 
 
 def stop_in_the_middle(job: Job, volume: Path) -> tuple[int, float]:
-    """Ask a run to stop once its workers are in long calls; its code, and the seconds it took."""
+    """Request a stop once the workers are in long calls; return exit code and seconds taken."""
     with job.started(volume, options=["--workers", str(WORKERS)]) as process:
         end = time.monotonic() + PATIENCE
         # A quick task can share a call with a long one, so the outputs do not show the moment.
@@ -59,7 +59,7 @@ def stop_in_the_middle(job: Job, volume: Path) -> tuple[int, float]:
 
 
 @pytest.mark.more
-def test_a_head_that_is_told_of_its_nodes_end_saves_its_work_and_ends(tmp_path: Path) -> None:
+def test_a_head_with_notice_of_its_nodes_end_saves_its_work_and_ends(tmp_path: Path) -> None:
     manifest = make_manifest(tmp_path / "stopped.yaml", {"gracePeriod": "20m"})
     job, volume, port = Job(manifest), tmp_path / "volume", find_free_ports(1)[0]
     token = derive_notice_token(b"key", "a-uid")
@@ -76,7 +76,7 @@ def test_a_head_that_is_told_of_its_nodes_end_saves_its_work_and_ends(tmp_path: 
 
 
 def ask_outcome(port: int) -> int | None:
-    """The exit code that a driver tells at its end; None before."""
+    """Return the exit code that a driver reports at its end, or None before the end."""
     with closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
         connection.request("GET", "/outcome")
         answer = json.loads(connection.getresponse().read())
@@ -85,11 +85,11 @@ def ask_outcome(port: int) -> int | None:
 
 
 @pytest.mark.more
-def test_law_what_cannot_end_in_time_is_not_waited_for(tmp_path: Path) -> None:
+def test_law_calls_that_cannot_end_in_time_are_not_awaited(tmp_path: Path) -> None:
     manifest = make_manifest(tmp_path / "stopped.yaml", {"gracePeriod": "20m"})
     job, volume = Job(manifest), tmp_path / "volume"
 
-    code, _ = stop_in_the_middle(job, volume)  # else the grace period outlasts the test
+    code, _ = stop_in_the_middle(job, volume)  # otherwise the grace period outlasts the test
 
     assert code == ExitCode.INTERRUPTED, job.read_log(volume)
     (record,) = read_chain(job.find_folder(volume))

@@ -1,4 +1,4 @@
-"""FineWeb's recipe, killed in each of its passes, keeps the pages of an undisturbed run."""
+"""FineWeb's recipe keeps the pages of an undisturbed run after kills in each of its passes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ PAGES = 68
 
 
 @pytest.mark.full
-@pytest.mark.timeout(1800)  # a dozen drivers in a row, on a machine that may be busy
-def test_a_recipe_that_is_killed_in_every_pass_keeps_the_same_pages(tmp_path: Path) -> None:
+@pytest.mark.timeout(1800)  # a dozen drivers in a row, on a possibly busy machine
+def test_a_recipe_killed_in_every_pass_keeps_the_same_pages(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, PAGES)
     recipe.run(tmp_path / "whole")
     whole = recipe.read_kept(tmp_path / "whole")

@@ -12,14 +12,12 @@ from jobs import Job
 from strandline.storage.outputs.remote import open_outputs
 
 
-# Starts three Rays for each case. In the first tier, tests/run/test_redo_laws.py crashes a redo at
-# every step in one process.
+# Starts three Rays per case. In the first tier, tests/run/test_redo_laws.py crashes a redo at every
+# step in one process.
 @pytest.mark.full
 @pytest.mark.parametrize("step", ["output.renamed", "commit.written", "commit.synced"])
-def test_a_run_that_is_killed_over_a_change_ends_as_one_that_is_not(
-    step: str, tmp_path: Path
-) -> None:
-    """Processes of Ray die: a sink's, or the one that has the ledger."""
+def test_a_run_killed_during_a_redo_ends_as_an_undisturbed_run(step: str, tmp_path: Path) -> None:
+    """Kill a process of Ray: a sink's worker, or the owner of the ledger."""
     (tmp_path / "in").mkdir()
     for file in range(6):
         lines = "".join(json.dumps({"n": file * 20 + row}) + "\n" for row in range(20))

@@ -1,4 +1,4 @@
-"""What a plan of workers becomes on a real Ray: started, drained, withdrawn, and told."""
+"""Plans of workers on a real Ray: started, drained, withdrawn, and reported."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 
 
 class Bench:
-    """Pools, a scaler, and a clock that is set by hand."""
+    """Pools, a scaler, and a manually set clock."""
 
     def __init__(self, *others: StagePlan, **more: Any) -> None:
         self.seconds = 100.0
@@ -55,7 +55,7 @@ class Bench:
         self.queues = [StageQueue(plan.name, 1, None) for plan in plans]
 
     def look(self, seconds: float = LOOK_SECONDS) -> None:
-        """Let time pass and look."""
+        """Let time pass, then look."""
         self.seconds += seconds
         assert not self.scaler.look(self.queues, None)
 
@@ -80,7 +80,7 @@ def standing(*others: StagePlan, **more: Any) -> Iterator[Bench]:
 
 
 @pytest.mark.more
-def test_the_first_look_brings_the_floor_and_says_nothing_of_it() -> None:
+def test_the_first_look_starts_the_minimum_without_a_message() -> None:
     with standing(min_workers=2, max_workers=2) as bench:
         bench.look()
         bench.take_ready()
@@ -90,7 +90,7 @@ def test_the_first_look_brings_the_floor_and_says_nothing_of_it() -> None:
         assert bench.notes == []
 
 
-def test_it_is_time_to_look_each_second_and_when_a_worker_has_gone() -> None:
+def test_a_look_is_due_each_second_and_after_a_worker_has_ended() -> None:
     with standing(max_workers=1) as bench:
         bench.look()
         assert not bench.scaler.is_due(bench.queues)
@@ -104,28 +104,28 @@ def test_it_is_time_to_look_each_second_and_when_a_worker_has_gone() -> None:
         assert bench.scaler.is_due(bench.queues)
 
 
-def test_a_fan_out_is_looked_at_before_the_second_is_over() -> None:
+def test_a_fan_out_makes_a_look_due_early() -> None:
     with standing(max_workers=1) as bench:
         bench.look()
         bench.seconds += SURGE_SECONDS
         waiting = bench.queues[0].waiting
         waiting.extend([Slot(b"s" * 16, "key", b"t" * 16, None, [], 0)] * 2)
-        assert not bench.scaler.is_due(bench.queues)  # two for a worker are no reason
+        assert not bench.scaler.is_due(bench.queues)  # two tasks per worker are no reason
         waiting.append(waiting[0])
         assert bench.scaler.is_due(bench.queues)
         bench.look(0.0)
         waiting.extend([waiting[0]] * 4)
-        assert not bench.scaler.is_due(bench.queues)  # it has only just looked
+        assert not bench.scaler.is_due(bench.queues)  # the last look was just now
         bench.seconds += SURGE_SECONDS
         assert bench.scaler.is_due(bench.queues)
 
 
-def test_law_a_worker_that_finds_no_room_is_withdrawn_and_no_other_waits_for_it() -> None:
+def test_law_a_worker_without_room_is_withdrawn_and_blocks_no_other() -> None:
     with standing(custom={"nvdec": 1.0}, max_workers=1) as bench:
         bench.pools.start_worker(0, 0.1)
         bench.take_ready()
         here = ray.get_runtime_context().get_node_id()
-        bench.pools.start_worker(0, 0.1, here)  # there is one unit
+        bench.pools.start_worker(0, 0.1, here)  # only one unit exists
         bench.look()
         assert bench.pools.look()[0].workers == 2
         bench.look(PENDING_SECONDS)
@@ -133,7 +133,7 @@ def test_law_a_worker_that_finds_no_room_is_withdrawn_and_no_other_waits_for_it(
         assert bench.notes == ["a worker of 'told' found no room and is not waited for"]
 
 
-def test_law_where_one_is_drained_the_one_with_the_least_to_lose_goes() -> None:
+def test_law_the_worker_with_the_least_to_lose_is_drained() -> None:
     other = StagePlan("other", "other", bad.Identity())
     with standing(other, cpu=1.0) as bench:
         for _ in range(2):
@@ -141,7 +141,7 @@ def test_law_where_one_is_drained_the_one_with_the_least_to_lose_goes() -> None:
         bench.take_ready()
         first, second = bench.pools.list_workers()
         first.calls["call"] = None  # type: ignore[assignment]
-        bench.look()  # the other pool's floor finds room only where one goes
+        bench.look()  # the other pool's floor has room only after a drain
         first.calls.clear()
         assert (first.is_draining, second.is_draining) == (False, True)
         assert bench.notes == []
@@ -150,7 +150,7 @@ def test_law_where_one_is_drained_the_one_with_the_least_to_lose_goes() -> None:
         assert bench.pools.look()[1].workers == 1
 
 
-def test_the_bottleneck_is_the_slow_one_that_has_a_queue() -> None:
+def test_the_bottleneck_is_the_slow_stage_with_a_queue() -> None:
     with standing(max_workers=1) as bench:
         bench.look()
         assert bench.scaler.bottleneck is None
@@ -161,7 +161,7 @@ def test_the_bottleneck_is_the_slow_one_that_has_a_queue() -> None:
 
 
 def plan_absent() -> PipelinePlan:
-    """A pipeline with a stage that asks for what no node has."""
+    """Return a pipeline with a stage that requires a resource that no node has."""
     source = StagePlan("numbers", "numbers", bad.Numbers(count=3))
     stages = [
         StagePlan("told", "told", bad.Identity(), cpu=0.1, custom={"absent": 1.0}),
@@ -171,7 +171,7 @@ def plan_absent() -> PipelinePlan:
 
 
 @pytest.mark.more
-def test_a_floor_that_finds_no_room_is_told_and_the_run_can_be_stopped(tmp_path: Path) -> None:
+def test_a_minimum_without_room_is_reported_and_the_run_can_be_stopped(tmp_path: Path) -> None:
     notes: list[str] = []
 
     def report(progress: RunProgress) -> None:

@@ -1,4 +1,4 @@
-"""Workers with servers of their own end only when what these were asked for has been answered."""
+"""Workers with their own servers end only after all requests to the servers are answered."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAME, ROWS = "served", 3
 
 
 def read_prompts(folder: Path, what: str) -> Counter[str]:
-    """The prompts that servers were asked for, or have answered."""
+    """Return the prompts that servers received, or have answered."""
     path = folder / what
     return Counter(path.read_text().splitlines()) if path.exists() else Counter()
 
@@ -44,7 +44,7 @@ def make_slot(number: int, prompts: Sequence[str]) -> Slot:
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_a_worker_that_others_need_the_room_of_answers_before_it_goes(tmp_path: Path) -> None:
+def test_a_worker_that_must_make_room_answers_before_it_ends(tmp_path: Path) -> None:
     values = {"model": "small", "prompt": "{{ text }}", "serve": serve(tmp_path)}
     stage = AskModel(AskModel.Params.model_validate(values))
     prompts = [[f"late {worker} {row}" for row in range(ROWS)] for worker in range(2)]
@@ -55,7 +55,7 @@ def test_a_worker_that_others_need_the_room_of_answers_before_it_goes(tmp_path: 
         for number in range(2):
             bench.pools.submit(1, [make_slot(number, prompts[number])], 1)
         wait_until(lambda: read_prompts(tmp_path, "asked").total() == 2 * ROWS, TIMEOUT)
-        bench.look()  # the other pool's floor finds room only where one of them goes
+        bench.look()  # the other pool's floor has room only after a drain
         workers = bench.pools[1].workers
         assert [worker.is_draining for worker in workers].count(True) == 1, workers
         (staying,) = (worker for worker in workers if not worker.is_draining)
@@ -73,7 +73,7 @@ def test_a_worker_that_others_need_the_room_of_answers_before_it_goes(tmp_path: 
 
 
 def take_answers(pools: Any) -> None:
-    """Wait for all calls, and see that each of their rows has an answer."""
+    """Wait for all calls, and check that all rows have answers."""
     while pools.calls:
         (reference,), _ = ray.wait(list(pools.calls), timeout=TIMEOUT)
         _, receipt = pools.take_answer(reference, ray.get(reference))
@@ -81,7 +81,7 @@ def take_answers(pools: Any) -> None:
 
 
 def make_manifest(folder: Path, files: int) -> Path:
-    """A pipeline of files whose rows are answered only when the engine may."""
+    """Write a pipeline whose rows are answered only after the engine gets permission."""
     for file in range(files):
         rows = [{"text": f"late {file} {row}"} for row in range(ROWS)]
         (folder / f"{file}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -107,15 +107,15 @@ def make_manifest(folder: Path, files: int) -> Path:
 
 
 def stop_once_asked(process: subprocess.Popen[bytes], folder: Path, requests: int) -> int:
-    """Ask a run to stop while all its requests are in flight; the exit code."""
+    """Request a stop while all requests are in flight; return the exit code."""
     wait_until(lambda: read_prompts(folder, "asked").total() == requests, TIMEOUT)
     process.send_signal(signal.SIGTERM)
-    time.sleep(0.5)  # it would be gone by then
+    time.sleep(0.5)  # time for the run to end wrongly
     (folder / "go").touch()
     return process.wait(TIMEOUT)
 
 
-# Each engine starts drivers. A worker that is drained on Ray is in the test above.
+# Both engines start drivers. The test above drains a worker on Ray.
 @pytest.mark.more
 @pytest.mark.parametrize(
     ("engine", "files"),
@@ -125,9 +125,7 @@ def stop_once_asked(process: subprocess.Popen[bytes], folder: Path, requests: in
         pytest.param("ray", 2, marks=pytest.mark.more),
     ],
 )
-def test_a_run_that_is_stopped_keeps_the_answers_that_are_on_their_way(
-    engine: str, files: int, tmp_path: Path
-) -> None:
+def test_a_stopped_run_keeps_the_answers_in_flight(engine: str, files: int, tmp_path: Path) -> None:
     job, volume = Job(make_manifest(tmp_path, files), engine), tmp_path / "volume"
     options = [] if engine == "inline" else ["--workers", "2"]
     with job.started(volume, options=options) as process:

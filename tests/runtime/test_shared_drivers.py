@@ -31,7 +31,7 @@ from strandline_api.outcome.causes import Cause
 
 NAMES = ("notes", "copies", "last")
 SOURCES = 12
-# One local Ray: what is printed is the node's process, for each of three runs.
+# One local Ray for three runs; each run prints the pid of its node.
 KEEPING = """
 import time
 from strandline.engine.ray.connection import connected, keeping_local
@@ -54,7 +54,7 @@ with keeping_local():
 assert not is_running(raylet)
 print(*(seen.index(pid) for pid in seen))
 """
-# Ray is there before the run that wants it, and what is loaded beside may fail.
+# Ray starts before the run that needs it, and a module loaded in the background may fail.
 AHEAD = """
 import threading
 from strandline.engine.ray.connection import connected, find_capacity, keeping_local, start_ahead
@@ -72,7 +72,7 @@ with keeping_local(), connected(None, 1) as connection:
     print(is_running(raylet), connection.raylet == raylet)
 print(is_running(raylet))
 """
-# What a driver loads beside Ray's start registers nothing that a fork of the main thread would end.
+# Modules loaded during Ray's start register no hooks that would break a fork of the main thread.
 LOADED_BESIDE = """
 import os, sys
 
@@ -107,7 +107,7 @@ def spell(name: str, source: dict[str, Any], *readers: str) -> dict[str, Any]:
 
 
 class Passes:
-    """Three pipelines, of which each reads what the one before has written."""
+    """Three pipelines that read the outputs of their predecessors."""
 
     def __init__(self, folder: Path, engine: str) -> None:
         self.folder, self._engine = folder, engine
@@ -182,10 +182,10 @@ def await_ends(processes: list[psutil.Process]) -> None:
 
 
 @on_ray
-def test_rays_processes_take_nothing_for_their_own_that_a_parent_tells_its_driver(
+def test_rays_processes_do_not_inherit_the_drivers_private_variables(
     passes: Passes,
 ) -> None:
-    """Whatever a stage starts there would take its numbers for pipes of its own."""
+    """Otherwise, processes started by a stage would misread the numbers as pipes of their own."""
     with passes.started():
         driver = passes.await_begin("notes").pid
         told = [
@@ -205,7 +205,7 @@ def test_one_driver_makes_the_attempts_of_all(passes: Passes) -> None:
         await_ends(below)
     assert first.pid == last.pid != process.pid
     assert [len(passes.list_attempts(name)) for name in NAMES] == [1, 1, 1]
-    # Each log begins with its own pipeline's name, and has nothing of the others'.
+    # A log begins with its pipeline's name, and contains no line of other pipelines.
     for name in NAMES:
         (log,) = passes.find(name).logs.glob("*.log")
         told = log.read_text()
@@ -215,7 +215,7 @@ def test_one_driver_makes_the_attempts_of_all(passes: Passes) -> None:
 
 
 @pytest.mark.more
-def test_a_driver_that_is_killed_in_the_second_pass_is_followed_by_another(passes: Passes) -> None:
+def test_a_driver_killed_in_the_second_pass_is_replaced(passes: Passes) -> None:
     with passes.started() as process:
         driver = passes.await_begin("copies").pid
         os.kill(driver, signal.SIGKILL)
@@ -228,8 +228,8 @@ def test_a_driver_that_is_killed_in_the_second_pass_is_followed_by_another(passe
 
 
 @on_ray
-def test_a_ray_that_is_killed_in_the_second_pass_is_followed_by_another(passes: Passes) -> None:
-    """Within the same attempt where it was not in use yet, and else with the next one."""
+def test_a_ray_killed_in_the_second_pass_is_replaced(passes: Passes) -> None:
+    """Within the same attempt if Ray was not in use yet, otherwise in the next attempt."""
     with passes.started() as process:
         driver = passes.await_begin("copies").pid
         raylets = [each for each in psutil.Process(driver).children() if each.name() == "raylet"]
@@ -241,7 +241,7 @@ def test_a_ray_that_is_killed_in_the_second_pass_is_followed_by_another(passes: 
 
 
 @pytest.mark.more
-def test_a_parent_that_is_killed_takes_all_with_it(passes: Passes) -> None:
+def test_a_killed_parent_ends_all_processes(passes: Passes) -> None:
     with passes.started() as process:
         passes.await_begin("copies")
         below = list_below(process.pid)
@@ -253,14 +253,14 @@ def test_a_parent_that_is_killed_takes_all_with_it(passes: Passes) -> None:
 
 
 @pytest.mark.more
-def test_a_request_to_stop_in_the_second_pass_ends_all(passes: Passes) -> None:
+def test_a_request_to_stop_in_the_second_pass_ends_all_passes(passes: Passes) -> None:
     with passes.started() as process:
         passes.await_begin("copies")
         below = list_below(process.pid)
         process.send_signal(signal.SIGINT)
         code = process.wait(PATIENCE)
         await_ends(below)
-    # All was done where the request came too late.
+    # Exit code 0 means that the request came after all work.
     assert code in {0, 75}, passes.read_log()
     with passes.started() as process:
         assert process.wait(PATIENCE) == 0, passes.read_log()
@@ -268,7 +268,7 @@ def test_a_request_to_stop_in_the_second_pass_ends_all(passes: Passes) -> None:
 
 
 @pytest.mark.full
-def test_a_ray_that_is_kept_serves_runs_of_its_size_and_is_replaced_when_it_has_died() -> None:
+def test_a_kept_ray_serves_runs_of_its_size_and_is_replaced_after_its_death() -> None:
     command = [sys.executable, "-c", KEEPING]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -276,15 +276,15 @@ def test_a_ray_that_is_kept_serves_runs_of_its_size_and_is_replaced_when_it_has_
 
 
 @pytest.mark.more
-def test_a_ray_that_is_started_ahead_is_that_of_the_first_run() -> None:
+def test_the_first_run_uses_the_ray_that_was_started_early() -> None:
     command = [sys.executable, "-c", AHEAD]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["beside", "{'CPU': 1.0}", "True True", "False"]
 
 
-def test_nothing_that_is_loaded_beside_takes_part_in_a_fork() -> None:
-    """A lock that came between a fork's beginning and its end was released, and never taken."""
+def test_modules_loaded_in_the_background_add_no_fork_hooks() -> None:
+    """Otherwise, hooks registered during a fork would release a lock that they never acquired."""
     command = [sys.executable, "-c", LOADED_BESIDE]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 

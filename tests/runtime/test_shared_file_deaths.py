@@ -1,4 +1,4 @@
-"""A worker dies while it writes a file that sources share."""
+"""A worker dies while writing a file that sources share."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from strandline_api.outcome.exit_codes import ExitCode
 from strandline_packs.sinks.jsonl_sink import JsonlSink
 
 COUNT = 60
-SIZE = 200  # of a source's only line
+SIZE = 200  # length of a source's only line
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
 class MakeRow(Stage):
-    """One row of a number."""
+    """Makes one row per number."""
 
     def process(self, task: Task) -> Task:
-        """A table of it."""
+        """Return a table with the number."""
         return task.replace(pa.table({"number": [str(task.data).ljust(SIZE - 14)]}))
 
 
 class DyingSink(JsonlSink):
-    """Its first worker dies when a file that several share is all but written."""
+    """A sink whose first worker dies just before a shared file is complete."""
 
     note: str = ""
 
     def write_shared(self, tasks: list[Task], file: object) -> None:  # type: ignore[override]
-        """As ever, unless nobody has died yet."""
+        """Write as the base class does, then die if no worker has died yet."""
         super().write_shared(tasks, file)  # type: ignore[arg-type]
         if self.note and not Path(self.note).exists():
             Path(self.note).touch()
@@ -60,7 +60,7 @@ def make_plan(sink: JsonlSink) -> PipelinePlan:
 
 
 def read_files(outcome: AttemptResult) -> list[list[int]]:
-    """The numbers in each file."""
+    """Return the numbers in each file."""
     paths = sorted(Path(outcome.output).rglob("*.jsonl"))
     return [
         [int(json.loads(line)["number"]) for line in path.read_text().splitlines()]
@@ -76,10 +76,10 @@ def find_problems(volume: Path, outcome: AttemptResult) -> list[str]:
         store.close()
 
 
-# In the first tier, tests/runtime/crash/test_shared_crashes.py kills a run at each step of such a
+# In the first tier, tests/runtime/crash/test_shared_crashes.py kills a run at each step of a shared
 # file, in one process.
 @pytest.mark.more
-def test_a_worker_that_dies_over_a_file_leaves_no_row_twice(tmp_path: Path) -> None:
+def test_a_worker_that_dies_while_writing_a_file_leaves_no_duplicate_rows(tmp_path: Path) -> None:
     sink = DyingSink(target_bytes=1 << 30)
     sink.note = str(tmp_path / "note")
     outcome = run_attempt(AttemptConfig(make_plan(sink), tmp_path))
@@ -87,5 +87,5 @@ def test_a_worker_that_dies_over_a_file_leaves_no_row_twice(tmp_path: Path) -> N
     assert outcome.code is ExitCode.COMPLETE
     rows = Counter(number for file in read_files(outcome) for number in file)
     assert rows == Counter(range(COUNT))
-    # What it had not given its name goes before the next attempt.
+    # The next attempt removes unrenamed temporary files.
     assert all(each.startswith("left over: .tmp/") for each in find_problems(tmp_path, outcome))

@@ -14,7 +14,7 @@ SEED = 4
 
 
 @pytest.mark.full
-def test_a_run_that_is_disturbed_again_and_again_ends_as_it_should(tmp_path: Path) -> None:
+def test_a_repeatedly_disturbed_run_ends_as_an_undisturbed_run(tmp_path: Path) -> None:
     said: list[str] = []
     soak = Soak(tmp_path / "soak", SEED, 60, said.append)
 
@@ -26,7 +26,7 @@ def test_a_run_that_is_disturbed_again_and_again_ends_as_it_should(tmp_path: Pat
     assert soak.jobs >= 1
 
 
-def test_a_finished_source_that_is_opened_again_is_noticed(small_job: Job, tmp_path: Path) -> None:
+def test_opening_a_finished_source_again_is_detected(small_job: Job, tmp_path: Path) -> None:
     watch = Watch(small_job, tmp_path, seen={"a": 1, "b": 3})
     (tmp_path / "opened.log").write_text("a\nb\nc\n")
     assert watch.find_reopened() == []

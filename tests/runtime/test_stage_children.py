@@ -1,4 +1,4 @@
-"""Processes that a stage starts: they neither hold a run up nor outlive it."""
+"""Processes that a stage starts neither delay a run nor outlive it."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def run(
 
 
 def find_children(folder: Path) -> list[psutil.Process]:
-    """The children that a stage has started and that live."""
+    """Return the living children of a stage."""
     pids = [int(path.read_text()) for path in folder.glob("child-*")]
     return [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
 
 
 def list_left(folder: Path) -> list[psutil.Process]:
-    """The children that do not end."""
+    """Return the children that do not end."""
     return psutil.wait_procs(find_children(folder), timeout=GONE_SECONDS)[1]
 
 
 @pytest.mark.parametrize("kind", ["fork", "session", "native"])
-def test_law_a_child_of_a_killed_worker_does_not_hold_up_its_run(kind: str, tmp_path: Path) -> None:
+def test_law_a_child_of_a_killed_worker_does_not_delay_the_run(kind: str, tmp_path: Path) -> None:
     outcome = run(tmp_path, [kind], is_killed=True)
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 10)
     assert len(outcome.incidents) == 1
@@ -52,7 +52,7 @@ def test_law_a_child_of_a_killed_worker_does_not_hold_up_its_run(kind: str, tmp_
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_law_a_fork_of_a_killed_worker_on_ray_does_not_hold_up_its_run(tmp_path: Path) -> None:
+def test_law_a_fork_of_a_killed_worker_on_ray_does_not_delay_the_run(tmp_path: Path) -> None:
     outcome = run(tmp_path, ["fork"], "ray", is_killed=True)
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 10)
     for left in find_children(tmp_path):
@@ -86,7 +86,7 @@ def make_job(folder: Path, engine: str, kinds: Sequence[str], *, is_hanging: boo
     ("engine", "victims"),
     [("inline", "driver"), ("processes", "driver"), ("processes", "both")],
 )
-def test_law_children_of_a_killed_driver_are_not_in_the_way(
+def test_law_children_of_a_killed_driver_do_not_block_the_next_run(
     engine: str, victims: str, tmp_path: Path
 ) -> None:
     job, volume = make_job(tmp_path, engine, ["native"], is_hanging=True), tmp_path / "volume"

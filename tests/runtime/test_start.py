@@ -1,4 +1,4 @@
-"""A local Ray of our own has its workers import ahead what a run will need, and little else."""
+"""Workers of a local Ray preload the modules that a run needs, and few other processes start."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ with connected(None, 1, ["colorsys"]):
 """
 
 
-# Starts a Ray of its own. In the first tier, tests/engine/test_start_of_ray.py has its options.
+# Starts its own Ray. In the first tier, tests/engine/test_start_of_ray.py checks its options.
 @pytest.mark.more
-def test_workers_have_imported_what_they_will_need_and_no_agent_idles() -> None:
+def test_workers_preload_their_modules_and_no_agent_idles() -> None:
     command = [sys.executable, "-c", LOOK]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr

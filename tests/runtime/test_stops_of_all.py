@@ -36,7 +36,7 @@ def make_job(folder: Path, engine: str) -> Job:
 
 
 def signal_all(pid: int) -> None:
-    """Send SIGTERM to a process and to all below it, these first."""
+    """Send SIGTERM to a process and its descendants, descendants first."""
     parent = psutil.Process(pid)
     for process in [*reversed(parent.children(recursive=True)), parent]:
         with suppress(psutil.Error):
@@ -45,7 +45,7 @@ def signal_all(pid: int) -> None:
 
 @pytest.mark.parametrize(
     "engine",
-    # A Ray takes long to start, and again where a run of it continues.
+    # A Ray starts slowly, and a second time for the continued run.
     ["inline", "processes", pytest.param("ray", marks=pytest.mark.more)],
 )
 def test_law_a_signal_to_all_is_one_request_to_stop(engine: str, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""What a stage yields travels on before its answer has ended, and nothing of it is lost or doubled.
+"""Yielded tasks travel on before their call has ended; none is lost or doubled.
 
-Pieces are large, so that a part of an answer is a few of them.
+Pieces are large, so a part of an answer holds only a few of them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from strandline_api.spec.policy import Checkpoint
 
 SOURCES = 2
 PIECES = 12
-# Parts that are made, wait to be taken, and are with the driver; what waits for the sink, is with
-# it, and may yet come of what was asked for before the queue was full.
+# Parts that are made, wait to be taken, or are at the driver; tasks that wait for the sink or are
+# at the sink; and results of calls that were sent before the queue was full.
 AHEAD = {
     "inline": told.PIECES_PER_PART,
-    # Parts that were answered or are on the way; what waits for the sink, and is with it.
+    # Parts that are answered or under way; tasks that wait for the sink or are at the sink.
     "processes": told.PIECES_PER_PART * 2 + bound_queue(1, 2) + CALLS_PER_WORKER,
     "ray": told.PIECES_PER_PART * (PARTS_AHEAD + 4) + bound_queue(1, 1) + CALLS_PER_WORKER,
 }
@@ -48,7 +48,7 @@ def make_plan(
     refuses: int = -1,
     **how: Any,
 ) -> PipelinePlan:
-    """Numbers, each in pieces, which take the sink so long and of which it may refuse one."""
+    """Return a plan that splits numbers into pieces for a slow sink, which may refuse one piece."""
     log = str(folder / "log")
     asked: dict[str, Any] = {"cpu": 0.25, "max_workers": 1}
     stages = [
@@ -72,7 +72,7 @@ def name_pieces(sources: Sequence[int] = range(SOURCES), pieces: int = PIECES) -
 
 
 def count_ahead(log: list[str]) -> int:
-    """Most pieces that were made and not yet written, at any moment."""
+    """Return the maximum number of pieces that were made and not yet written."""
     ahead = most = 0
     for line in log:
         ahead += 1 if line.startswith("made") else -1
@@ -96,7 +96,7 @@ def test_law_a_long_answer_fills_no_memory(engine: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "dies_at", [7, *(pytest.param(piece, marks=pytest.mark.more) for piece in (0, 1, PIECES - 1))]
 )
-def test_law_a_worker_that_dies_in_the_middle_costs_no_piece_and_doubles_none(
+def test_law_a_worker_that_dies_in_the_middle_loses_and_doubles_no_piece(
     dies_at: int, tmp_path: Path
 ) -> None:
     plan = make_plan(tmp_path, dies_at=dies_at)
@@ -113,7 +113,7 @@ def test_law_a_worker_that_dies_in_the_middle_costs_no_piece_and_doubles_none(
 
 # The bound on Ray is that of the test above.
 @pytest.mark.parametrize("engine", ["inline", "processes", pytest.param("ray", marks=MORE)])
-def test_of_a_source_that_has_failed_no_more_is_made(engine: str, tmp_path: Path) -> None:
+def test_a_failed_source_yields_no_more_pieces(engine: str, tmp_path: Path) -> None:
     plan = make_plan(tmp_path, sources=1, pieces=4 * AHEAD[engine], refuses=1)
 
     outcome = run_attempt(AttemptConfig(plan, tmp_path, engine=engine))
@@ -128,9 +128,7 @@ def test_of_a_source_that_has_failed_no_more_is_made(engine: str, tmp_path: Path
     ("engine", "grace"),
     [("inline", "0s"), *(pytest.param("ray", grace, marks=MORE) for grace in ("0s", "60s"))],
 )
-def test_a_run_that_is_stopped_in_the_middle_is_finished_by_the_next(
-    engine: str, grace: str, tmp_path: Path
-) -> None:
+def test_the_next_run_finishes_a_stopped_run(engine: str, grace: str, tmp_path: Path) -> None:
     def must_stop() -> bool:
         return (tmp_path / "log").exists() and "written" in (tmp_path / "log").read_text()
 

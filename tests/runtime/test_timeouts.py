@@ -1,4 +1,4 @@
-"""A stage that hangs in the driver's process ends the attempt, and the next one parks the source.
+"""A stage that hangs in the driver's process ends the attempt; the next attempt parks the source.
 
 tests/engines/test_casualties.py has the engines that replace the worker.
 """
@@ -27,7 +27,7 @@ def read_parked(folder: PipelineFolder) -> Quarantined:
     return parked
 
 
-def test_law_inline_the_attempt_ends_and_the_next_one_knows_the_suspect(tmp_path: Path) -> None:
+def test_law_inline_the_attempt_ends_and_the_next_attempt_has_the_suspect(tmp_path: Path) -> None:
     document = {
         "apiVersion": "strandline.dev/v1alpha1",
         "kind": "CurationPipeline",

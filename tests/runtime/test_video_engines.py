@@ -1,4 +1,4 @@
-"""Videos with both engines: the same bytes, also when a worker dies while a shard is written."""
+"""Videos with both engines: the same bytes, even if a worker dies while writing a shard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXAMPLE = Path(__file__).parents[2] / "pipelines" / "examples" / "video.yaml"
 
 @pytest.fixture(scope="module")
 def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example over its own videos, its stages small enough to be packed onto any machine."""
+    """Write the example over test videos, with stages small enough for any machine."""
     folder = tmp_path_factory.mktemp("video")
     write_all(folder / "videos")
     document: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
@@ -34,13 +34,13 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What an undisturbed run writes in one process."""
+    """Return the outputs of an undisturbed run in one process."""
     return Job(manifest, "inline").run_whole(tmp_path_factory.mktemp("whole"))
 
 
 # Starts a Ray. In the first tier, test_forked_workers.py names the signal that ends a worker.
 @pytest.mark.more
-def test_a_decoder_that_crashes_its_process_costs_its_source_and_nothing_else(
+def test_a_decoder_that_crashes_its_process_fails_only_its_source(
     manifest: Path, whole: dict[str, str], tmp_path: Path
 ) -> None:
     document = yaml.safe_load(manifest.read_text())
@@ -62,7 +62,7 @@ def test_a_decoder_that_crashes_its_process_costs_its_source_and_nothing_else(
     assert not job.find_problems(volume, unfinished=1)
     found = sorted(job.digest_outputs(volume).values())
     assert set(found) < set(whole.values())
-    assert len(whole) - 4 == len(found)  # a shard of two files for each of its two clips
+    assert len(whole) - 4 == len(found)  # two files per shard, one shard for each of the two clips
 
 
 # Starts a Ray. In the first tier, tests/engines compares the engines, and tests/docs runs the
@@ -76,7 +76,7 @@ def test_both_engines_write_the_same_bytes(
     assert whole == Job(manifest).run_whole(tmp_path)
 
 
-# Kills processes of a Ray of their own. In the first tier, test_kills.py does so with text.
+# Kills processes of its own Rays. In the first tier, test_kills.py does so with text.
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("target", "step", "nth"),

@@ -1,4 +1,4 @@
-"""What a worker owes its stage and its driver, in real ones."""
+"""Duties of real workers toward their stage and driver."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read_told(outcome: AttemptResult) -> list[Any]:
 
 @contextmanager
 def started(stage: Stage, name: str = "told") -> Iterator[Any]:
-    """One ready worker, without a driver."""
+    """Start one ready worker without a driver."""
     outputs = OutputLocation(tempfile.gettempdir())
     chain = Chain(0, (StagePlan(name, name, stage),))
     actor, _, ready = start_worker(chain, 0.1, outputs, WorkerSite("tests.workers", "0001"))
@@ -73,13 +73,13 @@ def started(stage: Stage, name: str = "told") -> Iterator[Any]:
 
 
 def put(data: Any) -> Any:
-    """A block with one task, in the object store."""
+    """Put a block with one task into the object store."""
     lineage = Lineage(b"s" * 16, b"t" * 16, "key")
     return ray.put(pack_tasks([Task(data, {}, lineage)]))
 
 
 def take(answer: list[Any]) -> Any:
-    """The data of a call's only task."""
+    """Return the data of a call's only task."""
     ((data, *_),) = ray.get(answer[0], timeout=TIMEOUT)
     return data
 
@@ -109,7 +109,7 @@ def test_the_next_input_is_read_while_a_task_is_worked_on(tmp_path: Path) -> Non
         assert take(first) is True
 
 
-def test_a_call_whose_input_is_lost_holds_up_nobody_once_it_is_skipped() -> None:
+def test_a_skipped_call_with_lost_input_blocks_no_other_call() -> None:
     with started(told.Ordered()) as actor:
         lost = told.put_and_lose()
         first = actor.run.remote(FIRST_CALL, WHOLE, [[0, 0]], lost)
@@ -133,7 +133,7 @@ def test_law_a_node_is_set_up_once_before_any_of_its_workers(tmp_path: Path) -> 
 
 # tests/engine/test_node_setup.py has the folders of earlier attempts.
 @pytest.mark.more
-def test_a_new_attempt_sets_nodes_up_anew(tmp_path: Path) -> None:
+def test_a_new_attempt_sets_nodes_up_again(tmp_path: Path) -> None:
     for count in (1, 2):
         plan = make_plan(told.NodeReady(folder=str(tmp_path)), count=count)
         run(plan, tmp_path / "run", on_change=OnChange.CONTINUE)
@@ -148,7 +148,7 @@ def test_inline_sets_its_node_up_once(tmp_path: Path) -> None:
 
 # tests/engine/test_node_setup.py ends processes during the setup of a node.
 @pytest.mark.more
-def test_a_worker_that_dies_while_it_sets_up_its_node_leaves_it_to_the_next(
+def test_after_a_death_during_node_setup_the_next_worker_sets_the_node_up(
     tmp_path: Path,
 ) -> None:
     plan = make_plan(told.NodeReady(folder=str(tmp_path), what="die"), min_workers=2)
@@ -158,14 +158,14 @@ def test_a_worker_that_dies_while_it_sets_up_its_node_leaves_it_to_the_next(
 
 
 def find_pool(outcome: AttemptResult) -> PoolState:
-    """How the told stage's pool stood in the end."""
+    """Return the final state of the pool of the stage `told`."""
     return outcome.pools["told"]
 
 
 @pytest.mark.parametrize(
     ("stage", "limit"),
     [
-        # The law of ages is in tests/engine/test_worker_limits.py.
+        # tests/engine/test_worker_limits.py has the law of ages.
         pytest.param(told.Process(), {"max_age": 0.001}, marks=pytest.mark.more),
         (told.Growing(), {"max_memory": 220_000_000}),
     ],
@@ -192,7 +192,7 @@ def test_law_a_worker_beyond_its_limit_is_replaced_and_nothing_is_lost(
         {"cpu": 0.0, "gpu": 0.5},
     ],
 )
-def test_two_workers_share_what_each_reserves_half_of(needs: Any, tmp_path: Path) -> None:
+def test_two_workers_share_a_resource_by_halves(needs: Any, tmp_path: Path) -> None:
     outcome = run(make_plan(told.Told(), min_workers=2, max_workers=2, **needs), tmp_path)
 
     assert (outcome.code, outcome.incidents) == (ExitCode.COMPLETE, ())
@@ -208,7 +208,7 @@ def test_a_stages_own_environment_reaches_its_workers(tmp_path: Path) -> None:
 
 # Starts a cluster of two nodes. tests/engine has the placement of workers and calls.
 @pytest.mark.more
-def test_workers_go_where_they_are_told_and_calls_to_their_input() -> None:
+def test_workers_start_on_requested_nodes_and_calls_go_to_their_input() -> None:
     program = Path(__file__).with_name("two_nodes.py")
     done = subprocess.run(
         [sys.executable, str(program)], capture_output=True, text=True, check=False, timeout=300

@@ -1,6 +1,6 @@
-"""A program: a pool on a cluster of two nodes on this machine, and where its workers and calls go.
+"""A program: a pool on a local cluster of two nodes, and where its workers and calls go.
 
-Ray is connected once a process, so this can't share the one of the other tests.
+Ray connects once per process, so this program cannot share the Ray of other tests.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ CPU = 0.1
 
 @ray.remote(num_cpus=0)  # type: ignore[untyped-decorator]
 def make_block(number: int) -> list[Plain]:
-    """A block with a task that is too large to travel with a call."""
+    """Return a block with a task that is too large to travel with a call."""
     token = number.to_bytes(16, "big")
     return pack_tasks([Task(b"1" * SIZE, {}, Lineage(token, token, str(number)))])
 
 
 def make_slot(number: int, node: str) -> Slot:
-    """A task whose data is on that node."""
+    """Return a task whose data is on the given node."""
     where = NodeAffinitySchedulingStrategy(node, soft=False)
     block = make_block.options(scheduling_strategy=where).remote(number)
     ray.wait([block], timeout=TIMEOUT, fetch_local=False)
     end = time.monotonic() + TIMEOUT
     while not get_local_object_locations([block])[block].get("node_ids"):
-        assert time.monotonic() < end  # it is ready a moment before the driver's books say where
+        assert time.monotonic() < end  # ready before its location is known
         time.sleep(0.01)
     token = number.to_bytes(16, "big")
     return Slot(token, str(number), token, None, block, 0)
@@ -65,7 +65,7 @@ def take_answers(pools: RayPools) -> None:
 
 
 def check_placement(pools: RayPools, pool: Pool, here: str, nodes: list[str]) -> None:
-    """A worker goes where it is told."""
+    """Check that a worker starts on the requested node."""
     for node in nodes:
         pools.start_worker(0, CPU, node)
     take_ready(pools, here)
@@ -74,7 +74,7 @@ def check_placement(pools: RayPools, pool: Pool, here: str, nodes: list[str]) ->
 
 
 def check_calls(pools: RayPools, pool: Pool, nodes: list[str]) -> None:
-    """A call goes to its input; an idle worker elsewhere comes before one that has a call."""
+    """Check that calls go to their input, and that idle workers elsewhere precede busy workers."""
     for number, node in enumerate([*nodes, *nodes, nodes[1]]):
         pools.submit(0, [make_slot(number, node)], CALLS_PER_WORKER)
         (call,) = pools.calls.values()
@@ -87,7 +87,7 @@ def check_calls(pools: RayPools, pool: Pool, nodes: list[str]) -> None:
 
 
 def check_drain(pools: RayPools, pool: Pool, here: str, nodes: list[str]) -> None:
-    """A drained worker takes no call and ends with its last; a new one goes where it is told."""
+    """Check that a drained worker takes no more calls and ends, and where a new worker starts."""
     first, second = _by_node(pool, nodes)
     pools.submit(0, [make_slot(20, nodes[1])], CALLS_PER_WORKER)
     pools.drain(second)
@@ -111,7 +111,7 @@ def _by_node(pool: Pool, nodes: list[str]) -> list[Worker]:
 
 
 def main() -> None:
-    """Check one thing after the other."""
+    """Run all checks in sequence."""
     with join_local_cluster(2) as (cluster, folder):
         cluster.add_node(num_cpus=2, object_store_memory=STORE)
         here = ray.get_runtime_context().get_node_id()

@@ -1,6 +1,6 @@
 """Drivers of the engine `inline` as forks of a process that has loaded their stages.
 
-An undisturbed run takes a tenth of a second, where a new interpreter takes seconds. A fork runs
+An undisturbed run takes a tenth of a second, but a new interpreter takes seconds. A fork runs
 `strandline run` or `strandline drive` as the command line does, and can be killed like any process.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 from command_server import CommandServer
 
 PATIENCE = 120.0
-# Arrow loads pandas with its first array, and users have no pandas: see `jobs`.
+# Arrow loads pandas with its first array, but users have no pandas; see `jobs`.
 LOADED = (
     "pyarrow.parquet",
     "strandline.cli.app.commands",

@@ -1,4 +1,4 @@
-"""Stages that tell how they were worked on, for tests of workers."""
+"""Stages that report how workers ran them, for tests of workers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ LARGE = 2_000_000
 
 
 class FolderParams(Stage.Params):
-    """Where to leave what is to be seen."""
+    """The folder for observations."""
 
     folder: str = Field(description="A folder.")
 
 
 class Told(Stage):
-    """Hands on what the worker looks like from inside."""
+    """Returns properties of its worker."""
 
     def setup(self) -> None:
         self.thread = threading.get_ident()
@@ -45,10 +45,10 @@ class Told(Stage):
 
 
 class NodeReady(Stage):
-    """Counts how often its node was set up, and refuses to work where it was not."""
+    """Counts the setups of its node, and refuses to work on a node without setup."""
 
     class Params(FolderParams):
-        """What to do in its first set-up, and how many workers each task waits for."""
+        """The behavior of the first setup, and the number of workers that tasks wait for."""
 
         what: str = "work"
         workers: int = 0
@@ -56,10 +56,10 @@ class NodeReady(Stage):
     params: Params
 
     def setup_on_node(self) -> None:
-        """Leave a file a call.
+        """Leave a file per call.
 
         Raises:
-            FileNotFoundError: it is asked for.
+            FileNotFoundError: if `what` is "raise".
         """
         folder = Path(self.params.folder)
         count = len(list(folder.glob("node-*")))
@@ -72,10 +72,10 @@ class NodeReady(Stage):
         (folder / "weights").touch()
 
     def setup(self) -> None:
-        """Leave a file a worker.
+        """Leave a file per worker.
 
         Raises:
-            FileNotFoundError: the node is not set up.
+            FileNotFoundError: if the node is not set up.
         """
         folder = Path(self.params.folder)
         (folder / "weights").stat()
@@ -90,26 +90,26 @@ class NodeReady(Stage):
 
 
 class Growing(Stage):
-    """Keeps more memory with each task."""
+    """Uses more memory with each task."""
 
     def setup(self) -> None:
         self.kept: list[bytes] = []
 
     def process(self, task: Task) -> Task:
         self.kept.append(bytes(bytearray(b"1") * 60_000_000))
-        time.sleep(0.3)  # longer than half a look takes, so that it is looked at in time
+        time.sleep(0.3)  # long enough for a look at its memory
         return task.replace(os.getpid())
 
 
 class Process(Stage):
-    """Hands on which process it was in."""
+    """Returns its process id."""
 
     def process(self, task: Task) -> Task:
         return task.replace(os.getpid())
 
 
 class Ordered(Stage):
-    """Hands on how many tasks it has seen before."""
+    """Returns the number of previous tasks."""
 
     def setup(self) -> None:
         self.seen = 0
@@ -120,10 +120,10 @@ class Ordered(Stage):
 
 
 class Overlapped(Stage):
-    """Its first task ends when the next one's input has been read."""
+    """Finishes its first task only after the next task's input has been read."""
 
     class Params(FolderParams):
-        """Where the second input says that it is read."""
+        """The folder where the second input leaves a marker when read."""
 
     params: Params
 
@@ -139,13 +139,13 @@ class Overlapped(Stage):
 
 
 class SlowParams(Stage.Params):
-    """How long a task takes."""
+    """The duration of a task."""
 
     seconds: float = 0.0
 
 
 class Large(Stage):
-    """Makes a payload of a number that is too large to travel with a receipt."""
+    """Makes a payload from a number, too large to travel with a receipt."""
 
     Params = SlowParams
     params: SlowParams
@@ -156,10 +156,10 @@ class Large(Stage):
 
 
 class Opened(Stage):
-    """Leaves a byte for each number it begins, and hands it on as `SlowSink` takes it."""
+    """Logs a byte per number, and returns the number in the format of `SlowSink`."""
 
     class Params(Stage.Params):
-        """Where."""
+        """The log file."""
 
         log: str = Field(description="A file.")
 
@@ -172,10 +172,10 @@ class Opened(Stage):
 
 
 class SlowHere(Stage):
-    """Takes its time, and says on which node; the second half waits for another node to join."""
+    """Sleeps, and returns its node; the second half waits until another node joins."""
 
     class Params(FolderParams):
-        """Where a node leaves its name, and which numbers wait for a second one."""
+        """The folder for node names, and the first number that waits for a second node."""
 
         second_half: int = 40
 
@@ -194,7 +194,7 @@ class SlowHere(Stage):
 
 
 class Slow:
-    """A payload that takes a while to be read, or leaves a file when it is."""
+    """A payload that is slow to unpickle, or leaves a file when unpickled."""
 
     def __init__(self, seconds: float = 0.0, mark: str = "") -> None:
         self.seconds = seconds
@@ -205,10 +205,10 @@ class Slow:
 
 
 class Owner:
-    """Whoever puts something into the object store; it is lost when they die."""
+    """An owner of objects in the object store, which are lost when the owner dies."""
 
     def put(self) -> list[Any]:
-        """The reference of a block with one task."""
+        """Return the reference of a block with one task."""
         token = b"l" * 16
         return [ray.put(pack_tasks([Task(b"1" * 1_000_000, {}, Lineage(token, token, "lost"))]))]
 
@@ -234,10 +234,10 @@ class SlowSink(NodeSink):
 
 
 def put_and_lose() -> Any:
-    """A block that is lost.
+    """Return a lost block.
 
     Raises:
-        TimeoutError: it is still there.
+        TimeoutError: if the block still exists.
     """
     owner = ray.remote(Owner).options(num_cpus=0).remote()
     (block,) = ray.get(owner.put.remote())
@@ -253,7 +253,7 @@ def put_and_lose() -> Any:
 
 
 class NumberSink(SinkStage):
-    """Writes the number, and where it was worked on."""
+    """Writes the number and the node that processed it."""
 
     suffix = ".txt"
 

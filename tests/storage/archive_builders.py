@@ -1,4 +1,4 @@
-"""Archives for tests, of any kind and with anything in them."""
+"""Archives for tests, of any kind and with any content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILES = {"mystages.py": b"MIN = 5\n", "deep/er/other.py": b""}
 
 
 def write_zip(path: Path, files: Mapping[str, bytes] = FILES, link: str = "") -> str:
-    """A zip; its digest."""
+    """Write a zip, and return its digest."""
     with zipfile.ZipFile(path, "w") as packed:
         for name, content in files.items():
             packed.writestr(name, content)
@@ -28,10 +28,10 @@ def write_zip(path: Path, files: Mapping[str, bytes] = FILES, link: str = "") ->
 def write_tar(
     path: Path, files: Mapping[str, bytes] = FILES, *, mode: str = "w:gz", kind: bytes = b""
 ) -> str:
-    """A tar; its digest.
+    """Write a tar, and return its digest.
 
     Args:
-        kind: of one more member, `odd`, such as `tarfile.SYMTYPE`.
+        kind: type of an additional member `odd`, such as `tarfile.SYMTYPE`.
     """
     with tarfile.open(path, mode) as tape:  # type: ignore[call-overload]
         for name, content in files.items():
@@ -50,7 +50,7 @@ def digest(path: Path) -> str:
 
 
 def read_all(folder: Path) -> dict[str, bytes]:
-    """The files below a folder."""
+    """Return the contents of all files below a folder."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")

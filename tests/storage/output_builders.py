@@ -1,4 +1,4 @@
-"""Writing outputs where a test needs only one."""
+"""Writing a single output for tests."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from strandline.storage.outputs.ports import OutputStore
 def write_output(
     outputs: OutputStore, source: bytes, name: str, write_content: Callable[[BinaryIO], None]
 ) -> Content:
-    """Write one output durably, as a group of its own."""
+    """Write one output durably in its own group."""
     with outputs.grouped() as group:
         return group.write(source, name, write_content)

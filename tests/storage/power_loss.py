@@ -1,8 +1,8 @@
-"""A folder on a machine that may lose power: what no sync has reached is gone then.
+"""A folder on a machine that may lose power, which loses all unsynced data.
 
-Every sync is watched. A folder's names last as they were when that folder was synced last, a file's
-bytes as they were when that file was; all the rest may be lost, and here it always is. A file whose
-name alone lasts is empty.
+Every sync is recorded. A folder keeps the names it had at its last sync, and a file keeps the bytes
+it had at its last sync. Everything else may be lost on a real machine, and is always lost here. A
+file of which only the name is kept is empty.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Inode = tuple[int, int]
 
 
 class Disk:
-    """Watches what is synced below a folder, which lasts as it is now.
+    """Records syncs below a folder; its current content is durable.
 
     Args:
         root: the folder.
-        monkeypatch: takes the place of `os.fsync`, and of `syncfs` where outputs use it.
+        monkeypatch: replaces `os.fsync`, and `syncfs` where outputs use it.
     """
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,18 +32,18 @@ class Disk:
         self._names: dict[Inode, dict[str, Inode]] = {}
         self._files: set[Inode] = set()
         self._bytes: dict[Inode, bytes] = {}
-        self._held: list[int] = []  # no number of theirs is given to another file
+        self._held: list[int] = []  # keeps inode numbers from being reused
         self._keep_all()
         monkeypatch.setattr(os, "fsync", lambda handle: self._keep(os.dup(handle)))
         monkeypatch.setattr(local_outputs, "sync_filesystem", lambda _: self._keep_all())
 
     def lose_power(self, into: Path) -> Path:
-        """What is left afterwards, as a new folder."""
+        """Write the content that survives a power loss to a new folder."""
         self._restore(_number(os.stat(self._root)), into)
         return into
 
     def close(self) -> None:
-        """Let all go that was held."""
+        """Close all held files."""
         for handle in self._held:
             os.close(handle)
 
@@ -59,7 +59,7 @@ class Disk:
         if stat.S_ISDIR(found.st_mode):
             children = {}
             for name in os.listdir(path):
-                with contextlib.suppress(FileNotFoundError):  # as above
+                with contextlib.suppress(FileNotFoundError):  # a writer removes files meanwhile
                     children[name] = os.lstat(f"{path}/{name}")
             self._names[_number(found)] = {name: _number(info) for name, info in children.items()}
             files = [info for info in children.values() if stat.S_ISREG(info.st_mode)]
@@ -74,7 +74,7 @@ class Disk:
                 (into / name).write_bytes(self._bytes.get(child, b""))
             elif child in self._names:
                 self._restore(child, into / name)
-            # Else the name lasts and leads to nothing that does: an empty folder.
+            # Otherwise the name survives without durable content: an empty folder.
 
 
 def _number(found: os.stat_result) -> Inode:

@@ -1,4 +1,4 @@
-"""Publications to look at, spoil and remove, and a process that crashes while it makes them."""
+"""Publications to inspect, break, and remove, and a process that crashes while making them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FILES = {"metrics.json": b'{"rows": 3}', "artifacts/hashes.bin": b"\0\1", "artif
 
 
 class Crash(BaseException):
-    """The process is gone; nothing that handles errors may save it."""
+    """Simulates the end of the process; error handlers must not catch it."""
 
 
 @dataclass
 class Steps:
-    """Counts the steps that are reached, and crashes at one of them."""
+    """Counts the reached steps, and crashes at one of them."""
 
     crash_at: int | None = None
     reached: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ def watch_steps(monkeypatch: pytest.MonkeyPatch, crash_at: int | None = None) ->
 
 
 def make(folder: PipelineFolder, *places: tuple[int, int]) -> list[Publication]:
-    """Publish at exactly these places, in this order; `latest` leads to the last."""
+    """Publish at exactly these places in this order; `latest` leads to the last."""
     made = []
     for attempt, number in places:
         before = folder.publication(attempt, number - 1)
@@ -59,7 +59,7 @@ def make(folder: PipelineFolder, *places: tuple[int, int]) -> list[Publication]:
 
 
 def half_write(folder: PipelineFolder, attempt: int, number: int) -> Path:
-    """What a process leaves that was killed before it wrote the manifest."""
+    """Leave the files of a process that was killed before it wrote the manifest."""
     path = folder.publication(attempt, number)
     path.mkdir(parents=True)
     (path / "metrics.json").write_bytes(b"{")
@@ -76,7 +76,7 @@ def resolved(folder: PipelineFolder) -> PublicationId | None:
 
 
 def complete_places(folder: PipelineFolder) -> list[PublicationId]:
-    """Found by looking at every folder, not by asking the product where to look."""
+    """Return the complete publications, found by scanning all folders without the product."""
     found = []
     for path in folder.attempts.glob("[0-9]*/p[0-9]*"):
         place = PublicationId(int(path.parent.name), int(path.name[1:]))
@@ -86,7 +86,7 @@ def complete_places(folder: PipelineFolder) -> list[PublicationId]:
 
 
 def list_tree(path: Path) -> dict[str, object]:
-    """Every file with its content, every link with its target, every folder with None."""
+    """Return all files with contents, links with targets, and folders with None."""
     return {
         str(each.relative_to(path)): (
             f"-> {each.readlink()}"

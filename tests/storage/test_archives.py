@@ -1,4 +1,4 @@
-"""An archive is unpacked whole, with the digest that was asked for, into its folder, or not."""
+"""An archive with the requested digest is unpacked completely into its folder, or not at all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fetch(path: Path, wanted: str, folder: Path, *, is_kept: bool = False) -> No
 
 
 def refuse(path: Path, wanted: str) -> str:
-    """What is said of an archive that is refused; nothing of it is left."""
+    """Return the error for a refused archive, and check that nothing is left."""
     folder = path.parent / "into" / "code"
     with pytest.raises(ArchiveError) as told:
         fetch(path, wanted, folder)
@@ -45,16 +45,14 @@ def refuse(path: Path, wanted: str) -> str:
         lambda path: write_tar(path, mode="w:xz"),
     ],
 )
-def test_every_kind_is_unpacked_whatever_its_name(
-    tmp_path: Path, write: Write, is_kept: bool
-) -> None:
+def test_every_kind_is_unpacked_under_any_name(tmp_path: Path, write: Write, is_kept: bool) -> None:
     wanted = write(tmp_path / "code")
     fetch(tmp_path / "code", wanted, tmp_path / "into/deep", is_kept=is_kept)
     assert read_all(tmp_path / "into/deep") == FILES
     assert [path.name for path in (tmp_path / "into").iterdir()] == ["deep"]
 
 
-def test_what_is_kept_outlives_a_loss_of_power(
+def test_kept_archives_survive_a_power_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = write_zip(tmp_path / "code.zip")
@@ -74,7 +72,7 @@ def test_a_tape_that_ends_in_a_zip_is_a_tape(tmp_path: Path) -> None:
     assert read_all(tmp_path / "into") == files
 
 
-def test_what_is_there_is_not_fetched_again(tmp_path: Path) -> None:
+def test_an_existing_archive_is_not_downloaded_again(tmp_path: Path) -> None:
     wanted = write_zip(tmp_path / "code.zip")
     fetch(tmp_path / "code.zip", wanted, tmp_path / "into")
     (tmp_path / "code.zip").unlink()
@@ -82,7 +80,7 @@ def test_what_is_there_is_not_fetched_again(tmp_path: Path) -> None:
     assert read_all(tmp_path / "into") == FILES
 
 
-def test_another_process_may_be_quicker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_may_finish_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = write_zip(tmp_path / "code.zip")
 
     def be_quicker(url: str, target: Path, sleep: Callable[[float], None]) -> str:
@@ -130,7 +128,7 @@ def test_links_and_devices_are_refused(tmp_path: Path, write: Write) -> None:
 
 
 @pytest.mark.parametrize("write", [write_zip, write_tar])
-def test_more_bytes_or_files_than_may_be_are_refused(
+def test_too_many_bytes_or_files_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[..., str]
 ) -> None:
     path = tmp_path / "code"
@@ -146,7 +144,7 @@ def test_more_bytes_or_files_than_may_be_are_refused(
 
 @pytest.mark.parametrize("write", [write_tar, lambda path: write_tar(path, mode="w:xz"), write_zip])
 @pytest.mark.parametrize("damage", ["cut", "spoilt"])
-def test_damaged_archives_are_told(tmp_path: Path, write: Write, damage: str) -> None:
+def test_damaged_archives_are_reported(tmp_path: Path, write: Write, damage: str) -> None:
     path = tmp_path / "code"
     write(path)
     content = bytearray(path.read_bytes())
@@ -159,19 +157,19 @@ def test_damaged_archives_are_told(tmp_path: Path, write: Write, damage: str) ->
 
 
 def spoil_later_block(content: bytearray) -> None:
-    """In a bzip2 of two megabytes, behind what is read when it is opened."""
+    """Damage a bzip2 of two megabytes, after the part that is read on opening."""
     middle = len(content) * 2 // 3
     content[middle : middle + 20] = b"\xff" * 20
 
 
 def spoil_directory(content: bytearray) -> None:
-    """Have the list of a zip lie where no file has room for it."""
+    """Move a zip's directory to where no file has room."""
     end = content.rindex(b"PK\x05\x06")
     content[end + 16 : end + 20] = b"\xff\xff\xff\x7f"
 
 
 def spoil_name(content: bytearray) -> None:
-    """Have the list of a zip name a file in bytes that are no UTF-8."""
+    """Make a zip's directory name a file in bytes that are not UTF-8."""
     start = content.rindex("é".encode())
     content[start : start + 2] = b"\xff\xff"
 
@@ -185,7 +183,7 @@ def spoil_name(content: bytearray) -> None:
     ],
     ids=["block", "directory", "name"],
 )
-def test_damage_is_told_of_the_archive_and_not_of_the_disk(
+def test_damage_is_reported_for_the_archive_and_not_the_disk(
     tmp_path: Path, write: Callable[..., str], spoil: Callable[[bytearray], None]
 ) -> None:
     path = tmp_path / "code"
@@ -197,13 +195,13 @@ def test_damage_is_told_of_the_archive_and_not_of_the_disk(
 
 
 @pytest.mark.parametrize("content", [b"", b"import os\n", b"PK\x03\x04", os.urandom(2000)])
-def test_what_is_no_archive_is_told(tmp_path: Path, content: bytes) -> None:
+def test_other_files_than_archives_are_reported(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "code.zip"
     path.write_bytes(content)
     assert "is no archive that can be read" in refuse(path, digest(path))
 
 
-def test_a_name_that_comes_twice_is_refused(tmp_path: Path) -> None:
+def test_a_repeated_name_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "code"
     wanted = write_tar(path, {"a.py": b"1", "./a.py": b"2"})
     assert "holds './a.py' twice" in refuse(path, wanted)

@@ -1,4 +1,4 @@
-"""A file is fetched from anywhere; what may pass is tried again, what will not is said at once."""
+"""Downloads from any place: transient errors are retried, permanent errors are reported at once."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ CUT = -200
 
 
 class Web:
-    """A web server that answers with these codes in turn; the last one stays.
+    """A web server that answers with these codes in turn; the last code repeats.
 
-    `CUT` is an answer whose connection is lost before it has come to its end.
+    For `CUT`, the connection is lost in the middle of the answer.
     """
 
     def __init__(self, codes: list[int]) -> None:
@@ -84,7 +84,7 @@ def test_a_file_is_fetched_by_http_by_fsspec_and_from_a_path(web: Web, tmp_path:
         assert target.read_bytes() == CONTENT
 
 
-def test_a_server_that_is_busy_is_asked_again(
+def test_requests_to_a_busy_server_are_retried(
     web: Web, tmp_path: Path, pauses: list[float]
 ) -> None:
     web.codes = [503, 429, 200]
@@ -92,7 +92,7 @@ def test_a_server_that_is_busy_is_asked_again(
     assert (web.asked, pauses) == (3, list(PAUSES))
 
 
-def test_a_server_that_stays_busy_may_answer_another_day(
+def test_a_server_that_stays_busy_is_a_transient_error(
     web: Web, tmp_path: Path, pauses: list[float]
 ) -> None:
     web.codes = [500]
@@ -102,9 +102,7 @@ def test_a_server_that_stays_busy_may_answer_another_day(
     assert (web.asked, pauses) == (3, list(PAUSES))
 
 
-def test_where_nobody_listens_it_is_tried_again(
-    web: Web, tmp_path: Path, pauses: list[float]
-) -> None:
+def test_a_refused_connection_is_retried(web: Web, tmp_path: Path, pauses: list[float]) -> None:
     url = web.url
     web.server.server_close()
     with pytest.raises(UnreachableError, match="can't be reached"):
@@ -112,7 +110,7 @@ def test_where_nobody_listens_it_is_tried_again(
     assert pauses == list(PAUSES)
 
 
-def test_an_answer_that_was_cut_short_is_asked_for_again(
+def test_a_truncated_answer_is_requested_again(
     web: Web, tmp_path: Path, pauses: list[float]
 ) -> None:
     web.codes = [CUT, 200]
@@ -124,7 +122,7 @@ def test_an_answer_that_was_cut_short_is_asked_for_again(
 
 
 @pytest.mark.parametrize("code", [401, 403, 404, 410])
-def test_what_is_not_to_be_had_is_said_at_once(
+def test_a_missing_file_is_reported_at_once(
     web: Web, tmp_path: Path, pauses: list[float], code: int
 ) -> None:
     web.codes = [code]
@@ -142,7 +140,7 @@ def test_what_is_not_to_be_had_is_said_at_once(
         ("nonsense://bucket/code.zip", "nonsense"),
     ],
 )
-def test_a_place_that_is_wrong_is_said_at_once(
+def test_an_invalid_place_is_reported_at_once(
     tmp_path: Path, pauses: list[float], url: str, words: str
 ) -> None:
     with pytest.raises(NothingThereError) as told:
@@ -152,7 +150,7 @@ def test_a_place_that_is_wrong_is_said_at_once(
     assert pauses == []
 
 
-def test_more_than_may_be_is_not_fetched(
+def test_an_oversized_file_is_not_downloaded(
     web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(downloads, "MOST_BYTES", len(CONTENT) - 1)

@@ -1,4 +1,4 @@
-"""Logs of drivers on a volume: bounded in length and in number, and no reason to end anything."""
+"""Logs of drivers on a volume: limited in length and number, and never a reason to end a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read_all(path: Path) -> bytes:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=MOST), max_size=30))
-def test_law_of_a_log_the_last_part_stays_and_it_is_bounded(pieces: list[bytes]) -> None:
+def test_law_a_log_is_bounded_and_keeps_its_last_part(pieces: list[bytes]) -> None:
     from tempfile import TemporaryDirectory  # noqa: PLC0415 - a folder for each example
 
     with TemporaryDirectory() as folder:
@@ -33,7 +33,7 @@ def test_law_of_a_log_the_last_part_stays_and_it_is_bounded(pieces: list[bytes])
     assert len(kept) >= min(len(written), MOST)
 
 
-def test_a_log_is_gone_on_with(tmp_path: Path) -> None:
+def test_an_existing_log_is_continued(tmp_path: Path) -> None:
     path = tmp_path / "one.log"
     for text in (b"first\n", b"second\n"):
         log = DriverLog(path)
@@ -42,7 +42,7 @@ def test_a_log_is_gone_on_with(tmp_path: Path) -> None:
     assert read_all(path) == b"first\nsecond\n"
 
 
-def test_what_is_there_already_counts(tmp_path: Path) -> None:
+def test_existing_bytes_count_for_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "one.log"
     path.write_bytes(b"x" * MOST)
     log = DriverLog(path, most=MOST)
@@ -52,7 +52,7 @@ def test_what_is_there_already_counts(tmp_path: Path) -> None:
     assert read_all(path) == b"x" * MOST + b"new"
 
 
-def test_the_oldest_logs_go_with_both_their_parts(tmp_path: Path) -> None:
+def test_the_oldest_logs_are_removed_with_both_parts(tmp_path: Path) -> None:
     folder = PipelineFolder(tmp_path)
     names = []
     for time in range(5):
@@ -74,7 +74,7 @@ def test_at_least_the_attempts_own_log_stays(tmp_path: Path) -> None:
     assert [log.path] == list(folder.logs.iterdir())
 
 
-def test_a_volume_that_takes_no_log_ends_nothing(tmp_path: Path) -> None:
+def test_an_unwritable_log_does_not_end_the_run(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file stands where the folder would be")
     assert begin_log(PipelineFolder(tmp_path), 1.0, keep=3) is None
     log = DriverLog(tmp_path / "nowhere" / "one.log")
@@ -83,7 +83,7 @@ def test_a_volume_that_takes_no_log_ends_nothing(tmp_path: Path) -> None:
     assert list_parts(log.path) == []
 
 
-def test_what_cant_be_written_is_lost_alone() -> None:
+def test_only_unwritable_output_is_lost() -> None:
     log = DriverLog(Path("/dev/full"))
     log.write(b"text")
     log.close()

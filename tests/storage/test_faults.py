@@ -1,4 +1,4 @@
-"""The port for faults: silent unless armed, and a fault fires once over all processes."""
+"""Fault injection: inactive unless armed, and a fault fires once across all processes."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_a_kill_fires_once_over_several_processes(tmp_path: Path) -> None:
     ends = [run(log, "output.synced:kill", "output.opened", "output.synced") for _ in range(3)]
     assert [-signal.SIGKILL, 0, 0] == [end.returncode for end in ends]
     assert ["", "survived\n", "survived\n"] == [end.stdout for end in ends]
-    (line,) = log.read_text().splitlines()  # proves that it fired, and where
+    (line,) = log.read_text().splitlines()  # proves that and where the fault fired
     step, action, pid = line.split()
     assert ("output.synced", "kill") == (step, action)
     assert int(pid) > 0
 
 
-def test_processes_that_reach_a_step_at_once_share_one_fault(tmp_path: Path) -> None:
+def test_processes_that_reach_a_step_together_share_one_fault(tmp_path: Path) -> None:
     log = tmp_path / "fault.log"
     environment = os.environ | {
         "STRANDLINE_FAULT": "commit.begun:kill",
@@ -92,7 +92,7 @@ def test_an_error_is_written_to_the_log(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("armed", [None, "output.opened:kill", "commit:kill", ""])
-def test_other_steps_pass(monkeypatch: pytest.MonkeyPatch, armed: str | None) -> None:
+def test_unarmed_steps_pass(monkeypatch: pytest.MonkeyPatch, armed: str | None) -> None:
     if armed is not None:
         monkeypatch.setenv("STRANDLINE_FAULT", armed)
     faults.reach("commit.written")
@@ -106,7 +106,7 @@ def test_every_step_of_the_code_is_listed() -> None:
     }
     text = "".join(texts.values())
     reached = set(re.findall(r'\breach\("([\w.]+)"\)', text))
-    # A whole file and a link are named by their callers; these are the halves of such names.
+    # Callers of whole files and links give a prefix; these are the suffixes of the names.
     for module, call in (
         ("storage/outputs/disk/whole_files.py", "write_whole"),
         ("storage/volume/latest.py", "_lead"),

@@ -1,4 +1,4 @@
-"""On which file systems a ledger may live, from tables of mounts as kernels print them."""
+"""File systems on which a ledger may live, from mount tables as kernels print them."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ a line that is no mount
         ("/mnt/my share/x", "cifs"),
         ("/mnt/back\\slash", "nfs"),
         ("/mnt/données/x", "xfs"),
-        ("/twice/x", "ext4"),  # the later mount hides the earlier one
+        ("/twice/x", "ext4"),  # the later mount hides the earlier
         ("/mnt", "overlay"),
     ],
 )
-def test_a_path_lies_on_the_innermost_mount(path: str, kind: str) -> None:
+def test_a_path_is_on_the_innermost_mount(path: str, kind: str) -> None:
     assert kind == find_filesystem(path, MOUNTS)
 
 
@@ -68,8 +68,8 @@ def test_a_path_outside_of_every_mount_is_unknown() -> None:
     assert "unknown" == find_filesystem("/data", "")
 
 
-def test_names_that_are_not_utf8_are_compared_as_they_are() -> None:
-    """As `read_mounts` decodes them and as paths of the process are decoded."""
+def test_names_that_are_not_utf8_are_compared_unchanged() -> None:
+    """`read_mounts` and the paths of a process decode such names in the same way."""
     name = b"/mnt/\xff\xfe".decode("utf-8", "surrogateescape")
     assert "nfs" == find_filesystem(f"{name}/x", f"1 0 0:1 / {name} rw - nfs s:/ rw")
 
@@ -79,7 +79,7 @@ def test_every_name_of_a_mount_point_is_found_under_its_escapes(name: str) -> No
     escaped = name.replace("\\", "\\134")
     for blank in " \t\n":
         escaped = escaped.replace(blank, f"\\{ord(blank):03o}")
-    # The kernel escapes these four; other line ends of Unicode can't end a line of its table.
+    # The kernel escapes these four characters; Unicode line ends do not end a line of its table.
     mounts = f"1 0 0:1 / / rw - ext4 d rw\n2 1 0:2 / /m/{escaped} rw - nfs s:/ rw\n"
     assert "nfs" == find_filesystem(f"/m/{name}/ledger", mounts)
 
@@ -91,7 +91,9 @@ def test_every_name_of_a_mount_point_is_found_under_its_escapes(name: str) -> No
         *("ceph", "fuse.ceph-fuse", "beegfs", "gpfs", "lustre", "virtiofs", "ocfs2", "wekafs"),
     ],
 )
-def test_a_ledger_is_refused_where_its_map_is_not_reliable(tmp_path: Path, kind: str) -> None:
+def test_a_ledger_is_refused_on_file_systems_with_unreliable_maps(
+    tmp_path: Path, kind: str
+) -> None:
     reason = explain_unsafe(tmp_path / "ledger", f"1 0 0:1 / / rw - {kind} what rw")
     assert reason is not None
     assert reason.startswith(f"{tmp_path}/ledger: the ledger can't live on {kind}: ")
@@ -112,7 +114,7 @@ def test_each_type_is_judged_once() -> None:
 
 
 def format_judgements() -> str:
-    """All that is known, as a table in Markdown."""
+    """Return all judgements as a Markdown table."""
     lines = ["| file system | types | a ledger | why |", "|---|---|---|---|"]
     for name, kinds, is_safe, reason in (*JUDGEMENTS, UNKNOWN):
         types = ", ".join(f"`{kind}*`" if kind.endswith(".") else f"`{kind}`" for kind in kinds)
@@ -127,7 +129,7 @@ def test_the_page_shows_the_table() -> None:
     assert format_judgements() == page.partition(begin)[2].partition(end)[0]
 
 
-def test_links_are_followed_to_where_the_bytes_lie(tmp_path: Path) -> None:
+def test_links_are_followed_to_the_real_file_system(tmp_path: Path) -> None:
     real = tmp_path / "share"
     real.mkdir()
     link = tmp_path / "ledger"
@@ -155,7 +157,7 @@ def test_the_table_of_this_host_can_be_read() -> None:
         ("fuse.juicefs", "6.1.0", False),
     ],
 )
-def test_a_file_system_is_synced_whole_where_that_tells_of_errors(
+def test_a_file_system_is_synced_as_a_whole_if_errors_are_reported(
     tmp_path: Path, kind: str, kernel: str, *, is_synced: bool
 ) -> None:
     assert is_synced == is_synced_whole(tmp_path, f"1 0 0:1 / / rw - {kind} what rw", kernel)
@@ -165,10 +167,10 @@ def test_a_file_system_is_synced_whole_where_that_tells_of_errors(
     ("flags", "told"),
     [(os.ST_RDONLY, "the volume is mounted read-only"), (0, "no right to write there")],
 )
-def test_a_volume_that_is_read_only_is_told_from_missing_rights(
+def test_a_read_only_volume_is_distinguished_from_missing_rights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int, told: str
 ) -> None:
-    """Its superuser may write anywhere else, so that nothing but the mount tells."""
+    """The superuser may write anywhere else, so only the mount shows the reason."""
     monkeypatch.setattr(os, "access", lambda *_: False)
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=flags))
     with pytest.raises(VolumeError, match=told):

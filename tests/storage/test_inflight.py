@@ -1,4 +1,4 @@
-"""The table of work in flight says at every moment what is with workers, whoever reads it."""
+"""The table of work in flight always shows the work of workers, to any reader."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_an_item_is_queued_then_processed_then_gone(tmp_path: Path) -> None:
     assert read_inflight(tmp_path / "table") == NOTHING
 
 
-def test_work_that_begins_at_once_leaves_what_it_leaves_after_a_wait(tmp_path: Path) -> None:
+def test_work_that_begins_at_once_leaves_the_same_table_as_queued_work(tmp_path: Path) -> None:
     table, other = InFlightTable(tmp_path / "table"), InFlightTable(tmp_path / "other")
     for items in (ITEMS[:2], ITEMS[1:3]):
         table.begin(items)
@@ -47,7 +47,7 @@ def test_work_that_begins_at_once_leaves_what_it_leaves_after_a_wait(tmp_path: P
     assert read_inflight(tmp_path / "table") == NOTHING
 
 
-def test_an_item_that_is_there_twice_stays_until_both_are_gone(tmp_path: Path) -> None:
+def test_a_repeated_item_stays_until_both_are_settled(tmp_path: Path) -> None:
     table = InFlightTable(tmp_path / "table")
     table.queue([ITEMS[0], ITEMS[0]])
     table.process([ITEMS[0]])
@@ -62,7 +62,7 @@ def test_an_item_that_is_there_twice_stays_until_both_are_gone(tmp_path: Path) -
         max_size=60,
     )
 )
-def test_the_table_is_what_a_count_of_calls_says(
+def test_the_table_matches_a_count_of_calls(
     steps: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("table") / "table"
@@ -76,7 +76,7 @@ def test_the_table_is_what_a_count_of_calls_says(
         elif (step == "settle" and not processing[item]) or (
             step in {"process", "withdraw"} and not queued[item]
         ):
-            continue  # nobody does that
+            continue  # impossible in practice
         elif step == "settle":
             processing[item] -= 1
         else:
@@ -89,7 +89,7 @@ def test_the_table_is_what_a_count_of_calls_says(
     table.close()
 
 
-def test_what_a_killed_process_had_is_still_there(tmp_path: Path) -> None:
+def test_work_of_a_killed_process_stays_in_the_table(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys, pathlib\n"
         "from strandline.storage.volume.inflight import InFlightTable\n"
@@ -103,7 +103,7 @@ def test_what_a_killed_process_had_is_still_there(tmp_path: Path) -> None:
     assert read_inflight(tmp_path / "table") == spell({b"a" * 16}, {b"b" * 16})
 
 
-def test_a_table_is_made_anew(tmp_path: Path) -> None:
+def test_a_table_is_recreated(tmp_path: Path) -> None:
     first = InFlightTable(tmp_path / "table")
     first.queue(ITEMS)
     first.close()
@@ -111,7 +111,7 @@ def test_a_table_is_made_anew(tmp_path: Path) -> None:
     assert read_inflight(tmp_path / "table") == NOTHING
 
 
-def test_more_items_than_rows_go_unseen_and_break_nothing(tmp_path: Path) -> None:
+def test_items_beyond_the_rows_are_ignored(tmp_path: Path) -> None:
     many = [number.to_bytes(16, "big") for number in range(1, 20_000)]
     table = InFlightTable(tmp_path / "table")
     table.queue(many)
@@ -123,16 +123,16 @@ def test_more_items_than_rows_go_unseen_and_break_nothing(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("content", [b"", b"half a row", b"\xff" * 40], ids=repr)
-def test_a_table_that_is_no_table_says_nothing(content: bytes, tmp_path: Path) -> None:
+def test_an_invalid_table_is_empty(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "table").write_bytes(content)
     assert read_inflight(tmp_path / "table") == NOTHING
 
 
-def test_no_table_says_nothing(tmp_path: Path) -> None:
+def test_a_missing_table_is_empty(tmp_path: Path) -> None:
     assert read_inflight(tmp_path / "none") == NOTHING
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(VolumeError, match="none/table"):
         InFlightTable(tmp_path / "none/table")
 
@@ -149,13 +149,13 @@ def test_a_table_shows_when_its_process_worked_last(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(17 * 16_384), bytes(17 * 16_384 + 7)])
-def test_where_no_work_is_shown_nothing_is_known(tmp_path: Path, content: bytes | None) -> None:
+def test_without_shown_work_the_time_is_unknown(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "table").write_bytes(content)
     assert read_worked(tmp_path / "table") is None
 
 
-def test_a_cleared_table_is_empty_and_goes_on(tmp_path: Path) -> None:
+def test_a_cleared_table_is_empty_and_usable(tmp_path: Path) -> None:
     table = InFlightTable(tmp_path / "table")
     table.queue(ITEMS[:4])
     table.process(ITEMS[:2])

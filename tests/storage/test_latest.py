@@ -1,4 +1,4 @@
-"""Which publication readers are to take: a choice, else the link, else the newest, else none."""
+"""The publication for readers: a choice, else the link, else the newest, else none."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def link(path: Path, target: str | Path) -> None:
 
 
 def read_links(folder: PipelineFolder) -> tuple[str | None, str | None]:
-    """Where `latest` and `pinned` lead, as their text says."""
+    """Return the targets of `latest` and `pinned` as text."""
     latest, pinned = (
         os.readlink(each) if each.is_symlink() else None for each in (folder.latest, folder.pinned)
     )
     return latest, pinned
 
 
-def test_there_may_be_nothing(folder: PipelineFolder, tmp_path: Path) -> None:
+def test_there_may_be_no_publication(folder: PipelineFolder, tmp_path: Path) -> None:
     assert resolve(folder) is None
     assert resolve(PipelineFolder(tmp_path / "none")) is None
     (folder.path / "attempts/0001").mkdir(parents=True)
@@ -74,11 +74,11 @@ def test_there_may_be_nothing(folder: PipelineFolder, tmp_path: Path) -> None:
     assert resolve(folder) is None
 
 
-def test_a_choice_goes_before_the_link_and_the_link_before_the_newest(
+def test_a_choice_precedes_the_link_and_the_link_precedes_the_newest(
     folder: PipelineFolder,
 ) -> None:
     make(folder, (1, 1), (1, 2), (2, 1))
-    link(folder.latest, "attempts/0001/p0002")  # put there by hand, to go back
+    link(folder.latest, "attempts/0001/p0002")  # a manual rollback
     assert (1, 2) == resolved(folder)
     link(folder.pinned, "attempts/0001/p0001")
     assert (1, 1) == resolved(folder)
@@ -87,7 +87,7 @@ def test_a_choice_goes_before_the_link_and_the_link_before_the_newest(
     assert (2, 1) == resolved(folder)
 
 
-def test_readers_are_told_its_name(folder: PipelineFolder) -> None:
+def test_readers_get_the_name_of_the_publication(folder: PipelineFolder) -> None:
     assert name_latest(folder) == ""
     for attempt in (1, 2):
         publish(folder, attempt, {}, {})
@@ -113,7 +113,7 @@ def put_loop(path: Path) -> None:
     (path.parent / "loop").symlink_to(path.name)
 
 
-# What stands where a link to a complete publication should be: a link with this text, or else.
+# Things in place of a link to a complete publication: link targets, or functions.
 USELESS: dict[str, str | Callable[[Path], None]] = {
     "missing": put_nothing,
     "dangling": "attempts/0001/p0099",
@@ -136,7 +136,7 @@ USELESS: dict[str, str | Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("kind", USELESS)
 @pytest.mark.parametrize("name", ["latest", "pinned"])
-def test_what_leads_to_nothing_complete_of_ours_is_passed_over(
+def test_links_without_a_complete_publication_are_ignored(
     name: str, kind: str, folder: PipelineFolder
 ) -> None:
     make(PipelineFolder(folder.path.parent / "other"), (1, 1))
@@ -157,18 +157,14 @@ def test_what_leads_to_nothing_complete_of_ours_is_passed_over(
 
 
 @pytest.mark.parametrize("target", ["absolute", "by another link"])
-def test_a_link_of_ones_own_may_be_absolute_or_lead_through_others(
-    target: str, folder: PipelineFolder
-) -> None:
+def test_a_manual_link_may_be_absolute_or_indirect(target: str, folder: PipelineFolder) -> None:
     first, _ = make(folder, (1, 1), (1, 2))
     link(folder.path / "good", "attempts/0001/p0001")
     link(folder.latest, first.path if target == "absolute" else "good")
     assert first == resolve(folder)
 
 
-def test_a_moved_folder_and_one_seen_through_a_link_stay_readable(
-    folder: PipelineFolder, tmp_path: Path
-) -> None:
+def test_a_moved_or_linked_folder_stays_readable(folder: PipelineFolder, tmp_path: Path) -> None:
     make(folder, (1, 1), (1, 2), (1, 3))
     pin(folder, "0001/p0002")
     (tmp_path / "elsewhere").mkdir()
@@ -250,7 +246,7 @@ ENTRY = {"size": 0, "digest": "0" * 32}
         *[(text, False) for text in ("", "null", "[]", "{}", "{", "\udcff", "[" * 100_000)],
     ],
 )
-def test_a_manifest_of_another_shape_is_none(
+def test_an_invalid_manifest_is_not_a_publication(
     text: str, is_complete: bool, folder: PipelineFolder
 ) -> None:
     _, second = make(folder, (1, 1), (1, 2))
@@ -267,7 +263,7 @@ def test_the_newest_is_found_by_number_not_by_spelling(folder: PipelineFolder) -
     assert (2, 10_000) == resolved(folder)
 
 
-def test_a_choice_holds_while_more_is_published_until_it_is_taken_back(
+def test_a_choice_stays_during_publications_until_undone(
     folder: PipelineFolder,
 ) -> None:
     make(folder, (1, 1), (1, 2))
@@ -292,7 +288,7 @@ def test_another_choice_replaces_the_first(folder: PipelineFolder) -> None:
     assert ("attempts/0001/p0002", "attempts/0001/p0002") == read_links(folder)
 
 
-def test_a_choice_that_is_no_longer_complete_holds_nothing_up(folder: PipelineFolder) -> None:
+def test_an_incomplete_choice_does_not_block_readers(folder: PipelineFolder) -> None:
     first, _ = make(folder, (1, 1), (1, 2))
     pin(folder, "0001/p0001")
     spoil(first)
@@ -305,7 +301,7 @@ def test_a_choice_that_is_no_longer_complete_holds_nothing_up(folder: PipelineFo
 @pytest.mark.parametrize(
     "name", ["0001/p0001", "attempts/0001/p0001", "/0001/p0001/", "{path}", "by-link"]
 )
-def test_a_choice_is_named_shortly_or_by_its_folder(
+def test_a_choice_has_a_short_name_or_its_folder(
     name: str, folder: PipelineFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _ = make(folder, (1, 1), (1, 2))
@@ -321,7 +317,7 @@ def test_a_choice_is_named_shortly_or_by_its_folder(
         "{other}",
     ],
 )
-def test_a_choice_that_is_not_there_is_refused_with_what_is(
+def test_a_missing_choice_is_refused_with_the_existing_ones(
     name: str, folder: PipelineFolder
 ) -> None:
     other = PipelineFolder(folder.path.parent / "other")
@@ -338,14 +334,14 @@ def test_a_choice_that_is_not_there_is_refused_with_what_is(
     assert before == list_tree(folder.path)
 
 
-def test_a_long_list_of_choices_is_cut(folder: PipelineFolder) -> None:
+def test_a_long_list_of_choices_is_truncated(folder: PipelineFolder) -> None:
     make(folder, *[(1, number) for number in range(1, 13)])
     with pytest.raises(ChoiceError, match=r"there are 0001/p0012, .*, 0001/p0003 and 2 older$"):
         pin(folder, "x")
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_nothing_can_be_chosen_where_there_is_nothing(
+def test_nothing_can_be_chosen_without_publications(
     exists: bool, folder: PipelineFolder, tmp_path: Path
 ) -> None:
     chosen = folder if exists else PipelineFolder(tmp_path / "none")
@@ -357,7 +353,7 @@ def test_nothing_can_be_chosen_where_there_is_nothing(
     assert (None, None) == read_links(chosen)
 
 
-def test_taking_back_no_choice_mends_the_link(folder: PipelineFolder) -> None:
+def test_undoing_without_a_choice_repairs_the_link(folder: PipelineFolder) -> None:
     make(folder, (1, 1), (1, 2))
     link(folder.latest, "attempts/0001/p0099")
     assert (1, 2) == getattr(unpin(folder), "identity", None)
@@ -379,7 +375,7 @@ def test_a_file_in_a_links_place_stops_a_choice_and_stays(
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_crash_in_a_choice_leaves_the_old_or_the_new_one(
+def test_a_crash_during_a_choice_leaves_the_old_or_new_choice(
     number: int, folder: PipelineFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(folder, (1, 1), (1, 2))
@@ -392,12 +388,12 @@ def test_a_crash_in_a_choice_leaves_the_old_or_the_new_one(
     assert f"attempts/0001/{'p0002' if number == 1 else 'p0001'}" == latest
     (folder.path / ".pinned.tmp").symlink_to("left by another crash")
     watch_steps(monkeypatch)
-    publish(folder, 1, FILES, {})  # puts right what the crash left
+    publish(folder, 1, FILES, {})  # repairs the leftovers of the crash
     assert ("attempts/0001/p0001", "attempts/0001/p0001") == read_links(folder)
     assert {"attempts", "latest", "pinned"} == {path.name for path in folder.path.iterdir()}
 
 
-def test_a_crash_in_taking_a_choice_back_leaves_a_complete_one(
+def test_a_crash_during_an_undo_leaves_a_complete_publication(
     folder: PipelineFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(folder, (1, 1), (1, 2))
@@ -413,7 +409,7 @@ def test_a_crash_in_taking_a_choice_back_leaves_a_complete_one(
 @pytest.mark.parametrize(
     "act", [lambda folder: retain(folder, 1), lambda folder: pin(folder, "0001/p0001"), unpin]
 )
-def test_links_and_removals_take_turns(
+def test_links_and_removals_exclude_each_other(
     act: Callable[[PipelineFolder], object], folder: PipelineFolder
 ) -> None:
     make(folder, (1, 1), (1, 2))
@@ -422,7 +418,7 @@ def test_links_and_removals_take_turns(
     other = threading.Thread(target=act, args=(folder,))
     with hold_links(folder):
         other.start()
-        other.join(0.2)  # long enough for one that does not wait
+        other.join(0.2)  # long enough for a thread that does not wait
         assert other.is_alive()
         assert before == list_tree(folder.path)
     other.join(30)
@@ -430,7 +426,7 @@ def test_links_and_removals_take_turns(
     assert before != list_tree(folder.path)
 
 
-def test_a_reader_whose_findings_are_removed_meanwhile_looks_again(
+def test_a_reader_retries_if_its_findings_are_removed(
     folder: PipelineFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(folder, (1, 1))
@@ -451,7 +447,7 @@ def test_a_reader_whose_findings_are_removed_meanwhile_looks_again(
     assert [[(1, 1)]] == lists
 
 
-def test_a_reader_at_any_moment_finds_a_complete_one(folder: PipelineFolder) -> None:
+def test_a_reader_always_finds_a_complete_publication(folder: PipelineFolder) -> None:
     make(folder, (1, 1))
     is_done = threading.Event()
     found: list[Publication | None] = []

@@ -1,4 +1,4 @@
-"""Outputs in a folder: whole and durable under their final name, or not there at all."""
+"""Outputs in a folder: complete and durable under their final name, or absent."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def names(outputs: LocalOutputs) -> list[str]:
     return sorted(name for name, _ in outputs.list_names())
 
 
-def test_a_written_output_is_there_and_described(outputs: LocalOutputs) -> None:
+def test_a_written_output_exists_and_is_described(outputs: LocalOutputs) -> None:
     written = write_output(outputs, SOURCE, "t.txt", spell(CONTENT, CONTENT))
     assert Content(2 * len(CONTENT), digest_of(2 * CONTENT)) == written
     assert 2 * CONTENT == (outputs.root / FOLDER / "t.txt").read_bytes()
@@ -59,7 +59,7 @@ def test_a_written_output_is_there_and_described(outputs: LocalOutputs) -> None:
     assert written.digest == outputs.digest(f"{FOLDER}/t.txt")
 
 
-def test_folders_begin_with_what_spreads_sources() -> None:
+def test_folders_start_with_a_digest_prefix() -> None:
     assert FOLDER == name_source_folder(SOURCE)
 
 
@@ -121,10 +121,8 @@ def test_a_failed_write_leaves_no_temporary_file(
     assert ([f"{FOLDER}/t.txt"] if was_renamed else []) == names(outputs)
 
 
-def test_a_full_disk_is_told_as_such(
-    outputs: LocalOutputs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A real one: the bytes that did not fit fail once more when the file is closed."""
+def test_a_full_disk_is_reported(outputs: LocalOutputs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a real full disk, the bytes that did not fit fail once more on close."""
     opened = Path.open
 
     def open_full(path: Path, mode: str) -> Any:
@@ -138,8 +136,8 @@ def test_a_full_disk_is_told_as_such(
         assert [] == names(outputs)
 
 
-def test_what_the_sink_itself_raises_stays_its_own(outputs: LocalOutputs) -> None:
-    """Such as a codec's file that is missing: that source fails, the volume is well."""
+def test_errors_of_the_sink_itself_are_unchanged(outputs: LocalOutputs) -> None:
+    """For example, a missing codec file fails that source, although the volume works."""
     own = OSError(errno.ENOSPC, "the sink's own")
 
     def raise_own(file: BinaryIO) -> None:
@@ -166,19 +164,21 @@ def test_what_the_sink_itself_raises_stays_its_own(outputs: LocalOutputs) -> Non
         (errno.EMFILE, "Too many open files"),
     ],
 )
-def test_errors_of_a_volume_are_put_into_a_sentence(number: int, sentence: str) -> None:
+def test_errors_of_a_volume_become_sentences(number: int, sentence: str) -> None:
     with pytest.raises(VolumeError) as caught, naming_volume("/data/out"):
         raise OSError(number, os.strerror(number))
     assert f"/data/out: {sentence}" == str(caught.value)
 
 
-def test_an_error_without_a_number_keeps_its_words() -> None:
+def test_an_error_without_a_number_keeps_its_message() -> None:
     with pytest.raises(VolumeError, match="/data: odd"), naming_volume("/data"):
         raise OSError("odd")
 
 
 @pytest.mark.parametrize("at", ["output", "output/abc", f"output/{FOLDER}"])
-def test_a_file_where_a_folder_is_needed(tmp_path: Path, outputs: LocalOutputs, at: str) -> None:
+def test_a_file_in_place_of_a_folder_is_reported(
+    tmp_path: Path, outputs: LocalOutputs, at: str
+) -> None:
     path = tmp_path / at
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("in the way")
@@ -186,9 +186,7 @@ def test_a_file_where_a_folder_is_needed(tmp_path: Path, outputs: LocalOutputs, 
         write_output(outputs, SOURCE, "t.txt", spell(CONTENT))
 
 
-def test_a_folder_that_may_not_be_written_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(VolumeError, match="no right to write there"):
         make_folder(tmp_path / "ledger")
@@ -198,7 +196,9 @@ def test_a_folder_that_may_not_be_written_to(
     ("keep", "left"),
     [({"a", "b"}, {"a", "b"}), ({"b"}, {"b"}), ({"b", "z"}, {"b"}), ((), None)],
 )
-def test_others_are_removed(outputs: LocalOutputs, keep: set[str], left: set[str] | None) -> None:
+def test_other_files_are_removed(
+    outputs: LocalOutputs, keep: set[str], left: set[str] | None
+) -> None:
     neighbour = bytes(16)
     for source in (SOURCE, neighbour):
         for name in "abc":
@@ -210,13 +210,13 @@ def test_others_are_removed(outputs: LocalOutputs, keep: set[str], left: set[str
     assert 3 == len(list((outputs.root / name_source_folder(neighbour)).iterdir()))
 
 
-def test_nothing_is_removed_where_nothing_is(outputs: LocalOutputs) -> None:
+def test_a_missing_folder_needs_no_removal(outputs: LocalOutputs) -> None:
     assert 0 == outputs.remove_others(SOURCE, ())
     assert [] == names(outputs)
     assert 0 == outputs.sweep("ours")
 
 
-def test_leftovers_that_cannot_be_removed_are_told(
+def test_leftovers_that_cannot_be_removed_are_reported(
     outputs: LocalOutputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_output(outputs, SOURCE, "t.txt", spell(CONTENT))
@@ -229,7 +229,7 @@ def test_leftovers_that_cannot_be_removed_are_told(
         outputs.remove_others(SOURCE, ())
 
 
-def test_a_sweep_takes_the_owners_temporary_files_only(outputs: LocalOutputs) -> None:
+def test_a_sweep_removes_only_the_owners_temporary_files(outputs: LocalOutputs) -> None:
     write_output(outputs, SOURCE, "t.txt", spell(CONTENT))
     for owner in ("ours", "theirs", "oursandmore"):
         for number in range(3):
@@ -283,7 +283,7 @@ def test_a_pipeline_has_a_folder_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_synced_whole", [False, True], ids=["each", "whole"])
 @pytest.mark.parametrize("count", [1, SYNCED_WHOLE_FROM, GROUP_FILES + 1])
-def test_a_group_is_there_when_it_ends(
+def test_the_outputs_of_a_group_exist_at_its_end(
     tmp_path: Path, count: int, *, is_synced_whole: bool
 ) -> None:
     outputs = LocalOutputs(tmp_path / "output", "0001-7", is_synced_whole=is_synced_whole)
@@ -299,7 +299,7 @@ def test_a_group_is_there_when_it_ends(
     assert handles == len(os.listdir("/proc/self/fd"))
 
 
-def test_what_one_of_a_group_raises_takes_no_other_along(outputs: LocalOutputs) -> None:
+def test_an_error_of_one_output_does_not_affect_its_group(outputs: LocalOutputs) -> None:
     def raise_own(file: BinaryIO) -> None:
         file.write(CONTENT)
         raise LookupError
@@ -323,7 +323,7 @@ def test_a_group_that_raises_leaves_nothing(outputs: LocalOutputs) -> None:
     assert [] == names(outputs)
 
 
-def test_a_file_system_that_can_not_be_synced_is_told(tmp_path: Path) -> None:
+def test_a_failed_sync_is_reported(tmp_path: Path) -> None:
     closed = os.open(tmp_path, os.O_RDONLY)
     os.close(closed)
     with pytest.raises(OSError, match="Bad file descriptor"):

@@ -1,4 +1,4 @@
-"""One new attempt at a time, and only the writers of a dead one are ended for it."""
+"""One new attempt at a time, which ends only the writers of a dead attempt."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ with hold_alone(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
-# Ends, and leaves a child that has copies of its descriptors unless these are kept from it.
+# Ends, and leaves a child with copies of all inheritable descriptors.
 ORPHANING = """
 import ctypes, os, sys
 from pathlib import Path
@@ -67,7 +67,7 @@ def lock(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a writer that holds a lock file shared until its input ends."""
+    """Return a function that starts a writer with a shared lock until its input ends."""
     started: list[subprocess.Popen[str]] = []
 
     def start_writer(path: Path, program: str = WRITER) -> subprocess.Popen[str]:
@@ -85,7 +85,7 @@ def start() -> Iterator[Start]:
 
 
 def do_nothing(_: float) -> None:
-    """A clock's time that nobody waits for."""
+    """Return without sleeping."""
 
 
 def handle_of(path: Path) -> int:
@@ -105,7 +105,7 @@ def test_a_new_attempt_gets_a_free_lock_at_once(lock: Path) -> None:
     assert [] == slept
 
 
-def test_a_writer_of_a_dead_attempt_is_turned_away(lock: Path) -> None:
+def test_a_writer_of_a_dead_attempt_is_refused(lock: Path) -> None:
     told = "another attempt has taken over; this writer stops"
     with hold_exclusive(lock, 1.0, do_nothing), pytest.raises(VolumeError, match=told):
         hold_shared(lock)
@@ -127,19 +127,19 @@ def test_the_second_new_attempt_waits_for_the_first(lock: Path) -> None:
     assert 3 == len(slept)
 
 
-def test_a_wait_ends_after_its_time(lock: Path) -> None:
-    handle = hold_shared(lock)  # this very process: never ended, so it must end in an error
+def test_a_wait_for_a_lock_has_a_limit(lock: Path) -> None:
+    handle = hold_shared(lock)  # this process is never killed, so the wait must end in an error
     slept: list[float] = []
     told = "writers.lock: a writer that can't be seen from here still holds the lock"
     with pytest.raises(VolumeError, match=told), hold_exclusive(lock, 2.0, slept.append):
         pass
     assert 2.0 < sum(slept) < 10.0
     os.close(handle)
-    with hold_exclusive(lock, 2.0, do_nothing) as ended:  # nothing was left held by the failure
+    with hold_exclusive(lock, 2.0, do_nothing) as ended:  # the failure left no lock
         assert [] == ended
 
 
-def test_a_writer_that_ends_in_time_is_not_ended(lock: Path, start: Start) -> None:
+def test_a_writer_that_ends_in_time_is_not_killed(lock: Path, start: Start) -> None:
     writer = start(lock)
 
     def sleep(_: float) -> None:
@@ -150,7 +150,7 @@ def test_a_writer_that_ends_in_time_is_not_ended(lock: Path, start: Start) -> No
     assert 0 == writer.returncode
 
 
-def test_a_writer_that_outlives_the_wait_is_ended(lock: Path, start: Start) -> None:
+def test_a_writer_that_outlives_the_wait_is_killed(lock: Path, start: Start) -> None:
     writers = [start(lock), start(lock)]
     expected = [find_process(writer.pid) for writer in writers]
 
@@ -158,7 +158,7 @@ def test_a_writer_that_outlives_the_wait_is_ended(lock: Path, start: Start) -> N
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
-        if len(slept) > 2:  # the wait is over: they have been told to end
+        if len(slept) > 2:  # the wait is over: the writers were requested to end
             for writer in writers:
                 writer.wait(timeout=60)
 
@@ -167,10 +167,10 @@ def test_a_writer_that_outlives_the_wait_is_ended(lock: Path, start: Start) -> N
     assert {-signal.SIGKILL} == {writer.wait() for writer in writers}
 
 
-def test_a_pid_that_was_used_again_is_not_ended(
+def test_a_reused_pid_is_not_killed(
     lock: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between looking and ending, the holder ended and a stranger got its pid."""
+    """Between the check and the kill, the holder ended and an unrelated process got its pid."""
     writer = start(lock)
     real = find_process(writer.pid)
     assert real is not None
@@ -184,7 +184,7 @@ def test_a_pid_that_was_used_again_is_not_ended(
 
 @pytest.fixture
 def orphan(lock: Path, request: pytest.FixtureRequest) -> Iterator[int]:
-    """A process whose dead parent has held the lock."""
+    """Yield a process whose dead parent has held the lock."""
     command = [sys.executable, "-c", ORPHANING, str(lock), request.param]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
@@ -203,7 +203,7 @@ def test_law_a_forked_child_does_not_hold_the_lock_of_its_parent(lock: Path, orp
 
 
 @pytest.mark.parametrize("orphan", ["native"], indirect=True)
-def test_law_a_holder_is_found_that_did_not_take_the_lock_itself(lock: Path, orphan: int) -> None:
+def test_law_a_holder_by_inheritance_is_found(lock: Path, orphan: int) -> None:
     with hold_exclusive(lock, 0.1) as ended:
         assert [process.pid for process in ended] == [orphan]
 
@@ -218,13 +218,13 @@ def test_a_process_that_waits_for_a_lock_does_not_hold_it(lock: Path, start: Sta
     assert waiting.wait(60) == 0
 
 
-def test_a_live_process_that_has_signed_holds_nothing_once_it_has_let_go(lock: Path) -> None:
+def test_a_released_lock_has_no_holder_despite_a_signature(lock: Path) -> None:
     own = own_process()
     lock.write_text(f"{own.pid} {own.started} {read_boot_id()}")
     assert find_holder(lock) is None
 
 
-def test_holders_are_those_of_this_very_file(tmp_path: Path, lock: Path, start: Start) -> None:
+def test_holders_of_other_files_are_not_listed(tmp_path: Path, lock: Path, start: Start) -> None:
     other = start(tmp_path / "other.lock")
     mine = start(lock)
     handle = handle_of(lock)
@@ -233,10 +233,10 @@ def test_holders_are_those_of_this_very_file(tmp_path: Path, lock: Path, start: 
     assert other.poll() is None
 
 
-def test_a_file_of_the_same_number_elsewhere_is_another_file(
+def test_an_equal_inode_number_elsewhere_is_another_file(
     lock: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inode numbers repeat across file systems; its holder is a stranger."""
+    """Inode numbers repeat across file systems, so the holder there is unrelated."""
     start(lock)
     handle = handle_of(lock)
     real = os.fstat(handle)
@@ -247,7 +247,7 @@ def test_a_file_of_the_same_number_elsewhere_is_another_file(
     os.close(handle)
 
 
-def test_a_process_is_its_pid_and_its_start(start: Start, lock: Path) -> None:
+def test_a_process_is_identified_by_pid_and_start(start: Start, lock: Path) -> None:
     writer = start(lock)
     process = find_process(writer.pid)
     mine = find_process(os.getpid())
@@ -282,7 +282,7 @@ def test_the_boot_has_an_id() -> None:
     assert namespace.startswith("pid:[")
 
 
-def test_a_lock_where_none_can_be(tmp_path: Path) -> None:
+def test_an_impossible_lock_is_reported(tmp_path: Path) -> None:
     missing = tmp_path / "missing" / "writers.lock"
     with pytest.raises(VolumeError, match="No such file"):
         hold_shared(missing)
@@ -296,7 +296,7 @@ def own_process() -> Process:
     return own
 
 
-def test_who_holds_a_lock_alone_is_named_as_long_as_it_does(lock: Path) -> None:
+def test_an_exclusive_holder_is_named_while_it_holds_the_lock(lock: Path) -> None:
     assert find_holder(lock) is None
     with hold_alone(lock):
         assert Holder(own_process()) == find_holder(lock)
@@ -305,7 +305,7 @@ def test_who_holds_a_lock_alone_is_named_as_long_as_it_does(lock: Path) -> None:
         assert Holder(own_process()) == find_holder(lock)
 
 
-def test_a_lock_is_given_back_by_an_error(lock: Path) -> None:
+def test_an_error_releases_a_lock(lock: Path) -> None:
     with pytest.raises(RuntimeError), hold_alone(lock):
         raise RuntimeError
     assert find_holder(lock) is None
@@ -324,18 +324,18 @@ def test_a_second_one_is_refused_and_told_who_is_first(lock: Path, start: Start)
     assert find_holder(lock) == Holder(find_process(first.pid))  # the refused one changed nothing
 
 
-def test_a_lock_ends_with_its_process_however_that_ends(lock: Path, start: Start) -> None:
+def test_a_lock_ends_with_its_process(lock: Path, start: Start) -> None:
     first = start(lock, SUPERVISOR)
     first.kill()
     first.wait()
-    assert str(first.pid) in lock.read_text()  # it could not wipe its name out
+    assert str(first.pid) in lock.read_text()  # the killed process could not erase its name
     assert find_holder(lock) is None
     with hold_alone(lock, do_nothing):
         assert Holder(own_process()) == find_holder(lock)
 
 
-def test_who_only_looks_is_not_in_the_way(lock: Path) -> None:
-    """A look takes the lock for a moment; whoever wants it tries again."""
+def test_a_check_does_not_block_a_holder(lock: Path) -> None:
+    """A check takes the lock for a moment, so another process tries again."""
     looking = handle_of(lock)
     fcntl.flock(looking, fcntl.LOCK_SH)
     slept: list[float] = []
@@ -349,7 +349,7 @@ def test_who_only_looks_is_not_in_the_way(lock: Path) -> None:
         assert 2 == len(slept)
 
 
-def test_a_look_at_a_named_holder_does_not_touch_the_lock(
+def test_a_check_of_a_named_holder_does_not_take_the_lock(
     lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with hold_alone(lock):
@@ -369,12 +369,12 @@ def test_a_look_at_a_named_holder_does_not_touch_the_lock(
         "9" * 150,
     ],
 )
-def test_a_holder_that_cant_be_seen_from_here(lock: Path, signature: str) -> None:
-    """Its pid may be a stranger's here, so it is named to nobody who might end it."""
+def test_a_holder_in_another_namespace_is_unnamed(lock: Path, signature: str) -> None:
+    """Its pid may belong to an unrelated process here, so it is never named for a kill."""
     own = own_process()
     text = signature.format(pid=own.pid, started=own.started, boot=read_boot_id())
     lock.write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert find_holder(lock) is None  # nobody holds it
+    assert find_holder(lock) is None  # the lock is free
     handle = handle_of(lock)
     fcntl.flock(handle, fcntl.LOCK_EX)
     assert Holder(None) == find_holder(lock)
@@ -384,7 +384,9 @@ def test_a_holder_that_cant_be_seen_from_here(lock: Path, signature: str) -> Non
     os.close(handle)
 
 
-def test_a_lock_alone_where_none_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impossible_exclusive_lock_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(VolumeError, match="No such file"), hold_alone(tmp_path / "no/run.lock"):
         pass
     assert find_holder(tmp_path / "no/run.lock") is None

@@ -1,4 +1,4 @@
-"""Folders are durable before anything relies on them, whoever has made them and died since."""
+"""Folders are durable before anything depends on them, even if their maker died."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def spell(file: BinaryIO) -> None:
 
 
 def write(root: Path, *sources: bytes, name: str = "t.txt") -> None:
-    """Write an output of each source, as one process does it."""
+    """Write an output for each source in one process."""
     outputs = LocalOutputs(root, "0001-7")
     for source in sources:
         write_output(outputs, source, name, spell)
@@ -59,9 +59,9 @@ def read(root: Path, source: bytes = SOURCE, name: str = "t.txt") -> bytes | Non
 
 
 class TestTheDiskItself:
-    """What would be no proof if it kept more, or less, than a disk must."""
+    """The simulated disk keeps exactly what a real disk must keep."""
 
-    def test_what_is_synced_lasts(self, volume: Path, disk: Disk, tmp_path: Path) -> None:
+    def test_synced_data_survives(self, volume: Path, disk: Disk, tmp_path: Path) -> None:
         with (volume / "a").open("wb") as file:
             file.write(CONTENT)
             file.flush()
@@ -74,18 +74,14 @@ class TestTheDiskItself:
         assert CONTENT == (left / "a").read_bytes()
         assert not (left / "b").exists()
 
-    def test_a_name_that_is_not_synced_is_lost(
-        self, volume: Path, disk: Disk, tmp_path: Path
-    ) -> None:
+    def test_an_unsynced_name_is_lost(self, volume: Path, disk: Disk, tmp_path: Path) -> None:
         with (volume / "a").open("wb") as file:
             file.write(CONTENT)
             file.flush()
             os.fsync(file.fileno())
         assert [] == list(disk.lose_power(tmp_path / "left").iterdir())
 
-    def test_bytes_that_are_not_synced_are_lost(
-        self, volume: Path, disk: Disk, tmp_path: Path
-    ) -> None:
+    def test_unsynced_bytes_are_lost(self, volume: Path, disk: Disk, tmp_path: Path) -> None:
         (volume / "a").write_bytes(CONTENT)
         sync_folder(volume)
         assert b"" == (disk.lose_power(tmp_path / "left") / "a").read_bytes()
@@ -100,8 +96,8 @@ class TestTheDiskItself:
 
 
 @pytest.mark.parametrize("below", ["out", "a/b/out"])
-def test_the_root_of_outputs_lasts(volume: Path, disk: Disk, tmp_path: Path, below: str) -> None:
-    """Its own name, and those of the folders that were made for it."""
+def test_the_root_of_outputs_survives(volume: Path, disk: Disk, tmp_path: Path, below: str) -> None:
+    """Includes its own name, and the names of the folders created for it."""
     write(volume / below, SOURCE)
     assert CONTENT == read(disk.lose_power(tmp_path / "left") / below)
 
@@ -115,17 +111,17 @@ MADE = [
 
 
 @pytest.mark.parametrize("made", MADE, ids=["root", "temporary", "fan-out", "source"])
-def test_a_folder_that_another_made_and_did_not_sync_lasts(
+def test_an_unsynced_folder_of_another_process_survives(
     volume: Path, disk: Disk, tmp_path: Path, made: str
 ) -> None:
-    """Another process may be about to sync it, or have been killed before."""
+    """Another process may be about to sync the folder, or was killed before."""
     (volume / made).mkdir(parents=True)
     write(volume / "out", SOURCE)
     assert CONTENT == read(disk.lose_power(tmp_path / "left") / "out")
 
 
 @pytest.mark.parametrize("source", [SOURCE, NEIGHBOUR, ELSEWHERE], ids=["same", "near", "far"])
-def test_a_later_output_of_one_process_lasts_too(
+def test_a_later_output_of_one_process_survives_too(
     volume: Path, disk: Disk, tmp_path: Path, source: bytes
 ) -> None:
     write(volume / "out", SOURCE, source)
@@ -144,12 +140,12 @@ SOURCES = st.sampled_from([SOURCE, NEIGHBOUR, ELSEWHERE])
     ),
     st.booleans(),
 )
-def test_whoever_writes_what_is_told_lasts(
+def test_acknowledged_writes_of_any_process_survive(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[int, list[bytes], bool]],
     is_synced_whole: bool,
 ) -> None:
-    """Three processes; each writes a group, or makes a folder and is killed before it syncs."""
+    """Three processes write groups, or make a folder and are killed before the sync."""
     place = tmp_path_factory.mktemp("whoever")
     (place / "volume").mkdir()
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -173,12 +169,12 @@ def test_whoever_writes_what_is_told_lasts(
 
 
 class PowerLostError(Exception):
-    """Ends a process where the power goes."""
+    """Ends a process at the time of the power loss."""
 
 
 @settings(max_examples=scale_examples(50), deadline=None)
 @given(st.lists(SOURCES, min_size=1, max_size=12), st.integers(1, 60), st.booleans())
-def test_law_what_has_its_name_is_whole_whenever_power_is_lost(
+def test_law_named_files_are_complete_after_any_power_loss(
     tmp_path_factory: pytest.TempPathFactory,
     sources: list[bytes],
     last_step: int,
@@ -214,14 +210,14 @@ def test_a_source_folder_that_was_removed_is_made_again(tmp_path: Path) -> None:
         assert read(tmp_path / "out") is None
 
 
-def test_an_owner_lasts(volume: Path, disk: Disk, tmp_path: Path) -> None:
+def test_an_owners_file_survives(volume: Path, disk: Disk, tmp_path: Path) -> None:
     owner = Owner("1" * 32, "default/clips")
     claim_location(str(volume / "a/out"), owner)
     assert owner == read_owner(str(disk.lose_power(tmp_path / "left") / "a/out"))
 
 
 @pytest.mark.parametrize("made", ["", "default", "default/clips", "default/clips/ledger"])
-def test_a_folder_with_its_parents_lasts(
+def test_a_folder_survives_with_its_parents(
     volume: Path, disk: Disk, tmp_path: Path, made: str
 ) -> None:
     (volume / made).mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What keeps a URL from being opened, told without opening anything."""
+"""Reasons why a URL cannot be opened, found without opening anything."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from strandline.storage.access.refusals import describe_store_error
         "a:b",
     ],
 )
-def test_what_can_be_opened_here_lacks_nothing(url: str) -> None:
+def test_supported_urls_lack_nothing(url: str) -> None:
     assert find_lack(url) is None
 
 
@@ -36,12 +36,12 @@ def test_what_can_be_opened_here_lacks_nothing(url: str) -> None:
         ("filecache::s3://bucket/in", "s3fs", "stores"),
     ],
 )
-def test_a_missing_package_is_named_with_the_extra_that_has_it(
+def test_a_missing_package_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, url: str, module: str, extra: str
 ) -> None:
     for loaded in [name for name in sys.modules if name.startswith("fsspec.implementations.http")]:
         monkeypatch.delitem(sys.modules, loaded)
-    known = sys.modules["fsspec.registry"]._registry  # what was loaded before is kept there
+    known = sys.modules["fsspec.registry"]._registry  # keeps previously loaded protocols
     for part in url.split("::"):
         monkeypatch.delitem(known, part.partition(":")[0], raising=False)
     monkeypatch.setitem(sys.modules, module, None)
@@ -77,6 +77,6 @@ def test_an_unknown_protocol(url: str, hint: str) -> None:
     assert find_lack(url) == Lack(message, hint)
 
 
-def test_an_error_without_words_is_told_by_its_kind() -> None:
+def test_an_error_without_a_message_is_named_by_its_type() -> None:
     assert describe_store_error(OSError("a\nb")) == "a b"
     assert describe_store_error(TimeoutError()) == "TimeoutError"

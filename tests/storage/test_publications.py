@@ -1,4 +1,4 @@
-"""Publishing and retention: whole or not there, and never so that a crash takes something away."""
+"""Publishing and retention: complete or absent, and a crash never removes a publication."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_publication_is_a_folder_with_files_and_a_manifest(folder: PipelineFol
     assert published == resolve(folder)
 
 
-def test_nothing_but_facts_may_be_published(folder: PipelineFolder) -> None:
+def test_only_facts_may_be_published(folder: PipelineFolder) -> None:
     assert {"a": 1} == publish(folder, 1, {}, {"a": 1}).facts
     assert (1, 1) == resolved(folder)
 
@@ -110,7 +110,7 @@ def test_all_is_durable_before_the_manifest_and_the_manifest_before_latest(
     path = "attempts/0001/p0001"
     assert PUBLISHING == [each for each in seen if each in faults.STEPS]
     until = seen.index
-    names = {"attempts/0001", "attempts", "."}  # a new folder is durable with its parent
+    names = {"attempts/0001", "attempts", "."}  # a new folder is synced with its parent
     assert names <= set(seen[: until("publication.begun")])
     content = {f"{path}/{name}" for name in FILES} | {path, f"{path}/artifacts"}
     assert content == set(seen[until("publication.begun") : until("publication.synced")]) - set(
@@ -125,7 +125,7 @@ def test_all_is_durable_before_the_manifest_and_the_manifest_before_latest(
     ("before", "number"),
     [
         ([], 1),
-        (["p0001/x", "p0002/x"], 3),  # half-written ones
+        (["p0001/x", "p0002/x"], 3),  # incomplete publications
         (["p0002/manifest.json"], 3),
         ([".p0007.removed/x"], 8),  # was being removed
         (["p0004"], 5),  # a file
@@ -134,7 +134,7 @@ def test_all_is_durable_before_the_manifest_and_the_manifest_before_latest(
         (["p10000/x"], 10_001),
     ],
 )
-def test_a_number_is_never_used_again(
+def test_a_publication_number_is_never_reused(
     before: list[str], number: int, folder: PipelineFolder
 ) -> None:
     home = folder.attempt(2)
@@ -148,9 +148,7 @@ def test_a_number_is_never_used_again(
 
 
 @pytest.mark.parametrize("link", ["latest", "pinned"])
-def test_a_number_that_a_dangling_link_waits_for_is_not_used(
-    link: str, folder: PipelineFolder
-) -> None:
+def test_a_number_named_by_a_dangling_link_is_not_used(link: str, folder: PipelineFolder) -> None:
     (folder.path / link).symlink_to("attempts/0002/p0005")
     assert [6, 7] == [publish(folder, 2, {}, {}).number for _ in range(2)]
     assert 1 == publish(folder, 1, {}, {}).number
@@ -163,7 +161,7 @@ def test_a_number_that_a_dangling_link_waits_for_is_not_used(
         *[MANIFEST, "x" * 256, "é" * 128, "\udcff"],
     ],
 )
-def test_a_name_that_leads_elsewhere_is_refused(name: str, folder: PipelineFolder) -> None:
+def test_a_name_outside_the_folder_is_refused(name: str, folder: PipelineFolder) -> None:
     with pytest.raises(ValueError, match="can't be the name of a published file"):
         publish(folder, 1, {"fit": b"", name: b""}, {})
     assert {} == list_tree(folder.path)
@@ -178,7 +176,7 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str, folder: PipelineFolde
         (0, {}, {}),
     ],
 )
-def test_what_could_not_be_read_again_is_not_written(
+def test_content_that_cannot_be_read_back_is_not_written(
     attempt: int, files: dict[str, bytes], facts: dict[str, Any], folder: PipelineFolder
 ) -> None:
     with pytest.raises(ValueError, match=r"file and a folder|JSON compliant|greater than or equal"):
@@ -186,7 +184,7 @@ def test_what_could_not_be_read_again_is_not_written(
     assert {} == list_tree(folder.path)
 
 
-def test_facts_that_are_no_text_do_not_make_the_manifest_unreadable(folder: PipelineFolder) -> None:
+def test_invalid_text_in_facts_keeps_the_manifest_readable(folder: PipelineFolder) -> None:
     publish(folder, 1, {}, {"key": "in/\udcff.txt", "\ud800": 1})
     found = resolve(folder)
     assert found is not None
@@ -207,9 +205,7 @@ file_names = st.from_regex(r"([a-z][a-z.]{0,5}/)?[A-Z][a-zé\n ]{0,8}", fullmatc
     files=st.dictionaries(file_names, st.binary(max_size=50), max_size=4),
     facts=st.dictionaries(st.text(max_size=5), json_values, max_size=3),
 )
-def test_what_is_published_is_found_again(
-    files: Mapping[str, bytes], facts: Mapping[str, Any]
-) -> None:
+def test_publications_are_found_again(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = PipelineFolder(Path(place))
         published = publish(folder, 1, files, facts)
@@ -220,14 +216,16 @@ def test_what_is_published_is_found_again(
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
 @pytest.mark.parametrize("name", ["latest", "pinned"])
-def test_what_is_no_link_is_never_replaced(kind: str, name: str, folder: PipelineFolder) -> None:
+def test_files_and_folders_in_place_of_links_are_not_replaced(
+    kind: str, name: str, folder: PipelineFolder
+) -> None:
     make(folder, (1, 1))
     folder.latest.unlink()
     spot = folder.path / name
     spot.touch() if kind == "file" else (spot / "inner").mkdir(parents=True)
     before = list_tree(folder.path)
     if name == "pinned":
-        assert (1, 2) == publish(folder, 1, {}, {}).identity  # it counts for nothing
+        assert (1, 2) == publish(folder, 1, {}, {}).identity  # the name does not count
         return
     sentence = f"^{spot}: this is no link, and a link is needed here; move it away and run again$"
     with pytest.raises(VolumeError, match=sentence):
@@ -278,7 +276,7 @@ except VolumeError as error:
 """
 
 
-def test_without_the_right_to_write_nothing_changes_and_reading_goes_on() -> None:
+def test_without_write_access_nothing_changes_and_reading_works() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = PipelineFolder(Path(place))
         make(folder, (1, 1))
@@ -297,7 +295,7 @@ def test_without_the_right_to_write_nothing_changes_and_reading_goes_on() -> Non
 
 @pytest.mark.parametrize("action", ["enospc", "eio"])
 @pytest.mark.parametrize("step", sorted({*PUBLISHING, *REMOVING}))
-def test_an_error_at_any_step_leaves_what_was_published(
+def test_an_error_at_any_step_keeps_earlier_publications(
     step: str, action: str, folder: PipelineFolder, armed: pytest.MonkeyPatch
 ) -> None:
     make(folder, (1, 1), (1, 2))
@@ -318,7 +316,7 @@ def assert_nothing_is_left_over(folder: PipelineFolder) -> None:
     assert len(complete_places(folder)) == len(list(folder.attempts.glob("*/p*")))
 
 
-# Old publications, a half-written one among them and one after them, and a removal cut short.
+# Old publications, with incomplete ones in between and at the end, and an interrupted removal.
 def prepare_crash(folder: PipelineFolder) -> None:
     make(folder, (1, 1), (1, 2), (2, 1))
     half_write(folder, 1, 3)
@@ -351,7 +349,7 @@ def test_the_crashes_cover_every_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", range(1, STEPS_COUNTED + 1))
-def test_a_crash_anywhere_leaves_latest_complete_and_no_trace_later(
+def test_a_crash_anywhere_keeps_latest_complete_and_is_cleaned_up(
     number: int, folder: PipelineFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare_crash(folder)
@@ -359,7 +357,7 @@ def test_a_crash_anywhere_leaves_latest_complete_and_no_trace_later(
     with pytest.raises(Crash):
         publish_and_retain(folder)
     check_latest(folder)
-    for again in range(1, 4):  # and a second crash, while it is cleaned up
+    for again in range(1, 4):  # and a second crash during the cleanup
         watch_steps(monkeypatch, crash_at=number + again)
         try:
             publish_and_retain(folder)
@@ -375,7 +373,7 @@ def test_a_crash_anywhere_leaves_latest_complete_and_no_trace_later(
 
 
 @pytest.mark.parametrize("number", range(1, len(PUBLISHING) + 1))
-def test_a_crash_of_the_first_publication_leaves_it_whole_or_unseen(
+def test_a_crash_of_the_first_publication_leaves_it_complete_or_invisible(
     number: int, folder: PipelineFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = watch_steps(monkeypatch, crash_at=number)
@@ -387,7 +385,7 @@ def test_a_crash_of_the_first_publication_leaves_it_whole_or_unseen(
 
 
 def check_latest(folder: PipelineFolder) -> None:
-    """At every moment: `latest` leads to a complete one, and that is what is resolved."""
+    """Check that `latest` leads to a complete publication, which readers resolve as well."""
     target = folder.path / os.readlink(folder.latest)
     found = resolve(folder)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Which errors of stores end a run, which are one file's, and what is said of them."""
+"""Errors of stores: which end a run, which fail one file, and their messages."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def make_google() -> Exception:
     ],
     ids=str,
 )
-def test_credentials_that_no_store_takes_are_refused_as_such(error: Exception) -> None:
+def test_rejected_credentials_are_recognized(error: Exception) -> None:
     assert is_rejection(error)
     assert is_refusal(error)
     said = pytest.raises(CredentialsRefusedError, match="abfs://place: the store refuses")
@@ -83,7 +83,7 @@ def test_credentials_that_no_store_takes_are_refused_as_such(error: Exception) -
     ],
     ids=str,
 )
-def test_a_right_that_is_missing_says_nothing_of_the_credentials(error: Exception) -> None:
+def test_missing_permissions_do_not_mean_rejected_credentials(error: Exception) -> None:
     assert is_refusal(error)
     assert not is_rejection(error)
     with pytest.raises(type(error)), naming_rejection("gs://place"):
@@ -105,7 +105,7 @@ def test_an_outage_is_no_refusal(error: Exception) -> None:
     assert not is_rejection(error)
 
 
-def test_what_is_said_is_what_the_one_who_refuses_says() -> None:
+def test_the_message_is_that_of_the_store() -> None:
     refused = make_google()
     assert describe_store_error(refused) == GRANT
     expired = make_azure("AuthenticationFailed")
@@ -125,19 +125,19 @@ def judge(answers: GoogleAnswers, status: int, message: str = "Invalid Credentia
     asyncio.run(answers(Answer(status=status, message=message)))
 
 
-def test_a_token_that_google_refuses_for_a_moment_is_tried_again_and_no_longer() -> None:
+def test_a_token_refused_by_google_is_retried_only_briefly() -> None:
     answers = GoogleAnswers()
     for _ in range(2):
         judge(answers, 401)
         judge(answers, 401)
-        judge(answers, 200)  # it was a moment
+        judge(answers, 200)  # the refusal was transient
     judge(answers, 401)
     judge(answers, 401)
     with pytest.raises(TokenRefusedError, match=r"^Invalid Credentials$"):
         judge(answers, 401)
 
 
-def test_what_google_s_library_would_not_try_again_is_refused_at_once() -> None:
+def test_permanent_errors_of_google_are_refused_at_once() -> None:
     with pytest.raises(TokenRefusedError, match="nonymous caller") as raised:
         judge(GoogleAnswers(), 401, "Anonymous caller does not have storage.objects.get")
     assert not is_rejection(raised.value)

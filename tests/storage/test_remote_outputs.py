@@ -1,4 +1,4 @@
-"""Outputs at an fsspec URL keep the same promises as those in a folder."""
+"""Outputs at an fsspec URL keep the same promises as outputs in a folder."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def refuse(*_: object, **__: object) -> None:
     raise OSError(errno.EACCES, "Access Denied")
 
 
-def test_a_written_output_is_there_and_described(outputs: RemoteOutputs) -> None:
+def test_a_written_output_exists_and_is_described(outputs: RemoteOutputs) -> None:
     written = write(outputs, SOURCE, "t.txt")
     assert Content(len(CONTENT), blake2b(CONTENT, digest_size=16).digest()) == written
     assert [(f"{FOLDER}/t.txt", len(CONTENT))] == list(outputs.list_names())
@@ -56,7 +56,7 @@ def test_a_replay_overwrites(outputs: RemoteOutputs) -> None:
     assert [(f"{FOLDER}/t.txt", len(CONTENT))] == list(outputs.list_names())
 
 
-def test_others_are_removed(outputs: RemoteOutputs) -> None:
+def test_other_files_are_removed(outputs: RemoteOutputs) -> None:
     neighbour = bytes(16)
     for source in (SOURCE, neighbour):
         for name in "abc":
@@ -69,7 +69,7 @@ def test_others_are_removed(outputs: RemoteOutputs) -> None:
     assert 3 == len(list(outputs.list_names()))
 
 
-def test_nothing_is_removed_where_nothing_is(outputs: RemoteOutputs) -> None:
+def test_a_missing_folder_needs_no_removal(outputs: RemoteOutputs) -> None:
     assert 0 == outputs.remove_others(SOURCE, ())
     assert [] == list(outputs.list_names())
     assert 0 == outputs.sweep("ours")
@@ -80,7 +80,7 @@ def test_a_missing_file_has_no_digest(outputs: RemoteOutputs) -> None:
         outputs.digest(f"{FOLDER}/t.txt")
 
 
-def test_what_the_sink_itself_raises_stays_its_own_and_puts_nothing(outputs: RemoteOutputs) -> None:
+def test_errors_of_the_sink_itself_are_unchanged_and_upload_nothing(outputs: RemoteOutputs) -> None:
     own = OSError(errno.ENOSPC, "the sink's own")
 
     def raise_own(file: io.BufferedIOBase) -> None:
@@ -94,7 +94,7 @@ def test_what_the_sink_itself_raises_stays_its_own_and_puts_nothing(outputs: Rem
 
 
 @pytest.mark.parametrize("call", ["pipe_file", "makedirs"])
-def test_a_place_that_refuses_to_be_written_to(
+def test_an_unwritable_place_is_reported(
     outputs: RemoteOutputs, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     monkeypatch.setattr(outputs._filesystem, call, refuse, raising=True)
@@ -103,7 +103,7 @@ def test_a_place_that_refuses_to_be_written_to(
 
 
 @pytest.mark.parametrize("call", ["find", "rm"])
-def test_a_place_that_refuses_to_be_cleaned(
+def test_a_place_without_delete_permission_is_reported(
     outputs: RemoteOutputs, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     write(outputs, SOURCE, "t.txt")
@@ -113,7 +113,7 @@ def test_a_place_that_refuses_to_be_cleaned(
 
 
 @pytest.mark.parametrize("step", ["output.opened", "output.written", "output.renamed"])
-def test_a_killed_put_is_whole_or_not_there(
+def test_a_killed_upload_is_complete_or_absent(
     outputs: RemoteOutputs, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def die(reached: str) -> None:

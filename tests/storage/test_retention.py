@@ -1,4 +1,4 @@
-"""Retention: the newest publications stay, and whatever a link or the caller names."""
+"""Retention: the newest publications stay, and those named by a link or the caller."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> PipelineFolder:
         (9, [(2, 9_999), (2, 10_000), (9_999, 1), (9_999, 2), (10_000, 1)]),
     ],
 )
-def test_the_newest_stay(
+def test_the_newest_publications_stay(
     keep_last: int, left: list[tuple[int, int]], folder: PipelineFolder
 ) -> None:
     make(folder, (2, 9_999), (2, 10_000), (9_999, 1), (9_999, 2), (10_000, 1))
@@ -47,23 +47,23 @@ def test_the_newest_stay(
 
 
 @pytest.mark.parametrize("keep_last", [0, -1])
-def test_at_least_one_must_stay(keep_last: int, folder: PipelineFolder) -> None:
+def test_at_least_one_publication_must_stay(keep_last: int, folder: PipelineFolder) -> None:
     make(folder, (1, 1))
     with pytest.raises(ValueError, match="at least 1 publication must be kept"):
         retain(folder, keep_last)
     assert [(1, 1)] == complete_places(folder)
 
 
-def test_what_latest_a_choice_and_the_caller_name_stays(folder: PipelineFolder) -> None:
+def test_publications_named_by_latest_a_choice_or_the_caller_stay(folder: PipelineFolder) -> None:
     _, second, *_ = make(folder, *[(1, number) for number in range(1, 7)])
     pin(folder, "0001/p0003")
     folder.latest.unlink()
-    folder.latest.symlink_to("attempts/0001/p0004")  # put there by hand
+    folder.latest.symlink_to("attempts/0001/p0004")  # a manual rollback
     assert 2 == retain(folder, 1, keep=second)
     assert [(1, 2), (1, 3), (1, 4), (1, 6)] == complete_places(folder)
 
 
-def test_a_spoilt_target_of_latest_stays_too(folder: PipelineFolder) -> None:
+def test_a_damaged_target_of_latest_stays_too(folder: PipelineFolder) -> None:
     first, _ = make(folder, (1, 1), (1, 2))
     (first.path / "metrics.json").unlink()
     folder.latest.unlink()
@@ -72,7 +72,9 @@ def test_a_spoilt_target_of_latest_stays_too(folder: PipelineFolder) -> None:
     assert first.path.is_dir()
 
 
-def test_half_written_ones_go_once_a_newer_one_is_complete(folder: PipelineFolder) -> None:
+def test_incomplete_publications_are_removed_after_a_newer_complete_one(
+    folder: PipelineFolder,
+) -> None:
     old = half_write(folder, 1, 1)
     assert 0 == retain(folder, 3)
     make(folder, (1, 2))
@@ -82,7 +84,9 @@ def test_half_written_ones_go_once_a_newer_one_is_complete(folder: PipelineFolde
     assert [False, True, True] == [path.exists() for path in (old, new, newer)]
 
 
-def test_nothing_is_removed_where_there_is_nothing(folder: PipelineFolder, tmp_path: Path) -> None:
+def test_retention_without_publications_removes_nothing(
+    folder: PipelineFolder, tmp_path: Path
+) -> None:
     assert 0 == retain(folder, 1)
     assert 0 == retain(PipelineFolder(tmp_path / "none"), 1)
     assert {} == list_tree(folder.path)
@@ -98,7 +102,7 @@ STRANGERS = [
 
 
 @pytest.mark.parametrize("name", STRANGERS)
-def test_what_is_no_publication_stays(name: str, folder: PipelineFolder) -> None:
+def test_other_files_stay(name: str, folder: PipelineFolder) -> None:
     make(folder, (2, 1), (2, 2))
     path = folder.path / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +127,7 @@ def test_retention_follows_no_link(name: str, folder: PipelineFolder, tmp_path: 
     assert (folder.path / name).is_symlink()
 
 
-def test_a_link_inside_a_publication_is_removed_and_not_what_it_leads_to(
+def test_a_link_inside_a_publication_is_removed_without_its_target(
     folder: PipelineFolder, tmp_path: Path
 ) -> None:
     (tmp_path / "outside").mkdir()
@@ -134,7 +138,7 @@ def test_a_link_inside_a_publication_is_removed_and_not_what_it_leads_to(
     assert (tmp_path / "outside/kept").exists()
 
 
-def test_a_publication_goes_whole_from_its_name_before_its_files_are_removed(
+def test_a_publication_is_renamed_before_its_files_are_removed(
     folder: PipelineFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _ = make(folder, (1, 1), (1, 2))
@@ -157,7 +161,7 @@ states = st.lists(
 
 @settings(max_examples=scale_examples(60))
 @given(states=states, keep_last=st.integers(1, 4), chosen=st.none() | st.integers(0, 6))
-def test_retention_keeps_the_newest_and_what_is_resolved(
+def test_retention_keeps_the_newest_and_the_resolved_publication(
     states: list[tuple[int, bool]], keep_last: int, chosen: int | None
 ) -> None:
     with tempfile.TemporaryDirectory() as place:
@@ -177,7 +181,7 @@ def test_retention_keeps_the_newest_and_what_is_resolved(
         assert set(left) <= {*before[-keep_last:], target}
 
 
-def test_what_cannot_be_looked_at_is_not_taken_for_half_written(
+def test_an_unreadable_publication_is_not_treated_as_incomplete(
     folder: PipelineFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = make(folder, (1, 1), (1, 2))

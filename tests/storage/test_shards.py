@@ -1,4 +1,4 @@
-"""Files of frames: what could not be written is never believed, and damage is told as such."""
+"""Files of frames: incomplete frames are never trusted, and damage is reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.storage.outputs.disk.shards import (
 )
 
 KEYS = [bytes([number]) * 16 for number in range(1, 4)]
-SIZE = b"\0\0\0\0\0\0\0\5"  # of the data of each frame
+SIZE = b"\0\0\0\0\0\0\0\5"  # data size of a frame
 
 
 def title(key: bytes) -> Title:
@@ -29,7 +29,7 @@ def title(key: bytes) -> Title:
 
 @pytest.fixture
 def pack(tmp_path: Path) -> Path:
-    """Three frames of five bytes."""
+    """Write a pack with three frames of five bytes."""
     path = tmp_path / "000001.pack"
     with closing(FrameWriter(path)) as writer:
         for key in KEYS:
@@ -62,7 +62,7 @@ def test_a_writer_that_failed_once_writes_no_more(
                 again()
 
 
-def test_frames_are_found_in_order_and_others_are_passed_over(reader: PackReader) -> None:
+def test_frames_are_found_in_order_and_others_are_skipped(reader: PackReader) -> None:
     assert reader.find(title(KEYS[0]), 5) == b"data\1"
     assert reader.find(title(KEYS[2]), 5) == b"data\3"
     with pytest.raises(DamagedFileError, match="is missing"):
@@ -70,7 +70,7 @@ def test_frames_are_found_in_order_and_others_are_passed_over(reader: PackReader
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_size_that_was_damaged_is_not_believed(pack: Path, which: int) -> None:
+def test_a_damaged_size_is_not_trusted(pack: Path, which: int) -> None:
     content = bytearray(pack.read_bytes())
     at = -1
     for _ in range(which + 1):

@@ -1,4 +1,4 @@
-"""Files that several sources share: in a folder of their own, whole or absent as all others are."""
+"""Files shared by several sources: in a separate folder, complete or absent like other files."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def test_a_part_is_named_by_its_file() -> None:
     assert name_output(SOURCE, own).startswith(f"070/{SOURCE.hex()}/")
 
 
-def test_nothing_is_shared_where_nothing_was_written(outputs: OutputStore) -> None:
+def test_no_shared_files_exist_before_a_write(outputs: OutputStore) -> None:
     assert outputs.list_shared() == []
 
 
-def test_a_removed_file_is_gone_and_no_other_is(outputs: OutputStore) -> None:
+def test_only_the_removed_file_is_gone(outputs: OutputStore) -> None:
     write(outputs, FILE)
     write(outputs, OTHER)
     outputs.remove_shared(NAME)
@@ -76,19 +76,19 @@ def test_a_removed_file_is_gone_and_no_other_is(outputs: OutputStore) -> None:
     assert outputs.list_shared() == [name_shared(OTHER, ".txt")]
 
 
-def test_what_is_left_of_a_source_says_nothing_of_shared_files(outputs: OutputStore) -> None:
+def test_leftovers_of_a_source_do_not_include_shared_files(outputs: OutputStore) -> None:
     write(outputs, FILE)
     outputs.remove_others(FILE, ())
     assert outputs.list_shared() == [NAME]
 
 
-def test_a_file_that_is_not_there_is_told_by_the_place(outputs: OutputStore) -> None:
+def test_a_missing_file_is_reported_by_the_store(outputs: OutputStore) -> None:
     write(outputs, OTHER)
     with pytest.raises(VolumeError), outputs.open_shared(NAME):
         pass
 
 
-def test_a_shared_file_outlives_a_loss_of_power(
+def test_a_shared_file_survives_a_power_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "volume").mkdir()

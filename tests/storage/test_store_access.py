@@ -1,4 +1,4 @@
-"""Options of stores: what each store can do, and that no secret is ever written down."""
+"""Options of stores: what each store can do, and that secrets are never written."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NAMED = {"A": "one", "B": "two"}
         ),
     ],
 )
-def test_a_store_is_asked_as_its_library_calls_it(
+def test_options_are_named_as_in_the_stores_library(
     protocol: str, access: StoreAccess, arguments: dict[str, Any]
 ) -> None:
     assert list(find_faults(protocol, access)) == []
@@ -70,7 +70,7 @@ def test_a_store_is_asked_as_its_library_calls_it(
         ("s3://b/*", {"key": "x"}, "Extra inputs are not permitted"),
     ],
 )
-def test_what_a_store_cannot_do_is_refused_by_name(
+def test_unsupported_options_of_a_store_are_refused_by_name(
     url: str, options: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(ValidationError) as caught:
@@ -82,20 +82,20 @@ def test_what_a_store_cannot_do_is_refused_by_name(
 
 
 @pytest.mark.parametrize("literal", [LITERAL, "AKIAIOSFODNN7EXAMPLE", "two words"])
-def test_a_secret_that_is_refused_is_not_told(literal: str) -> None:
+def test_a_refused_secret_is_not_shown(literal: str) -> None:
     options = {"credentials": {"secretAccessKey": literal}}
     with pytest.raises(ValueError, match="never the secret itself") as caught:
         Files(paths=["s3://b/*"], storage_options=options)
     assert literal not in str(caught.value)
 
 
-def test_a_variable_that_is_not_set_is_named() -> None:
+def test_an_unset_variable_is_named() -> None:
     access = StoreAccess(credentials={"accessKeyId": "READER_KEY"})
     with pytest.raises(PermissionError, match="the environment variable READER_KEY is not set"):
         build_arguments("s3", access, {"READER_KEY": ""})
 
 
-def test_every_stage_asks_for_what_the_source_lists_as_the_source_does() -> None:
+def test_every_stage_accesses_the_sources_files_with_its_options() -> None:
     source = Files(paths=["s3://b/in/*", "local/*"], storage_options={"anonymous": True})
     names = ("files", source), ("read", ReadFiles()), ("jsonl", JsonlSink())
     first, *others = (StagePlan(name, name, stage) for name, stage in names)
@@ -107,17 +107,17 @@ def test_every_stage_asks_for_what_the_source_lists_as_the_source_does() -> None
     plain = check_plan("default", "asked", bare, others)
     assert plain.source.stores == {}
     changed = plan.fingerprint.parts.keys() ^ plain.fingerprint.parts.keys()
-    assert not changed  # as whom one asks changes no output
+    assert not changed  # the identity of a reader changes no output
 
 
-def test_a_datasets_store_is_asked_as_it_says() -> None:
+def test_options_of_a_data_set_apply_to_its_store() -> None:
     stage = DatasetFolder(path="gs://b/set", storage_options={"requester_pays": True})
     assert stage.params.list_stores() == {"gs://b/set": StoreAccess(requester_pays=True)}
     with pytest.raises(ValueError, match="abfs:// has no requesterPays"):
         DatasetFolder(path="abfs://b/set", storage_options={"requester_pays": True})
 
 
-def test_only_what_lies_below_is_asked_so_and_the_nearest_wins() -> None:
+def test_options_apply_below_their_path_and_the_nearest_wins() -> None:
     pytest.importorskip("s3fs")
     stores.use_access(
         {

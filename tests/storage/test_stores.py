@@ -1,4 +1,4 @@
-"""What may be kept of a store, and what is asked for each time; no server is needed to tell."""
+"""Caching of stores: what may be cached, and what is requested every time; no server needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE = "00/file.txt"
 
 
 class KeepingStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """Keeps listings as the library of S3 does, where it is not told otherwise."""
+    """Caches listings by default, as the S3 library does."""
 
     protocol = "keeping"
     store: ClassVar[dict[str, Any]] = {}
@@ -46,7 +46,7 @@ class KeepingStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no typ
 
 
 class StubbornStore(KeepingStore):
-    """Keeps them whatever it is told."""
+    """Caches listings despite options."""
 
     protocol = "stubborn"
 
@@ -55,7 +55,7 @@ class StubbornStore(KeepingStore):
 
 
 class StrictStore(KeepingStore):
-    """Hands its options to a library that does not know them."""
+    """Passes its options to a library that does not know them."""
 
     protocol = "strict"
 
@@ -68,7 +68,7 @@ STORES = (KeepingStore, StubbornStore, StrictStore)
 
 @pytest.fixture(params=STORES, ids=lambda kind: str(kind.protocol))
 def base(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A folder of a store that holds one file; it is written by others than us."""
+    """Yield a folder of a store with one file, which other programs write."""
     kind = request.param
     kind.store, kind.pseudo_dirs = {}, [""]
     fsspec.register_implementation(kind.protocol, kind, clobber=True)
@@ -78,7 +78,7 @@ def base(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def put(protocol: str, name: str, content: bytes) -> None:
-    """Write past every file system that has kept something."""
+    """Write past the caches of all file systems."""
     others = fsspec.filesystem(protocol, skip_instance_cache=True)
     others.pipe_file(f"/bucket/{name}", content)
 
@@ -93,7 +93,7 @@ def list_pattern(url: str) -> list[tuple[str, int]]:
 
 
 def list_outputs(url: str) -> list[tuple[str, int]]:
-    outputs = OUTPUTS.setdefault(url, RemoteOutputs(url))  # one that lives as long as a driver
+    outputs = OUTPUTS.setdefault(url, RemoteOutputs(url))  # lives as long as a driver
     return sorted((f"{url}/{name}", size) for name, size in outputs.list_names())
 
 
@@ -105,7 +105,7 @@ LOOKS: dict[str, Callable[[str], Any]] = {
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_law_a_listing_is_todays(base: str, look: Callable[[str], Any]) -> None:
+def test_law_a_listing_is_current(base: str, look: Callable[[str], Any]) -> None:
     OUTPUTS.clear()
     protocol = base.partition(":")[0]
     before = look(base)
@@ -120,7 +120,7 @@ def test_law_a_listing_is_todays(base: str, look: Callable[[str], Any]) -> None:
     assert gone == [(f"{base}/01/new.txt", 4)]
 
 
-def test_law_a_look_at_one_file_is_todays(base: str) -> None:
+def test_law_information_about_a_file_is_current(base: str) -> None:
     outputs, protocol = RemoteOutputs(base), base.partition(":")[0]
     list(outputs.list_names())
     list_pattern(f"{base}/00/*")
@@ -131,7 +131,7 @@ def test_law_a_look_at_one_file_is_todays(base: str) -> None:
         assert file.read() == b"has changed"
 
 
-def test_what_users_keep_for_themselves_stays_theirs(base: str) -> None:
+def test_caches_of_users_are_not_changed(base: str) -> None:
     protocol = base.partition(":")[0]
     theirs = fsspec.filesystem(protocol)
     theirs.ls("/bucket/00")
@@ -141,7 +141,7 @@ def test_what_users_keep_for_themselves_stays_theirs(base: str) -> None:
 
     assert len(ours.ls(root)) == 2
     assert len(theirs.ls("/bucket/00")) == 1
-    assert protocol != "keeping" or not ours.dircache  # a listing of millions is not held
+    assert protocol != "keeping" or not ours.dircache  # a listing of millions is not cached
 
 
 def test_a_connection_is_kept() -> None:
@@ -149,7 +149,7 @@ def test_a_connection_is_kept() -> None:
 
 
 @pytest.mark.parametrize("chain", ["simplecache", "filecache"])
-def test_what_is_kept_on_a_disk_is_not_taken_for_todays(chain: str) -> None:
+def test_a_cache_on_disk_is_not_treated_as_current(chain: str) -> None:
     memory = fsspec.filesystem("memory")
     for content in (b"old", b"has changed"):
         memory.pipe_file("/chained/a.txt", content)

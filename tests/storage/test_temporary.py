@@ -1,4 +1,4 @@
-"""Temporary folders: gone with who made them, and never taken from who lives."""
+"""Temporary folders: removed with their owner, and never while the owner lives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.storage.outputs.disk.temporary import (
     sweep_folders,
 )
 
-# Makes a folder, says so, and waits for its end.
+# Makes a folder, reports that, and waits to be ended.
 OWN = """
 import sys, tempfile, time
 tempfile.tempdir = sys.argv[1]
@@ -37,14 +37,14 @@ Start = Callable[..., tuple[subprocess.Popen[str], Path]]
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary folders are made."""
+    """Return the folder for temporary folders."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return tmp_path
 
 
 @pytest.fixture
 def start(root: Path) -> Iterator[Start]:
-    """Starts a process that owns a folder."""
+    """Return a function that starts a process with a temporary folder."""
     started = []
 
     def start(*before: str) -> tuple[subprocess.Popen[str], Path]:
@@ -65,14 +65,14 @@ def can_be_apart() -> bool:
     return bool(found) and subprocess.run([*APART, "true"], check=False).returncode == 0
 
 
-def test_a_folder_is_gone_in_the_end(root: Path) -> None:
+def test_a_folder_is_removed_at_the_end(root: Path) -> None:
     with owned_folder("kind") as folder:
         assert folder.parent == root
         (folder / "content").write_text("x")
     assert [] == list(root.iterdir())
 
 
-def test_what_a_killed_process_left_goes_with_the_next(start: Start) -> None:
+def test_the_next_process_removes_folders_of_a_killed_one(start: Start) -> None:
     process, left = start()
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
@@ -84,8 +84,8 @@ def test_what_a_killed_process_left_goes_with_the_next(start: Start) -> None:
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_law_nobody_takes_the_folder_of_who_lives(start: Start, apart: bool) -> None:
-    """Not even of one whose pid means another process here, or none."""
+def test_law_the_folder_of_a_living_process_is_not_removed(start: Start, apart: bool) -> None:
+    """The folder stays even if the owner's pid belongs to another process here, or to none."""
     if apart and not can_be_apart():
         pytest.skip("this machine gives no process a namespace of its own")
     _, living = start(*(APART if apart else ()))
@@ -94,7 +94,7 @@ def test_law_nobody_takes_the_folder_of_who_lives(start: Start, apart: bool) -> 
         assert folder != living
 
 
-def test_what_is_no_folder_of_ours_stays(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_folders_stay(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "strandline-kind-file").write_text("x")
     (root / "elsewhere").mkdir()
     (root / "strandline-kind-link").symlink_to(root / "elsewhere")
@@ -106,10 +106,10 @@ def test_what_is_no_folder_of_ours_stays(root: Path, monkeypatch: pytest.MonkeyP
     assert (root / "strandline-kind-others").exists()
 
 
-def test_a_folder_that_was_swept_before_it_was_held_is_made_anew(
+def test_a_folder_swept_before_it_was_held_is_recreated(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever sweeps comes in between making a folder and holding it."""
+    """Another process sweeps between making a folder and holding it."""
     known, swept = temporary.hold_folder, list[Path]()
 
     def hold(path: Path) -> int | None:
@@ -137,7 +137,7 @@ def test_a_folder_is_held_by_many_and_swept_after_the_last(root: Path) -> None:
     assert hold_folder(path) is None
 
 
-def test_a_spool_takes_rows_and_is_gone_in_the_end(root: Path) -> None:
+def test_a_spool_accepts_rows_and_is_removed_at_the_end(root: Path) -> None:
     with spooling("things (name, size INT)") as spool:
         spool.execute("INSERT INTO things VALUES ('a', 1)")
         assert [("a", 1)] == spool.execute("SELECT * FROM things").fetchall()

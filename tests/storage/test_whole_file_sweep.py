@@ -1,4 +1,4 @@
-"""What a killed writer leaves beside a whole file goes; what a live one needs stays."""
+"""Leftovers of a killed writer beside a whole file are removed; files of a live writer stay."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def temporary(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_what_a_killed_writer_left_goes(
+def test_files_of_a_killed_writer_are_removed(
     number: int, path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_whole(path, b"former")
@@ -37,12 +37,12 @@ def test_what_a_killed_writer_left_goes(
     assert b"former" == path.read_bytes()
 
 
-def test_where_nothing_was_left_nothing_happens(path: Path) -> None:
+def test_without_leftovers_nothing_happens(path: Path) -> None:
     sweep_whole(path)
     assert [] == os.listdir(path.parent)
 
 
-def test_what_a_live_writer_holds_stays(path: Path, temporary: Path) -> None:
+def test_files_of_a_live_writer_stay(path: Path, temporary: Path) -> None:
     with temporary.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         sweep_whole(path)
@@ -51,7 +51,7 @@ def test_what_a_live_writer_holds_stays(path: Path, temporary: Path) -> None:
     assert not temporary.exists()
 
 
-def test_a_link_in_its_place_is_not_followed(path: Path, temporary: Path) -> None:
+def test_a_link_in_place_of_a_temporary_file_is_not_followed(path: Path, temporary: Path) -> None:
     path.write_bytes(b"kept")
     temporary.symlink_to(path)
     with pytest.raises(VolumeError, match=f"^{path}: "):

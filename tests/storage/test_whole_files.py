@@ -1,4 +1,4 @@
-"""A whole file: the former content or the new one, whatever happens, and nothing beside it."""
+"""Whole files: the former content or the new content after any event, with no leftovers."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_link_in_the_temporary_files_place_is_not_followed(path: Path, tmp_pat
     assert b"kept" == other.read_bytes()
 
 
-def test_where_files_cannot_be_told_apart_it_does_not_wait_for_ever(
+def test_indistinguishable_files_do_not_cause_an_endless_wait(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os.path, "samestat", lambda one, other: False)
@@ -155,7 +155,7 @@ def test_where_files_cannot_be_told_apart_it_does_not_wait_for_ever(
         ("in", "dir"),
     ],
 )
-def test_what_is_in_the_way_is_named(spot: str, sentence: str, tmp_path: Path) -> None:
+def test_obstacles_are_named(spot: str, sentence: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "in").mkdir()
     with pytest.raises(VolumeError, match=sentence) as caught:

@@ -1,4 +1,4 @@
-"""A publication that is withheld is complete and kept, and no reader is led to it."""
+"""A withheld publication is complete and kept, but no reader is led to it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ WHY = ("rows: there are 3, and at least 10 are required",)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> PipelineFolder:
-    """The folder of a pipeline that has published nothing."""
+    """Return the folder of a pipeline without publications."""
     return PipelineFolder.of(tmp_path, "default", "corpus")
 
 
-def test_latest_stays_where_it_was(folder: PipelineFolder) -> None:
+def test_latest_keeps_its_target(folder: PipelineFolder) -> None:
     make(folder, (1, 1))
     made = publish(folder, 2, FILES, {}, withheld=WHY)
     assert resolved(folder) == (1, 1)
@@ -31,20 +31,22 @@ def test_latest_stays_where_it_was(folder: PipelineFolder) -> None:
     assert again.withheld == WHY
 
 
-def test_readers_find_nothing_where_all_is_withheld(folder: PipelineFolder) -> None:
+def test_readers_find_nothing_if_all_publications_are_withheld(folder: PipelineFolder) -> None:
     publish(folder, 1, FILES, {}, withheld=WHY)
     assert resolved(folder) is None
     assert find_target(folder, folder.latest) is None
 
 
-def test_a_lost_link_leads_to_the_newest_that_is_not_withheld(folder: PipelineFolder) -> None:
+def test_a_lost_link_is_replaced_by_the_newest_unwithheld_publication(
+    folder: PipelineFolder,
+) -> None:
     make(folder, (1, 1), (1, 2))
     publish(folder, 2, FILES, {}, withheld=WHY)
     folder.latest.unlink()
     assert resolved(folder) == (1, 2)
 
 
-def test_a_user_may_choose_it_and_take_that_back(folder: PipelineFolder) -> None:
+def test_a_user_may_choose_a_withheld_publication_and_undo_that(folder: PipelineFolder) -> None:
     make(folder, (1, 1))
     made = publish(folder, 2, FILES, {}, withheld=WHY)
     pin(folder, made.identity.name)
@@ -53,7 +55,7 @@ def test_a_user_may_choose_it_and_take_that_back(folder: PipelineFolder) -> None
     assert resolved(folder) == (1, 1)
 
 
-def test_those_that_are_withheld_push_nothing_out(folder: PipelineFolder) -> None:
+def test_withheld_publications_displace_no_others(folder: PipelineFolder) -> None:
     make(folder, (1, 1))
     for attempt in range(2, 6):
         retain(folder, 1, publish(folder, attempt, FILES, {}, withheld=WHY))
@@ -61,7 +63,7 @@ def test_those_that_are_withheld_push_nothing_out(folder: PipelineFolder) -> Non
 
 
 @pytest.mark.parametrize("step", range(1, 12))
-def test_law_no_crash_leads_readers_to_it(
+def test_law_no_crash_leads_readers_to_a_withheld_publication(
     folder: PipelineFolder, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(folder, (1, 1))

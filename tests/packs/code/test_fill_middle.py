@@ -1,4 +1,4 @@
-"""The laws of `fill-middle`: each token stays, and marks alone are added."""
+"""Laws of `fill-middle`: every token stays, and only marks are added."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(folder: Path, rows: Rows, **params: Any) -> tuple[Rows, StageRun]:
 
 
 def restore(row: dict[str, Any]) -> list[int]:
-    """The tokens as they stood, by the marks."""
+    """Return the tokens in their original order, using the marks."""
     tokens = row["tokens"]
     if row["fill_middle"] is None:
         return list(tokens)
@@ -43,7 +43,7 @@ def restore(row: dict[str, Any]) -> list[int]:
     last = body[suffix + 1 : middle]
     if row["fill_middle"] == "spm":
         assert suffix == 1
-        # The beginning and the middle stand as they did.
+        # The beginning and the middle keep their order.
         return [*body[middle + 1 :], *last, *end]
     return [*body[1:suffix], *body[middle + 1 :], *last, *end]
 
@@ -56,7 +56,7 @@ def test_law_no_token_gets_lost(
     texts: list[list[int]], rate: float, suffix_first: float, seed: int, has_end: bool
 ) -> None:
     tail = [END] if has_end else []
-    # A list of no tokens tells no type, so that one row has some.
+    # An empty list of tokens has no type, so one row has a token.
     rows = [{"key": f"{at}", "tokens": [*text, *tail]} for at, text in enumerate([*texts, [7]])]
     with TemporaryDirectory() as folder:
         found, stage = run(
@@ -104,16 +104,16 @@ def test_both_forms_have_their_parts_in_order() -> None:
     tokens = [10, 11, 12, 13, END]
     assert reorder(tokens, (1, 3), "psm", marks) == [0, 10, 1, 13, 2, 11, 12, END]
     assert reorder(tokens, (1, 3), "spm", marks) == [0, 1, 13, 2, 10, 11, 12, END]
-    # Past the end there is nothing to cut off.
+    # Nothing can be cut off past the end.
     assert reorder(tokens, (2, 5), "psm", marks) == [0, 10, 11, 1, 2, 12, 13, END]
 
 
-def test_the_number_of_tokens_follows(tmp_path: Path) -> None:
+def test_the_column_of_token_counts_is_updated(tmp_path: Path) -> None:
     rows: Rows = [{"key": "a", "tokens": [10, 11], "token_count": 2}]
     assert run(tmp_path, rows, rate=1)[0][0]["token_count"] == 5
 
 
-def test_a_mark_that_the_tokenizer_has_not_is_told(tmp_path: Path) -> None:
+def test_a_mark_missing_from_the_tokenizer_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the tokenizer has no token '<PRE>'"):
         run(tmp_path, [], prefix="<PRE>")
 

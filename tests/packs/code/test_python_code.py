@@ -1,4 +1,4 @@
-"""The stages for Python sources: decoding, parsing, and what is kept."""
+"""The stages for Python sources: decoding, parsing, and filtering."""
 
 import gc
 from contextlib import suppress
@@ -186,7 +186,7 @@ def test_text_that_the_parser_refuses(text: str) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_deep_but_legal_code_and_doubtful_escapes_are_survived(run: type[StageRun]) -> None:
+def test_deep_but_legal_code_and_doubtful_escapes_are_parsed(run: type[StageRun]) -> None:
     deep = "x = " + " + ".join(["1"] * 20_000)
     stage = run("extract-functions")
     rows = stage.rows(
@@ -204,7 +204,7 @@ def test_unparsable_files_are_dropped_and_counted(run: type[StageRun]) -> None:
 
 
 @given(st.lists(st.sampled_from(MODULE.split("\n")), max_size=12))
-def test_whatever_parses_gives_sources_that_parse(lines: list[str]) -> None:
+def test_parsable_code_gives_parsable_functions(lines: list[str]) -> None:
     try:
         rows = list_functions("\n".join(lines), nested=True)
     except UnparsableSourceError:
@@ -248,7 +248,7 @@ def test_code_quality_counts_a_row_once_and_takes_nulls(run: type[StageRun]) -> 
 
 @pytest.mark.parametrize("text", ["def f(): pass", "def f(:"], ids=["parsed", "not parsable"])
 @pytest.mark.parametrize("is_on", [True, False])
-def test_parsing_leaves_the_search_for_garbage_as_it_was(text: str, *, is_on: bool) -> None:
+def test_parsing_restores_the_garbage_collector(text: str, *, is_on: bool) -> None:
     before = gc.isenabled()
     try:
         (gc.enable if is_on else gc.disable)()

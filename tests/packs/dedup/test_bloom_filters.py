@@ -1,4 +1,4 @@
-"""Rows that a Bloom filter of another corpus drops: none is missed, few go by mistake."""
+"""Rows dropped by a Bloom filter of another corpus: every seen row, and few new rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ TEXTS = ["the tide turned", "the boats lifted", "the light was lit", "nobody wro
 
 
 def make(numbers: Sequence[int]) -> Digests:
-    """Digests in order, each once."""
+    """Return sorted, unique digests."""
     return np.unique(np.array(numbers, DTYPE))
 
 
@@ -68,7 +68,7 @@ def write(path: Path, digests: Digests, error_rate: float = 0.01) -> FilterHead:
 
 
 def fill(folder: Path, texts: Sequence[str], cuts: Sequence[int] = (), **values: object) -> str:
-    """The filter of some texts, cut into tasks."""
+    """Make the filter of some texts, split into tasks."""
     folder.mkdir()
     gathering = Gathering(folder, "fill-bloom", **values)
     edges = [0, *cuts, len(texts)]
@@ -82,7 +82,7 @@ def fill(folder: Path, texts: Sequence[str], cuts: Sequence[int] = (), **values:
 
 
 @given(st.lists(st.lists(NUMBERS, max_size=9), max_size=5), st.integers(1, 4))
-def test_law_sets_are_joined_in_order_however_little_is_in_memory(
+def test_law_sets_are_merged_in_order_with_little_memory(
     tmp_path_factory: pytest.TempPathFactory, sets: list[list[int]], portion: int
 ) -> None:
     folder = tmp_path_factory.mktemp("sets")
@@ -99,11 +99,11 @@ def test_law_sets_are_joined_in_order_however_little_is_in_memory(
     st.sampled_from([0.4, 0.1, 0.01, 1e-6]),
     st.sampled_from([1, 7, 64, 1 << 20]),
 )
-def test_law_what_was_added_is_found(
+def test_law_added_rows_are_found(
     tmp_path_factory: pytest.TempPathFactory, numbers: list[int], rate: float, segment: int
 ) -> None:
     path = tmp_path_factory.mktemp("filters") / "seen.bloom"
-    with pytest.MonkeyPatch.context() as patch:  # so that there are many segments, and full ones
+    with pytest.MonkeyPatch.context() as patch:  # for many segments, some of them full
         patch.setattr("strandline_packs.dedup.seen.bloom_filter._SEGMENT_BYTES", segment)
         patch.setattr("strandline_packs.dedup.seen.bloom_filter._LEAST_BYTES", 1)
         head = write(path, make(numbers), rate)
@@ -112,7 +112,7 @@ def test_law_what_was_added_is_found(
 
 
 @pytest.mark.parametrize("segments", [1, 3, 7, 1000])
-def test_a_digest_at_the_edge_of_a_segment_is_asked_where_it_was_added(segments: int) -> None:
+def test_a_digest_at_the_edge_of_a_segment_is_found_in_its_segment(segments: int) -> None:
     edges = [-(-(at << 32) // segments) << 32 for at in range(segments)]
     digests = make([*edges, *(edge - 1 for edge in edges[1:]), 2**64 - 1])
     shape, file = BloomShape(20, segments, 64), io.BytesIO()
@@ -122,7 +122,7 @@ def test_a_digest_at_the_edge_of_a_segment_is_asked_where_it_was_added(segments:
 
 
 @given(st.permutations(TEXTS), st.lists(st.integers(0, 5), max_size=4).map(sorted))
-def test_law_a_filter_follows_from_the_set_of_its_rows(
+def test_law_a_filter_depends_only_on_the_set_of_its_rows(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], cuts: list[int]
 ) -> None:
     folder = tmp_path_factory.mktemp("filters")
@@ -132,22 +132,20 @@ def test_law_a_filter_follows_from_the_set_of_its_rows(
 
 
 @pytest.mark.parametrize(("keys", "rate"), [(300, 0.1), (20_000, 0.01), (20_000, 0.001)])
-def test_rows_that_are_new_go_as_seldom_as_was_asked(
+def test_new_rows_are_dropped_at_the_requested_rate_or_less(
     tmp_path: Path, keys: int, rate: float
 ) -> None:
     drawn = np.random.default_rng(8).integers(0, 2**64, keys + 200_000, np.uint64)
     head = write(tmp_path / "f", np.unique(drawn[:keys]), rate)
     mistaken = sum(read_filter(str(tmp_path / "f")).find(drawn[keys:]))
     assert head.error_rate <= rate
-    # The rate that is written is that of these bits: within four deviations.
+    # The recorded rate must match these bits, within four standard deviations.
     expected = head.error_rate * 200_000
     assert mistaken == pytest.approx(expected, abs=4 * expected**0.5)
     assert head.shape.bytes * 8 < max(keys * 1.1 * 1.45 * np.log2(1 / rate), 4097)
 
 
-def test_a_filter_that_came_out_too_full_is_made_larger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_overfull_filter_is_made_larger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "strandline_packs.dedup.seen.filter_file.plan_shape",
         lambda keys, rate: plan_shape(keys, rate, spare=0.8),
@@ -171,7 +169,7 @@ def test_seen_rows_are_dropped_and_empty_ones_never(tmp_path: Path) -> None:
     assert stage.table([{"text": TEXTS[1]}]) is None
 
 
-def test_any_filter_drops_and_each_knows_how_it_was_made(tmp_path: Path) -> None:
+def test_a_row_in_any_filter_is_dropped_by_that_filters_settings(tmp_path: Path) -> None:
     one = fill(tmp_path / "one", TEXTS[:1], normalise="case")
     other = fill(tmp_path / "other", TEXTS[1:2], normalise="none")
     stage = StageRun("drop-seen", paths=[one, other], columns=["body"])
@@ -186,7 +184,7 @@ def test_a_corpus_without_rows_has_a_filter_that_drops_nothing(tmp_path: Path) -
     assert TEXTS == stage.column("text", TEXTS)
 
 
-def test_the_filters_are_in_the_fingerprint_and_how_sure_they_are_is_not(tmp_path: Path) -> None:
+def test_the_fingerprint_covers_filters_but_not_their_error_rates(tmp_path: Path) -> None:
     path = fill(tmp_path / "filter", TEXTS)
     drops = find_stage("drop-seen")(paths=[path])
     before = drops.digest_inputs()
@@ -202,9 +200,9 @@ def test_the_filters_are_in_the_fingerprint_and_how_sure_they_are_is_not(tmp_pat
     assert 2 == len(marks)
 
 
-def test_a_filter_that_can_not_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_filter_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "seen.bloom"
-    absent = find_stage("drop-seen")(paths=[str(path)])  # another pipeline may be about to make it
+    absent = find_stage("drop-seen")(paths=[str(path)])  # another pipeline may create the file
     with pytest.raises(UnreadableFileError, match=r"seen\.bloom: No such file"):
         absent.setup()
     path.write_text("{}")
@@ -218,8 +216,8 @@ def test_a_filter_that_can_not_be_read_is_told(tmp_path: Path) -> None:
         StageRun("drop-seen", paths=["odd://b/x"])
 
 
-def test_a_filter_is_what_it_was(tmp_path: Path) -> None:
-    """Filters are stored, so a later release must find in them what was added."""
+def test_filters_keep_their_format(tmp_path: Path) -> None:
+    """Stored filters outlive releases, so a later release must find the added rows."""
     generator = random.Random(8)
     write(tmp_path / "f", make([generator.getrandbits(64) for _ in range(100)]))
     bits = (tmp_path / "f").read_bytes()[4096:]
@@ -228,7 +226,7 @@ def test_a_filter_is_what_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.more
 @pytest.mark.slow
-def test_two_crawls_that_are_killed_on_the_way_keep_what_they_would_have(tmp_path: Path) -> None:
+def test_two_killed_crawls_keep_the_same_rows_as_undisturbed_crawls(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     folder.mkdir()
     (folder / "crawls.yaml").write_text(CRAWLS)
@@ -248,7 +246,7 @@ def test_two_crawls_that_are_killed_on_the_way_keep_what_they_would_have(tmp_pat
 
 
 def run_crawls(folder: Path, fault: str) -> int:
-    """The exit code of an attempt of each crawl, one of which may be killed at a step."""
+    """Run an attempt of each crawl, possibly with a kill at a step; return the exit code."""
     words = ["run", "crawls.yaml", "--engine", "inline", "--no-supervise"]
     armed = {"STRANDLINE_FAULT": fault} if fault else {}
     environment = psutil.Process().environ() | armed

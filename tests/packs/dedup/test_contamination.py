@@ -1,4 +1,4 @@
-"""Documents that have n-grams of benchmarks are dropped, with the benchmark's name."""
+"""Documents that share n-grams with benchmarks are dropped, and the benchmark is named."""
 
 import gzip
 import json
@@ -83,7 +83,7 @@ def test_a_benchmark_that_can_not_be_unpacked_is_named(run: type[StageRun], tmp_
         run("drop-contaminated", benchmarks=[str(path)]).stage.setup()
 
 
-def test_a_benchmark_that_changes_is_told(run: type[StageRun], tmp_path: Path) -> None:
+def test_a_changed_benchmark_is_reported(run: type[StageRun], tmp_path: Path) -> None:
     path = write(tmp_path, "moons.txt", QUESTION)
     stage = run("drop-contaminated", benchmarks=[path]).stage
     before = stage.digest_inputs()

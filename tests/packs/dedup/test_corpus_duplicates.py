@@ -1,4 +1,4 @@
-"""Duplicates of a whole corpus, found pass by pass: however its rows are ordered and parted."""
+"""Duplicates of a whole corpus, found in passes, for any order and partition of rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CORPORA = st.dictionaries(
 
 
 def find_naively(corpus: Corpus) -> dict[str, str]:
-    """The keys to be dropped, each with the one that stays: clusters grown until nothing joins."""
+    """Return dropped and kept keys, found by merging clusters until none overlap."""
     clusters = [({key}, set(buckets)) for key, buckets in corpus.items()]
     grown: list[tuple[set[str], set[bytes]]] = []
     while clusters:
@@ -60,7 +60,7 @@ def find_naively(corpus: Corpus) -> dict[str, str]:
 
 
 def shuffle(folder: Path, tables: Iterable[pa.Table], count: int) -> list[FileReference]:
-    """The files that a pass writes of some tables."""
+    """Return the files that a pass writes for some tables."""
     files = []
     for number, table in enumerate(tables):
         path = folder / f"{number}.parquet"
@@ -71,7 +71,7 @@ def shuffle(folder: Path, tables: Iterable[pa.Table], count: int) -> list[FileRe
 
 
 def find_by_passes(folder: Path, parts: Iterable[Corpus], count: int, seed: int) -> dict[str, str]:
-    """What the passes find, each over the files of the one before."""
+    """Return the duplicates found by all passes."""
     tables = [build_buckets(list(part), list(part.values())) for part in parts]
     files = shuffle(folder, tables, count)
     links = [
@@ -93,7 +93,7 @@ def find_by_passes(folder: Path, parts: Iterable[Corpus], count: int, seed: int)
         )
     )
 )
-def test_law_nodes_hang_together_as_they_do_one_by_one(
+def test_law_clusters_equal_those_found_one_by_one(
     drawn: tuple[int, list[list[tuple[int, int]]]],
 ) -> None:
     count, portions = drawn
@@ -131,7 +131,7 @@ def test_law_a_row_is_in_one_partition_and_equal_digests_in_the_same(
     table = pa.table({"n": range(len(digests)), "bucket": pa.array(digests, pa.binary(16))})
     files = shuffle(tmp_path_factory.mktemp("shuffle"), [table], count)
     parts = [read_partitions(files, range(number, number + 1), count) for number in range(count)]
-    assert pa.concat_tables(parts).to_pylist() == table.to_pylist()  # by prefix: in order
+    assert pa.concat_tables(parts).to_pylist() == table.to_pylist()  # in order of prefixes
     for one, other in pairwise(parts):
         assert not set(one["bucket"].to_pylist()) & set(other["bucket"].to_pylist())
     assert {table.schema} == {part.schema for part in parts}
@@ -170,18 +170,18 @@ def make_texts() -> list[dict[str, str]]:
 
 
 def run_passes(folder: Path, first: StageRun, rows: list[dict[str, Any]], count: int) -> list[str]:
-    """The keys that are kept, by the stages of all passes."""
+    """Return the keys that remain after the stages of all passes."""
     dropping = StageRun("drop-listed", path=list_duplicates(folder, first, rows, count))
     return [row["key"] for row in dropping.rows(rows)]
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_of_texts_that_are_alike_the_first_stays(tmp_path: Path, count: int) -> None:
+def test_the_first_of_similar_texts_stays(tmp_path: Path, count: int) -> None:
     kept = run_passes(tmp_path, StageRun("sign-texts"), make_texts(), count)
     assert [f"{cluster}-0" for cluster in range(6)] == kept
 
 
-def test_of_equal_rows_the_first_stays(tmp_path: Path) -> None:
+def test_the_first_of_equal_rows_stays(tmp_path: Path) -> None:
     urls = ["https://b.example", "https://a.example", " https://b.example ", "", " ", None]
     rows = [{"key": str(at), "url": url} for at, url in enumerate(urls)]
     kept = run_passes(tmp_path, StageRun("digest-rows", columns=["url"]), rows, 3)
@@ -192,7 +192,7 @@ LINES = st.lists(st.text("ab \n\r", max_size=8), max_size=5)
 
 
 @given(LINES)
-def test_law_paragraphs_that_are_split_and_joined_are_the_text(texts: list[str]) -> None:
+def test_law_joined_paragraphs_equal_the_split_text(texts: list[str]) -> None:
     rows = [{"key": str(at), "text": text, "url": f"u{at}"} for at, text in enumerate(texts)]
     table = pa.Table.from_pylist(
         rows, pa.schema([(n, pa.string()) for n in ("key", "text", "url")])
@@ -205,7 +205,7 @@ def test_law_paragraphs_that_are_split_and_joined_are_the_text(texts: list[str])
     assert [row for row in rows if row["text"].strip()] == back
 
 
-def test_paragraphs_that_the_corpus_has_already_go_and_the_rest_stays(tmp_path: Path) -> None:
+def test_repeated_paragraphs_are_removed_and_the_rest_stays(tmp_path: Path) -> None:
     rows = [
         {"key": "a", "text": "The tide turned.\n\nAll rights reserved."},
         {"key": "b", "text": "All rights reserved.\n\nNobody came."},
@@ -223,14 +223,14 @@ def test_paragraphs_that_the_corpus_has_already_go_and_the_rest_stays(tmp_path: 
     assert {"dropped: nothing left": 1} == stage.counters
 
 
-def test_where_nothing_is_alike_an_empty_list_is_written(tmp_path: Path) -> None:
+def test_an_empty_list_is_written_without_duplicates(tmp_path: Path) -> None:
     rows = [*make_texts()[:1], {"key": "empty", "text": ""}, {"key": "marks", "text": "..."}]
     assert ["0-0", "empty", "marks"] == run_passes(tmp_path, StageRun("sign-texts"), rows, 2)
     (empty,) = tmp_path.glob("dropped-*")
     assert pq.read_table(empty).schema.names == DROPPED.names
 
 
-def test_more_bands_find_looser_and_more_rows_closer_likeness(tmp_path: Path) -> None:
+def test_more_bands_find_looser_and_more_rows_closer_similarity(tmp_path: Path) -> None:
     texts = make_texts()[1:3] + make_texts()[3:6]
 
     def count_kept(name: str, **params: int) -> int:
@@ -242,13 +242,13 @@ def test_more_bands_find_looser_and_more_rows_closer_likeness(tmp_path: Path) ->
     assert loose < close == len(texts)
 
 
-def test_a_key_that_two_rows_have_is_told() -> None:
+def test_a_key_of_two_rows_is_reported() -> None:
     table = build_buckets(["a", "b", "a"], [[digest_bytes(b"x")]] * 3)
     with pytest.raises(AmbiguousKeyError, match="two rows have the key 'a'; keys must be unique"):
         link_rows(table)
 
 
-def test_files_of_another_number_of_partitions_are_told(tmp_path: Path) -> None:
+def test_files_with_another_number_of_partitions_are_reported(tmp_path: Path) -> None:
     table = build_buckets(["a"], [[digest_bytes(b"x")]])
     first = shuffle(tmp_path, [table], 2)
     other = tmp_path / "other"
@@ -258,7 +258,7 @@ def test_files_of_another_number_of_partitions_are_told(tmp_path: Path) -> None:
         read_partitions([*first, *second], range(1), 2)
 
 
-def test_files_that_the_sink_has_not_written_are_told(tmp_path: Path) -> None:
+def test_files_of_another_sink_are_reported(tmp_path: Path) -> None:
     pq.write_table(pa.table({"key": ["a"]}), tmp_path / "a.parquet")
     source = StageRun("shuffle-partitions", paths=[f"{tmp_path}/*.parquet"])
     with pytest.raises(OSError, match=r"a\.parquet: the sink `shuffle` did not write this file"):
@@ -270,7 +270,7 @@ def test_files_that_the_sink_has_not_written_are_told(tmp_path: Path) -> None:
         read_partitions([FileReference("a.parquet", str(tmp_path / "b"))], range(1), 1)
 
 
-def test_what_holds_no_links_is_told(tmp_path: Path) -> None:
+def test_files_without_links_are_reported(tmp_path: Path) -> None:
     pq.write_table(pa.table({"key": ["a"]}), tmp_path / "a.parquet")
     rows = [{"key": "a", "path": str(tmp_path / "a.parquet")}]
     with pytest.raises(MissingColumnError, match="no column 'id'; there are: key"):
@@ -280,7 +280,7 @@ def test_what_holds_no_links_is_told(tmp_path: Path) -> None:
         StageRun("cluster-duplicates").tables(rows)
 
 
-def test_a_column_that_holds_no_digests_is_told() -> None:
+def test_a_column_without_digests_is_reported() -> None:
     with pytest.raises(TypeError, match="'bucket' holds string, not digests"):
         StageRun("shuffle").written(build([{"bucket": "x"}]))
     table = pa.table({name: ["x"] for name in BUCKETS.names})
@@ -288,7 +288,7 @@ def test_a_column_that_holds_no_digests_is_told() -> None:
         StageRun("link-duplicates").stage.process(Task(table))
 
 
-def test_a_partition_is_another_version_when_any_file_is(tmp_path: Path) -> None:
+def test_a_partitions_version_changes_with_any_of_its_files(tmp_path: Path) -> None:
     table = build_buckets(["a"], [[digest_bytes(b"x")]])
     shuffle(tmp_path, [table], 2)
 
@@ -304,7 +304,7 @@ def test_a_partition_is_another_version_when_any_file_is(tmp_path: Path) -> None
     assert not set(before) & set(list_versions())
 
 
-def test_links_name_what_hangs_together_in_a_partition_once() -> None:
+def test_links_connect_clusters_of_a_partition_once() -> None:
     one, other = digest_bytes(b"1"), digest_bytes(b"2")
     links = link_rows(build_buckets(["a", "b", "c", "d"], [[one], [one, other], [other], []]))
     assert links.schema == LINKS
@@ -312,14 +312,14 @@ def test_links_name_what_hangs_together_in_a_partition_once() -> None:
     assert 1 == len(set(links["first"].to_pylist()))
 
 
-def test_only_sinks_that_are_asked_to_write_files_without_rows() -> None:
+def test_sinks_write_files_without_rows_only_on_request() -> None:
     empty = LINKS.empty_table()
     assert not StageRun("parquet").stage.writes_empty
     asked = StageRun("parquet", writeEmpty=True)
     assert asked.stage.writes_empty
     assert pq.read_table(pa.BufferReader(asked.written(empty))).schema.names == LINKS.names
     assert StageRun("shuffle").stage.writes_empty
-    assert "write_empty" in type(asked.stage).added_params  # runs that were begun go on
+    assert "write_empty" in type(asked.stage).added_params  # existing runs must resume
 
 
 def test_a_list_of_several_files_is_one_list(tmp_path: Path) -> None:
@@ -337,14 +337,14 @@ def test_a_list_of_several_files_is_one_list(tmp_path: Path) -> None:
     assert ["a"] == stage.column("key", ["a", "b"])
 
 
-def test_a_pattern_that_names_no_list_yet_is_planned_and_not_run(tmp_path: Path) -> None:
+def test_a_pattern_without_a_list_can_be_planned_but_not_run(tmp_path: Path) -> None:
     for path in (f"{tmp_path}/*.parquet", f"{tmp_path}/later/**/*.parquet"):
         with pytest.raises(UnreadableFileError, match="there is no file of this name"):
             StageRun("drop-listed", path=path)
 
 
 def find_duplicates(rows: Rows, use: str, folder: Path, **values: Any) -> pa.Table:
-    """The links of a corpus whose rows are a source each."""
+    """Return the links of a corpus in which each row is a source."""
     parts = []
     for row in rows:
         stage = StageRun(use, **values)
@@ -367,7 +367,7 @@ def find_duplicates(rows: Rows, use: str, folder: Path, **values: Any) -> pa.Tab
     ],
 )
 @pytest.mark.parametrize("text", ["Nothing of it is said elsewhere. Not at all.", ""])
-def test_a_key_of_two_texts_that_share_nothing_is_told_with_both_files(
+def test_a_key_of_two_different_texts_is_reported_with_both_files(
     use: str, values: dict[str, Any], text: str, tmp_path: Path
 ) -> None:
     rows = [

@@ -1,4 +1,4 @@
-"""Duplicates day by day: what stayed stays, of whatever texts come, change and go."""
+"""Daily duplicates: kept rows stay kept, whichever texts appear, change, and disappear."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Edits = dict[str, frozenset[int] | None]
 
 
 def collect_days(edits: list[Edits]) -> list[Corpus]:
-    """The corpus of each day, given what is new, changed or gone on it."""
+    """Return the corpus of each day, given its new, changed, and removed keys."""
     days: list[Corpus] = []
     for of_day in edits:
         whole = {**(days[-1] if days else {}), **of_day}
@@ -37,7 +37,7 @@ def collect_days(edits: list[Edits]) -> list[Corpus]:
     return days
 
 
-# Few keys and buckets, so that texts meet, part and come back.
+# Few keys and buckets, so texts join, split, and return.
 DAYS = st.lists(
     st.dictionaries(
         st.sampled_from("abcdef"),
@@ -53,22 +53,22 @@ JOINED_LATER: list[Corpus] = collect_days(
 
 
 def sign(corpus: Corpus, keys: Iterable[str]) -> pa.Table:
-    """What the first pass would write of some rows."""
+    """Return the rows that the first pass would write."""
     keys = list(keys)
     buckets = [[digest_bytes(bytes([n])) for n in sorted(corpus[key])] for key in keys]
     return pa.concat_tables([build_buckets(keys, buckets), mark_keys(keys, "file")])
 
 
 class Days:
-    """Passes over a corpus, day after day.
+    """Passes over a corpus on consecutive days.
 
     Args:
-        folder: an empty one, for what a day hands to the next.
-        parts: files of the corpus, and partitions of its buckets.
-        stays: what is out stays.
+        folder: an empty folder for data that one day passes to the next.
+        parts: number of corpus files, and of bucket partitions.
+        stays: whether kept rows stay kept.
 
     Attributes:
-        gone: how many rows that were out went on the last day, as is told.
+        gone: reported number of kept rows that were removed on the last day.
     """
 
     def __init__(self, folder: Path, parts: int, *, stays: bool = True) -> None:
@@ -79,10 +79,10 @@ class Days:
         self._index = folder / "kept"
 
     def run(self, corpus: Corpus, *, is_cut_short: bool = False) -> set[str]:
-        """The keys that stay.
+        """Return the keys that stay.
 
         Args:
-            is_cut_short: the index is not written.
+            is_cut_short: whether the run ends before the index is written.
         """
         files = [sign(corpus, sorted(corpus)[at :: self._parts]) for at in range(self._parts)]
         whole = pa.concat_tables(files)
@@ -117,7 +117,7 @@ class Days:
 
 
 def find_clusters(corpus: Corpus) -> list[set[str]]:
-    """Which keys hang together, one by one."""
+    """Return the clusters of keys, found one by one."""
     clusters: list[set[str]] = []
     for key, buckets in corpus.items():
         touching = [each for each in clusters if any(corpus[other] & buckets for other in each)]
@@ -128,7 +128,7 @@ def find_clusters(corpus: Corpus) -> list[set[str]]:
 
 @example(JOINED_LATER, 1, 2)
 @given(DAYS, st.integers(1, 3), st.integers(1, 3))
-def test_law_what_is_out_stays_and_of_each_cluster_one_is(
+def test_law_kept_rows_stay_and_each_cluster_keeps_one(
     tmp_path_factory: pytest.TempPathFactory, days: list[Corpus], parts: int, others: int
 ) -> None:
     passes = Days(tmp_path_factory.mktemp("days"), parts)
@@ -144,15 +144,15 @@ def test_law_what_is_out_stays_and_of_each_cluster_one_is(
             assert kept == (cluster & standing or {min(cluster)})
         assert out == parted_otherwise.run(corpus)
         before = corpus
-    assert out == passes.run(before)  # again, on the same day
+    assert out == passes.run(before)  # on the same day again
 
 
 @example(JOINED_LATER, 1)
 @given(DAYS, st.integers(1, 3))
-def test_law_where_the_first_key_stays_all_that_were_out_and_go_are_counted(
+def test_law_removed_kept_rows_are_counted_if_the_first_key_stays(
     tmp_path_factory: pytest.TempPathFactory, days: list[Corpus], parts: int
 ) -> None:
-    """Texts that have changed are others, and count as new."""
+    """Changed texts are different rows and count as new."""
     passes = Days(tmp_path_factory.mktemp("days"), parts, stays=False)
     before: Corpus = {}
     out: set[str] = set()
@@ -167,7 +167,7 @@ def test_law_where_the_first_key_stays_all_that_were_out_and_go_are_counted(
 
 
 @given(DAYS, st.data())
-def test_law_a_day_that_is_cut_short_is_as_if_it_had_not_been(
+def test_law_an_interrupted_day_has_no_effect(
     tmp_path_factory: pytest.TempPathFactory, days: list[Corpus], data: st.DataObject
 ) -> None:
     whole, cut = (Days(tmp_path_factory.mktemp("days"), 2) for _ in range(2))
@@ -188,7 +188,7 @@ SAID = "The harbour is quiet at low tide. Nets dry on the green. Nobody is about
         ("digest-sentences", {"span": 4}, "#00000000"),
     ],
 )
-def test_a_copy_whose_key_is_before_goes_for_what_is_out(
+def test_a_copy_with_an_earlier_key_is_dropped_for_the_kept_row(
     tmp_path: Path, use: str, values: dict[str, Any], key: str
 ) -> None:
     def run(day: int, rows: Rows) -> dict[str, str]:
@@ -225,7 +225,7 @@ def write_index(path: Path, *numbers: int) -> None:
     pq.write_table(pa.table([ids], schema=KEPT), path)
 
 
-def test_an_index_is_the_rows_that_it_has_in_whatever_files(tmp_path: Path) -> None:
+def test_an_index_depends_on_its_rows_not_its_files(tmp_path: Path) -> None:
     pattern = f"{tmp_path}/*.parquet"
     assert digest_kept(pattern) == "no rows" == digest_kept(f"{tmp_path}/later/")
     write_index(tmp_path / "a.parquet", 1, 2, 3)
@@ -238,7 +238,7 @@ def test_an_index_is_the_rows_that_it_has_in_whatever_files(tmp_path: Path) -> N
     assert digest_kept(pattern) != whole
 
 
-def test_an_index_that_changes_under_the_run_is_told(tmp_path: Path) -> None:
+def test_an_index_that_changes_during_the_run_is_reported(tmp_path: Path) -> None:
     write_index(tmp_path / "a.parquet", 1)
     stage_class = find_stage("cluster-duplicates")
     params = stage_class.Params.model_validate({"keptRows": f"{tmp_path}/"})
@@ -249,13 +249,13 @@ def test_an_index_that_changes_under_the_run_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["key", "id"])
-def test_what_is_no_index_is_told_where_the_pipeline_is_planned(tmp_path: Path, name: str) -> None:
+def test_an_invalid_index_is_reported_during_planning(tmp_path: Path, name: str) -> None:
     pq.write_table(pa.table({name: ["x"]}), tmp_path / "a.parquet")
     with pytest.raises(ValueError, match=r"a\.parquet: .*'id'"):
         StageRun("cluster-duplicates", keptRows=f"{tmp_path}/")
 
 
-def test_runs_that_were_begun_without_an_index_go_on() -> None:
+def test_runs_begun_without_an_index_resume() -> None:
     stage = StageRun("cluster-duplicates").stage
     assert stage.digest_inputs() == {}
     assert "kept_rows" in stage.added_params

@@ -1,4 +1,4 @@
-"""The laws of `drop-duplicates`."""
+"""Laws of `drop-duplicates`."""
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,9 @@ def test_the_first_of_equal_rows_is_kept_in_place(texts: list[str | None]) -> No
     ("normalise", "kept"),
     [("none", ["a  b", "a b", "A B"]), ("whitespace", ["a  b", "A B"]), ("case", ["a  b"])],
 )
-def test_what_is_overlooked(run: type[StageRun], normalise: str, kept: list[str]) -> None:
+def test_normalization_ignores_the_chosen_differences(
+    run: type[StageRun], normalise: str, kept: list[str]
+) -> None:
     stage = run("drop-duplicates", within="task", normalise=normalise, columns=["text"])
     assert kept == stage.column("text", ["a  b", "a b", "A B"])
 

@@ -1,4 +1,4 @@
-"""Signatures, clusters of what is alike, and the list that a second pipeline drops."""
+"""Signatures, clusters of similar texts, and the list that a second pipeline drops."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def sign(text: list[str]) -> bytes:
     return signature
 
 
-# Three clusters and two texts that are like nothing else; "b0" is of a cluster, but far from "b9".
+# Three clusters and two unique texts; "b0" belongs to a cluster but differs much from "b9".
 TEXTS = {
     f"{letter}{at}": change(write_text(seed), 3 * at, seed=at)
     for seed, letter in enumerate("abc")
@@ -71,7 +71,7 @@ TEXTS = {
 SIGNED = {key: sign(text) for key, text in TEXTS.items()}
 
 
-def test_alike_texts_are_found_and_the_first_stays() -> None:
+def test_similar_texts_are_found_and_the_first_stays() -> None:
     found = find_near_duplicates(SIGNED.items(), THRESHOLD)
     assert {f"{letter}{at}": f"{letter}0" for letter in "abc" for at in (1, 2)} == found
     assert list(found) == sorted(found)
@@ -86,13 +86,13 @@ def test_the_order_of_texts_does_not_matter(keys: list[str]) -> None:
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
-def test_of_equal_texts_one_stays(numbers: list[int]) -> None:
+def test_one_of_equal_texts_stays(numbers: list[int]) -> None:
     texts = {f"{at:02}": sign(write_text(number)) for at, number in enumerate(numbers)}
     left = texts.keys() - find_near_duplicates(texts.items(), 0.9).keys()
     assert {numbers.index(number) for number in set(numbers)} == set(map(int, left))
 
 
-def test_what_is_alike_by_way_of_another_is_one_cluster() -> None:
+def test_indirectly_similar_texts_form_one_cluster() -> None:
     chain = [write_text(1)]
     for step in range(1, 8):
         chain.append(change(chain[-1], 8, seed=step))
@@ -104,7 +104,7 @@ def test_what_is_alike_by_way_of_another_is_one_cluster() -> None:
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8, 0.9, 1.0])
-def test_pairs_that_are_just_alike_enough_are_found(threshold: float) -> None:
+def test_pairs_just_above_the_threshold_are_found(threshold: float) -> None:
     generator = np.random.default_rng(8)
     agreeing = math.ceil(128 * threshold)
     signed = []
@@ -150,7 +150,7 @@ def test_signatures_agree_as_much_as_texts_share_runs(number: int) -> None:
     for signer in (SIGNER, Signer(words=2, hash_runs=RunHasher())):
         signed = (signer.sign(" ".join(words)) for words in (one, other))
         mine, theirs = (read_signature(each or b"") for each in signed)
-        assert truth == pytest.approx(mine.jaccard(theirs), abs=0.12)  # three deviations of 128
+        assert truth == pytest.approx(mine.jaccard(theirs), abs=0.12)  # three deviations
 
 
 def test_case_and_spacing_do_not_matter_and_no_word_is_no_signature() -> None:
@@ -198,12 +198,12 @@ def test_law_runs_are_hashed_as_in_lists_that_are_stored(words: list[str], size:
 
 
 @given(text=st.text(st.characters(max_codepoint=127)))
-def test_law_words_of_ascii_are_those_of_any_script(text: str) -> None:
+def test_law_ascii_words_are_split_like_words_of_any_script(text: str) -> None:
     beside = f"{text} é"
     assert list_words(beside) == [*list_words(text), "é"]
 
 
-def test_words_that_are_forgotten_are_hashed_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgotten_words_are_hashed_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strandline_packs.dedup.near.minhash._MOST_WORDS", 3)
     text = "the tide turned and the tide turned an hour before sunrise"
     forgotten = Signer(words=2, hash_runs=RunHasher()).sign(text)
@@ -211,7 +211,7 @@ def test_words_that_are_forgotten_are_hashed_as_before(monkeypatch: pytest.Monke
     assert forgotten == Signer(words=2, hash_runs=RunHasher()).sign(text)
 
 
-def test_signatures_are_what_they_were() -> None:
+def test_signatures_keep_their_values() -> None:
     signature = SIGNER.sign("the tide turned an hour before sunrise")
     assert signature is not None
     assert "835d191314498322" == signature[:8].hex()
@@ -220,7 +220,7 @@ def test_signatures_are_what_they_were() -> None:
     assert "7277640806c5e819" == quick[:8].hex()
 
 
-def test_gathered_signatures_are_those_of_all_texts(tmp_path: Path) -> None:
+def test_gathered_signatures_cover_all_texts(tmp_path: Path) -> None:
     gathering = Gathering(tmp_path, "sketch-texts", words=2)
     rows = [{"key": key, "text": " ".join(text)} for key, text in TEXTS.items()]
     rows.append({"key": "empty", "text": ""})
@@ -235,7 +235,7 @@ def test_gathered_signatures_are_those_of_all_texts(tmp_path: Path) -> None:
     assert [] == list(read_signatures(str(nothing)))
 
 
-def test_what_holds_no_signatures_is_told(tmp_path: Path) -> None:
+def test_files_without_signatures_are_reported(tmp_path: Path) -> None:
     path = str(tmp_path / "list.parquet")
     write_key_list(path, {"b": "a"})
     with pytest.raises(UnreadableFileError, match=r"no column 'signature'; there are: key, stays"):
@@ -253,7 +253,7 @@ def test_keys_that_are_numbers_are_signed_and_dropped_as_text(tmp_path: Path) ->
     assert [5, 7] == StageRun("drop-listed", path=path, column="id").column("id", [5, 6, 7])
 
 
-def test_what_is_listed_is_dropped(tmp_path: Path) -> None:
+def test_listed_rows_are_dropped(tmp_path: Path) -> None:
     path = str(tmp_path / "list.parquet")
     write_key_list(path, {"b": "a", "d": "a"})
     stage = StageRun("drop-listed", path=path)
@@ -270,7 +270,7 @@ def test_any_column_of_text_is_a_list(tmp_path: Path) -> None:
     assert ["z.org"] == stage.column("site", ["x.org", "z.org"])
 
 
-def test_the_digest_is_of_the_keys_and_nothing_else(tmp_path: Path) -> None:
+def test_the_digest_depends_only_on_the_keys(tmp_path: Path) -> None:
     path = str(tmp_path / "list.parquet")
 
     def digest(*keys: str, stays: str = "a") -> str:
@@ -281,11 +281,11 @@ def test_the_digest_is_of_the_keys_and_nothing_else(tmp_path: Path) -> None:
 
     assert digest("b", "c") == digest("c", "b", stays="z") != digest("b") != digest("b", "cc")
     assert digest("ab", "c") != digest("a", "bc")
-    # As the first release had it, so that runs that were begun go on.
+    # Must equal the first release's digest, so that existing runs resume.
     assert "165c627368d44b3472bbad93fbb0be14" == digest("b", "é", "c")
 
 
-def test_a_list_that_is_changed_under_a_run_is_noticed(tmp_path: Path) -> None:
+def test_a_list_that_changes_during_a_run_is_detected(tmp_path: Path) -> None:
     path = str(tmp_path / "list.parquet")
     write_key_list(path, {"b": "a"})
     stage = find_stage("drop-listed")(path=path)
@@ -294,7 +294,7 @@ def test_a_list_that_is_changed_under_a_run_is_noticed(tmp_path: Path) -> None:
         stage.setup()
 
 
-def test_a_list_that_can_not_be_read_is_told_with_the_reason(tmp_path: Path) -> None:
+def test_an_unreadable_list_is_reported_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "list.parquet"
     with pytest.raises(ValueError, match=r"list\.parquet: No such file"):
         StageRun("drop-listed", path=str(path))
@@ -312,7 +312,7 @@ def test_a_list_that_can_not_be_read_is_told_with_the_reason(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("error", [ImportError("Install s3fs"), ValueError("Protocol not known")])
-def test_a_url_that_nothing_here_can_open_is_told(
+def test_a_url_without_a_library_is_reported(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:

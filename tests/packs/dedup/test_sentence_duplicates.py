@@ -1,4 +1,4 @@
-"""Runs of sentences that the corpus has already go from a text, as in C4."""
+"""Sentence runs that the corpus already has are removed from texts, as in C4."""
 
 import random
 from collections.abc import Iterable
@@ -23,13 +23,13 @@ def number_texts(texts: Iterable[str]) -> Rows:
 
 
 def drop_runs(folder: Path, rows: Rows, count: int = 2, span: int = 3, **values: Any) -> StageRun:
-    """The last stage, after all passes over some rows."""
+    """Return the last stage after all passes over some rows."""
     path = list_duplicates(folder, StageRun("digest-sentences", span=span), rows, count)
     return StageRun("drop-listed-sentences", path=path, span=span, **values)
 
 
 def drop_naively(rows: Rows, span: int) -> dict[str, str]:
-    """What is left of each text, looked at in the order of keys with all runs in memory."""
+    """Return the rest of each text, computed in key order with all runs in memory."""
     seen: set[str] = set()
     left = {}
     for row in sorted(rows, key=lambda row: str(row["key"])):
@@ -56,7 +56,7 @@ SENTENCES = st.lists(st.sampled_from(["One. ", "Two? ", "Three.\n", "Four. "]), 
     st.integers(1, 3),
     st.integers(1, 3),
 )
-def test_law_of_equal_runs_the_first_by_key_stays_in_any_order_and_partition(
+def test_law_the_first_of_equal_runs_by_key_stays_in_any_order_and_partition(
     tmp_path_factory: pytest.TempPathFactory, rows: Rows, span: int, count: int
 ) -> None:
     folder = tmp_path_factory.mktemp("passes")
@@ -65,7 +65,7 @@ def test_law_of_equal_runs_the_first_by_key_stays_in_any_order_and_partition(
         assert drop_naively(rows, span) == {row["key"]: row["text"] for row in found}
 
 
-def test_runs_that_the_corpus_has_already_go_and_the_rest_stays(tmp_path: Path) -> None:
+def test_repeated_runs_are_removed_and_the_rest_stays(tmp_path: Path) -> None:
     rows = number_texts([
         f"The tide turned. {NOTICE}",
         f"Nobody came. {NOTICE.replace(' No', '  No')}\nThe lamp went out. ",
@@ -80,7 +80,7 @@ def test_runs_that_the_corpus_has_already_go_and_the_rest_stays(tmp_path: Path) 
 
 
 def test_a_text_that_repeats_itself_keeps_the_first_run(tmp_path: Path) -> None:
-    # Beyond ten sentences, where numbers as text would come in another order.
+    # Use more than ten sentences, because numbers sorted as text have another order.
     others = " ".join(f"Sentence {chr(97 + at)} is here." for at in range(9))
     rows = number_texts([f"{others} {NOTICE} And now again. {NOTICE}"])
     (row,) = drop_runs(tmp_path, rows, **ANY).rows(rows)
@@ -95,12 +95,12 @@ def test_a_text_that_repeats_itself_keeps_the_first_run(tmp_path: Path) -> None:
         ({"minSentences": 1, "minWords": 3}, None),
     ],
 )
-def test_texts_of_which_too_little_is_left_go(
+def test_texts_with_too_little_left_are_dropped(
     tmp_path: Path, values: dict[str, int], reason: str | None
 ) -> None:
     rows = number_texts([NOTICE, f"{NOTICE} Nobody came."])
     stage = drop_runs(tmp_path, rows, **values)
-    # What loses nothing may be short.
+    # A text that loses nothing may be short.
     expected = [NOTICE] if reason else [NOTICE, "Nobody came."]
     assert expected == [row["text"] for row in stage.rows(rows)]
     assert (1 if reason else None) == stage.counters.get(f"dropped: {reason}")
@@ -114,7 +114,7 @@ def test_texts_of_which_too_little_is_left_go(
         ("case", set()),
     ],
 )
-def test_what_is_overlooked_is_a_parameter(
+def test_ignored_differences_are_a_parameter(
     tmp_path: Path, normalise: str, expected: set[str]
 ) -> None:
     texts = {"a": f"{NOTICE}\n", "again": NOTICE, "upper": NOTICE.upper(),
@@ -128,7 +128,7 @@ def test_what_is_overlooked_is_a_parameter(
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(list_missing(["datatrove"])), reason="make rivals")
-def test_what_is_left_is_what_datatrove_leaves(tmp_path: Path) -> None:
+def test_the_rest_equals_that_of_datatrove(tmp_path: Path) -> None:
     draw = random.Random(7)
     pool = [f"Line {at} of the log says so{'!' * (at % 3)}." for at in range(400)]
     texts = [
@@ -149,7 +149,7 @@ def test_what_is_left_is_what_datatrove_leaves(tmp_path: Path) -> None:
 
 
 def run_datatrove(folder: Path, texts: list[str]) -> list[str]:
-    """What datatrove leaves of texts, which it compares and cuts as we do."""
+    """Return the rest of texts after datatrove's stage, configured to compare and split as ours."""
     from datatrove.data import Document  # noqa: PLC0415 - may not be there
     from datatrove.pipeline.dedup import sentence_dedup as theirs  # noqa: PLC0415
     from datatrove.utils.hashing import HashConfig  # noqa: PLC0415
@@ -157,7 +157,7 @@ def run_datatrove(folder: Path, texts: list[str]) -> list[str]:
     from datatrove.utils.word_tokenizers import WordTokenizer  # noqa: PLC0415
 
     class Injected(WordTokenizer):  # type: ignore[misc]  # it comes without types
-        """Splits for datatrove as we do."""
+        """Splits texts for datatrove with our splitter."""
 
         def word_tokenize(self, text: str) -> list[str]:
             return RuleSplitter().split_words(text)
@@ -172,7 +172,7 @@ def run_datatrove(folder: Path, texts: list[str]) -> list[str]:
              "norm_weekdays", "norm_monthnames")  # fmt: skip
     config = theirs.SentDedupConfig(
         norm_config=TextNormConfig(**dict.fromkeys(names, False)),
-        hash_config=HashConfig(hash_fc="sha1"),  # the other one takes no text of late
+        hash_config=HashConfig(hash_fc="sha1"),  # datatrove's other hash no longer accepts text
     )
     signatures, found = str(folder / "signatures"), str(folder / "found")
 

@@ -1,4 +1,4 @@
-"""Pictures that have all of their pixels, or nearly, though their files are not as Pillow wants."""
+"""Images with all or most of their pixels in files that Pillow rejects."""
 
 from __future__ import annotations
 
@@ -66,9 +66,7 @@ JPEGS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("options", JPEGS, ids=range(len(JPEGS)))
 @pytest.mark.parametrize("missing", [1, 2, 5, 12])
-def test_a_jpeg_that_lacks_its_last_bytes_is_a_picture(
-    options: dict[str, Any], missing: int
-) -> None:
+def test_a_jpeg_without_its_last_bytes_is_decoded(options: dict[str, Any], missing: int) -> None:
     whole = encode("JPEG", **options)
     image, counters = decode(whole[:-missing])
     assert {"repaired": 1} == counters
@@ -76,13 +74,13 @@ def test_a_jpeg_that_lacks_its_last_bytes_is_a_picture(
     expected = Image.open(io.BytesIO(whole)).crop((0, 0, 320, 160))
     difference = ImageChops.difference(image.crop((0, 0, 320, 160)), expected)
     assert max(ImageStat.Stat(difference).mean) < 1
-    if missing <= 2:  # the mark of the end alone
+    if missing <= 2:  # only the end marker
         assert image.tobytes() == Image.open(io.BytesIO(whole)).tobytes()
 
 
 @pytest.mark.parametrize("options", JPEGS, ids=range(len(JPEGS)))
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.6, 0.7])
-def test_a_jpeg_of_which_rows_are_missing_is_none(options: dict[str, Any], share: float) -> None:
+def test_a_jpeg_with_missing_rows_is_rejected(options: dict[str, Any], share: float) -> None:
     whole = encode("JPEG", **options)
     there = whole[: int(len(whole) * share)]
     assert (None, {"dropped: not an image": 1}) == decode(there + bytes(len(whole) - len(there)))
@@ -94,11 +92,11 @@ def test_a_jpeg_of_which_rows_are_missing_is_none(options: dict[str, Any], share
 @pytest.mark.parametrize(
     "content", [b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xda", b""]
 )
-def test_the_head_of_a_picture_is_none(content: bytes) -> None:
+def test_the_header_of_an_image_alone_is_rejected(content: bytes) -> None:
     assert (None, {"dropped: not an image": 1}) == decode(content)
 
 
-def test_a_repaired_picture_is_bounded_too() -> None:
+def test_a_repaired_image_is_bounded_too() -> None:
     run = StageRun("decode-images", maxPixels=100)
     assert [] == run.tables([{"key": "a", "content": encode("PNG", pnginfo=note("zTXt"))}])
     assert {"dropped: too large": 1} == run.counters

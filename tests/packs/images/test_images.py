@@ -1,4 +1,4 @@
-"""Images: decoded, shrunk, measured, hashed; drawn by formula, and some that ship with packages."""
+"""Images: decoded, shrunk, measured, and hashed; drawn by formula or shipped with packages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from strandline_packs.images.pictures import (
 
 
 def draw(width: int = 320, height: int = 200) -> Image.Image:
-    """A fractal: many grey levels, crisp edges, and not symmetric from left to right."""
+    """Draw a fractal with many gray levels and crisp edges, asymmetric from left to right."""
     return Image.effect_mandelbrot((width, height), (-2.2, -1.2, 0.8, 0.9), 60).convert("RGB")
 
 
@@ -58,7 +58,7 @@ def test_formats_are_decoded(run: type[StageRun], kind: str) -> None:
         assert (64, 48) == (row["width"], row["height"])
 
 
-def test_each_image_is_a_task_and_what_is_none_is_dropped(run: type[StageRun]) -> None:
+def test_each_image_is_a_task_and_other_content_is_dropped(run: type[StageRun]) -> None:
     good = encode(draw())
     stage = run("decode-images", maxPixels=70_000)
     rows = [
@@ -76,9 +76,7 @@ def test_each_image_is_a_task_and_what_is_none_is_dropped(run: type[StageRun]) -
 
 
 @pytest.mark.parametrize("column", ["image", "image.bytes", "sample.image", "sample.image.bytes"])
-def test_images_lie_in_fields_of_columns_as_the_hub_has_them(
-    run: type[StageRun], column: str
-) -> None:
+def test_images_in_struct_columns_of_the_hub_are_read(run: type[StageRun], column: str) -> None:
     images = [{"bytes": encode(draw(8, 8)), "path": "a.png"}, {"bytes": None, "path": "b"}, None]
     rows = [
         {"key": str(number), "image": image, "sample": {"image": image}}
@@ -105,7 +103,7 @@ def test_a_field_that_is_missing_is_named(run: type[StageRun], column: str, mess
 
 @pytest.mark.parametrize("has_transparency", [False, True])
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr"])
-def test_what_is_opaque_is_as_if_laid_on_white(mode: str, has_transparency: bool) -> None:
+def test_images_of_every_mode_are_composited_on_white(mode: str, has_transparency: bool) -> None:
     noise = Image.frombytes("RGB", (16, 16), random.Random(1).randbytes(16 * 16 * 3))
     image = noise.convert(mode)
     if has_transparency and mode in {"L", "P", "RGB"}:
@@ -115,7 +113,7 @@ def test_what_is_opaque_is_as_if_laid_on_white(mode: str, has_transparency: bool
     assert to_picture(image)["rgb"] == ground.convert("RGB").tobytes()
 
 
-def test_what_can_be_looked_through_is_on_white_and_turned_images_are_upright() -> None:
+def test_transparent_images_are_on_white_and_rotated_ones_upright() -> None:
     clear = Image.new("RGBA", (4, 2), (255, 0, 0, 0))
     assert b"\xff" * 24 == to_picture(clear)["rgb"]
     turned = draw(64, 48)
@@ -129,14 +127,14 @@ def test_what_can_be_looked_through_is_on_white_and_turned_images_are_upright() 
     ("size", "expected"),
     [((320, 200), (256, 160)), ((100, 1000), (26, 256)), ((256, 1), (256, 1)), ((9, 9), (9, 9))],
 )
-def test_pictures_are_shrunk_in_proportion_and_never_grown(
+def test_images_are_shrunk_in_proportion_and_never_enlarged(
     size: tuple[int, int], expected: tuple[int, int]
 ) -> None:
     shrunk = shrink(to_picture(draw(*size)), 256)
     assert expected == (shrunk["width"], shrunk["height"])
 
 
-def test_the_hash_stays_near_for_the_same_look_and_goes_far_for_another() -> None:
+def test_the_hash_is_close_for_similar_and_far_for_different_images() -> None:
     image = draw()
     told = hash_differences(to_picture(image))
     same = [
@@ -160,7 +158,7 @@ def test_the_hash_has_a_bit_for_each_step_that_becomes_brighter() -> None:
     assert "0" * 16 == hash_differences(to_picture(Image.new("RGB", (1, 1), "white")))
 
 
-def test_measures_tell_bright_from_dark_and_sharp_from_blurred() -> None:
+def test_measures_separate_bright_from_dark_and_sharp_from_blurred() -> None:
     white, black = (measure(to_picture(Image.new("L", (9, 9), level))) for level in (255, 0))
     assert {"brightness": 1.0, "contrast": 0.0, "sharpness": 0.0} == white
     assert {"brightness": 0.0, "contrast": 0.0, "sharpness": 0.0} == black
@@ -209,7 +207,7 @@ def test_grey_of_32_bits_goes_from_its_darkest_to_its_brightest(levels: Any) -> 
 
 
 @pytest.mark.parametrize("level", [np.nan, np.inf])
-def test_grey_that_is_no_number_is_told(run: type[StageRun], level: float) -> None:
+def test_a_gray_level_of_nan_is_reported(run: type[StageRun], level: float) -> None:
     content = encode(Image.fromarray(np.array([[level, 1]], "float32")), "TIFF")
     with pytest.raises(
         UnreadableFileError, match=r"a: no image that can be decoded \(its levels go"
@@ -218,19 +216,19 @@ def test_grey_that_is_no_number_is_told(run: type[StageRun], level: float) -> No
 
 
 def pack_ico(png: bytes) -> bytes:
-    """An icon that says it is of 16 pixels, whatever is in it."""
+    """Return an icon with a declared size of 16 pixels, whatever the content."""
     head = struct.pack("<HHHBBBBHHII", 0, 1, 1, 16, 16, 0, 0, 1, 32, len(png), 22)
     return head + png
 
 
 def pack_icns(png: bytes) -> bytes:
-    """The same for another kind of icons, of 128 pixels."""
+    """Return another kind of icon, with a declared size of 128 pixels."""
     entry = b"ic07" + struct.pack(">I", 8 + len(png)) + png
     return b"icns" + struct.pack(">I", 8 + len(entry)) + entry
 
 
 @pytest.mark.parametrize("pack", [pack_ico, pack_icns])
-def test_an_icon_that_is_larger_than_it_says_is_not_decoded(
+def test_an_icon_larger_than_declared_is_not_decoded(
     run: type[StageRun], monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
 ) -> None:
     content = pack(encode(Image.new("L", (300, 300))))
@@ -258,7 +256,7 @@ def test_the_limit_is_that_of_the_stage_and_exact(run: type[StageRun]) -> None:
     assert Image.MAX_IMAGE_PIXELS == before
 
 
-def test_one_picture_at_a_time_is_in_memory_beside_the_tables(run: type[StageRun]) -> None:
+def test_only_one_image_at_a_time_is_in_memory_beside_the_tables(run: type[StageRun]) -> None:
     content = encode(Image.new("L", (1000, 1000)))
     stage = run("decode-images")
     tracemalloc.start()
@@ -266,7 +264,7 @@ def test_one_picture_at_a_time_is_in_memory_beside_the_tables(run: type[StageRun
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(tables) == 10
-    assert peak < 10_000_000  # a picture has 3 MB; Arrow's memory is not counted here
+    assert peak < 10_000_000  # an image has 3 MB; Arrow's memory is not included
 
 
 def test_too_little_memory_is_not_the_fault_of_the_image(

@@ -1,11 +1,11 @@
-"""An engine that is none: a server of a process of its own, which dies or hangs as it is asked to.
+"""A fake engine: a server in a separate process that dies or hangs on request.
 
-`python fake_engine.py PORT NAME FOLDER`; in the folder it leaves a file for each start, and a line
-for each prompt that it is asked for, and has answered. A prompt that begins with `die` or `hang`
-does so the first time, one that begins with `poison` kills it each time, and one with `late` is
-answered when the folder has a file `go`, or after a second if it has a file `soon`; where the
-folder has a file `broken`, it does not start. A prompt that begins with `orphan` ends the server
-the first time, but a child of the server keeps the connection open.
+Usage: `python fake_engine.py PORT NAME FOLDER`. The server leaves a file per start in the folder,
+and logs received and answered prompts there. Prompts that begin with `die` or `hang` do so the
+first time. A prompt that begins with `poison` kills the server every time. A prompt with `late` is
+answered once the folder has a file `go`, or after a second if the folder has a file `soon`. If the
+folder has a file `broken`, the server does not start. A prompt that begins with `orphan` ends the
+server the first time, but a child of the server keeps the connection open.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(1000)
         if prompt.startswith("orphan") and not once.exists():
             once.touch()
-            if os.fork() == 0:  # the child keeps the connection open, and never answers
+            if os.fork() == 0:  # the child keeps the connection open and never answers
                 time.sleep(60)
             os._exit(7)
         if prompt.startswith("late"):

@@ -1,4 +1,4 @@
-"""The stage `ask-model`: rows in, rows out, against a fake server over HTTP or without a wire."""
+"""The stage `ask-model`: input and output rows with a fake server, over HTTP or directly."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCORE = {
 
 
 class Asked:
-    """A stage that is set up, and what it makes of rows."""
+    """An initialized stage, and its output for rows."""
 
     def __init__(self, model: FakeModel, folder: Path | None = None, **values: Any) -> None:
         given = {"url": URL, "model": MODEL, "prompt": "{{ text }}", **values}
@@ -65,7 +65,7 @@ def texts(*values: object) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def served() -> Iterator[Callable[[FakeModel], str]]:
-    """Serves models until the test ends."""
+    """Serve models until the test ends."""
     opened = []
 
     def start(model: FakeModel) -> str:
@@ -92,7 +92,7 @@ def test_each_row_has_an_answer_in_its_place(served: Callable[[FakeModel], str])
     asked.stage._loop.close()
 
 
-def test_a_stage_that_is_gone_leaves_no_connection_and_no_thread(
+def test_a_deleted_stage_leaves_no_connection_and_no_thread(
     served: Callable[[FakeModel], str],
 ) -> None:
     model = FakeModel()
@@ -100,12 +100,12 @@ def test_a_stage_that_is_gone_leaves_no_connection_and_no_thread(
     asked.run(texts("a"))
     thread = asked.stage._loop._thread
     del asked
-    gc.collect()  # on whichever thread: nobody waits for another one there
+    gc.collect()  # finalizers may run on any thread, so they do not wait for other threads
     thread.join(60)
     assert not thread.is_alive()
 
 
-def test_half_answers_and_lost_connections_are_asked_again(
+def test_requests_with_partial_answers_or_lost_connections_are_retried(
     served: Callable[[FakeModel], str],
 ) -> None:
     model = FakeModel(choose=lambda prompt, time: "half" if time == 1 and prompt == "1" else None)
@@ -116,7 +116,7 @@ def test_half_answers_and_lost_connections_are_asked_again(
     asked.stage._loop.close()
 
 
-def test_nobody_who_listens_ends_the_attempt_after_patience() -> None:
+def test_an_unreachable_server_ends_the_attempt_after_the_patience() -> None:
     asked = Asked(FakeModel(), url="http://127.0.0.1:1/v1", patience=0.001)
     with pytest.raises(
         StageStoppedError, match=r"127\.0\.0\.1:1/v1: it has answered nothing for"
@@ -126,7 +126,7 @@ def test_nobody_who_listens_ends_the_attempt_after_patience() -> None:
     asked.stage._loop.close()
 
 
-def test_a_key_goes_to_the_server_and_into_no_message(
+def test_the_key_is_sent_to_the_server_but_never_printed(
     served: Callable[[FakeModel], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = FakeModel(key=KEY)
@@ -139,20 +139,20 @@ def test_a_key_goes_to_the_server_and_into_no_message(
         asked.run(texts("b"))
     assert caught.value.is_lasting
     assert KEY not in str(caught.value)
-    assert "***" in str(caught.value)  # the server has repeated it
+    assert "***" in str(caught.value)  # The server has echoed the key.
     assert caught.value.__cause__ is None
     copied = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - it is our own
-    assert copied.is_lasting  # as it comes from another process
+    assert copied.is_lasting  # true in a copy from another process too
     asked.stage._loop.close()
 
 
-def test_a_key_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ASKED", raising=False)
     with pytest.raises(ValueError, match="the environment variable ASKED has no key for"):
         Asked(FakeModel(), key={"env": "ASKED"})
 
 
-def test_rows_that_fail_are_named_and_others_go_on() -> None:
+def test_failed_rows_are_named_and_others_continue() -> None:
     faults = {"b": "cut short", "d": "refused", "e": "too long"}
     asked = Asked(FakeModel(choose=lambda prompt, _: faults.get(prompt)))
     rows, marks = asked.run(texts("a", "b", "c", "d", "e", None))
@@ -171,11 +171,11 @@ def test_equal_rows_are_one_request() -> None:
     assert model.asked == {"a": 1, "b": 1}
 
 
-def test_what_the_log_has_is_not_asked_again(tmp_path: Path) -> None:
+def test_logged_requests_are_not_repeated(tmp_path: Path) -> None:
     model = FakeModel(choose=lambda prompt, time: "cut short" if prompt == "b" else None)
     first, _ = Asked(model, tmp_path).run(texts("a", "b", "c"))
     (path,) = (tmp_path / "requests" / "ask-model").rglob("*.requests")
-    assert len(list(FileLog(path).read())) == 2  # what was cut short is not good
+    assert len(list(FileLog(path).read())) == 2  # the truncated answer is not kept
     model.choose = lambda *_: None
     again = Asked(model, tmp_path)
     second, marks = again.run(texts("a", "b", "c"))
@@ -184,10 +184,10 @@ def test_what_the_log_has_is_not_asked_again(tmp_path: Path) -> None:
     assert model.asked == {"a": 1, "b": 2, "c": 1}
     assert again.stage.counters["requests answered by the log"] == 2
     Asked(model, tmp_path, parameters={"seed": 1}).run(texts("a"))
-    assert model.asked["a"] == 2  # another request
+    assert model.asked["a"] == 2  # a different request
 
 
-def test_answers_are_kept_where_the_server_ends_the_attempt(tmp_path: Path) -> None:
+def test_answers_are_kept_if_the_server_ends_the_attempt(tmp_path: Path) -> None:
     model = FakeModel()
     model.choose = lambda *_: "gone" if len(model.answered) >= 5 else None
     with pytest.raises(StageStoppedError):
@@ -216,7 +216,7 @@ def test_a_schema_is_sent_checked_and_becomes_columns() -> None:
     assert not unsent.find_response_format()
 
 
-def test_pictures_go_before_the_prompt() -> None:
+def test_images_precede_the_prompt() -> None:
     model = FakeModel()
     asked = Asked(model, images=["picture"], system="Look.")
     rows, marks = asked.run(
@@ -233,14 +233,14 @@ def test_pictures_go_before_the_prompt() -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["completions", "embeddings"])
-def test_other_requests_of_the_protocol(endpoint: str) -> None:
+def test_other_endpoints_of_the_protocol_are_supported(endpoint: str) -> None:
     rows, _ = Asked(FakeModel(), endpoint=endpoint).run(texts("abc"))
     assert rows[0]["answer"] == ([3.0, 0.5] if endpoint == "embeddings" else "echo: abc")
 
 
 @pytest.fixture
 def tokenizer(tmp_path: Path) -> str:
-    """A file of a tokenizer that makes a token of each word."""
+    """Write a tokenizer file that makes a token of each word."""
     words = {f"w{number}": number for number in range(20)}
     made = Tokenizer(models.WordLevel({**words, "?": 20}, unk_token="?"))  # noqa: S106 - no secret
     made.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -249,7 +249,7 @@ def tokenizer(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("way", ["truncate", "drop", "fail"])
-def test_a_prompt_that_is_too_long_is_never_sent(tokenizer: str, way: str) -> None:
+def test_an_overlong_prompt_is_never_sent(tokenizer: str, way: str) -> None:
     model = FakeModel()
     limit: dict[str, Any] = {"tokenizer": tokenizer, "maxPromptTokens": 4, "system": "w9"}
     rows, marks = Asked(model, tooLong=way, **limit).run(texts("w1 w2 w3", "w1 w2  w3 w4 w5"))
@@ -260,7 +260,7 @@ def test_a_prompt_that_is_too_long_is_never_sent(tokenizer: str, way: str) -> No
     assert expected == [(mark.row, mark.msg) for mark in marks]
 
 
-def test_a_task_of_which_no_row_is_left_is_filtered(tokenizer: str) -> None:
+def test_a_task_without_remaining_rows_is_filtered(tokenizer: str) -> None:
     limit: dict[str, Any] = {"tokenizer": tokenizer, "maxPromptTokens": 1, "tooLong": "drop"}
     asked = Asked(FakeModel(), **limit)
     assert asked.stage.process(Task(pa.table({"text": ["w1 w2"]}))) is None
@@ -284,9 +284,7 @@ def test_a_task_of_which_no_row_is_left_is_filtered(tokenizer: str) -> None:
         ({"maxPromptTokens": 5}, "need each other"),
     ],
 )
-def test_what_can_t_be_asked_is_named_when_it_is_planned(
-    values: dict[str, Any], words: str
-) -> None:
+def test_invalid_requests_are_named_during_planning(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         AskModel.Params.model_validate({"url": URL, "model": MODEL, "prompt": "a", **values})
 
@@ -315,9 +313,7 @@ OWN_NAMES = ("range", "dict", "cycler", "joiner", "namespace", "lipsum", "self")
         ("{% macro show(NAME) %}{{ NAME }}{% endmacro %}{{ show(5) }}", "5"),
     ],
 )
-def test_columns_may_be_called_as_what_jinja_has_of_its_own(
-    name: str, prompt: str, expected: str
-) -> None:
+def test_columns_may_have_names_of_jinja_globals(name: str, prompt: str, expected: str) -> None:
     model = FakeModel()
     asked = Asked(model, prompt=prompt.replace("NAME", name))
     rows, marks = asked.run([{"text": "a", name: 7}])
@@ -325,7 +321,7 @@ def test_columns_may_be_called_as_what_jinja_has_of_its_own(
     assert [f"echo: {expected}"] == [row["answer"] for row in rows]
 
 
-def test_blocks_of_a_template_stay_its_own() -> None:
+def test_blocks_of_a_template_are_not_columns() -> None:
     prompt = "{% block head %}{{ text }}{% endblock %} {{ self.head() }}"
     rows, _ = Asked(FakeModel(), prompt=prompt).run(texts("a"))
     assert [row["answer"] for row in rows] == ["echo: a a"]
@@ -340,7 +336,7 @@ def test_a_template_that_can_t_be_filled_fails_its_row(prompt: str) -> None:
     assert ["no prompt can be made of it"] == [mark.msg.partition(":")[0] for mark in marks]
 
 
-def test_only_what_decides_answers_is_in_the_fingerprint() -> None:
+def test_the_fingerprint_covers_only_parameters_that_decide_answers() -> None:
     names = {
         name for name in AskModel.Params.model_fields if name not in AskModel.not_fingerprinted
     }

@@ -1,4 +1,4 @@
-"""Questions to a server with faults: each is answered or fails once, and none for ever."""
+"""Requests to a faulty server: all are answered or fail once, and none runs forever."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PATIENCE = 600.0
 
 
 class Asking:
-    """Questions to a fake model, in time that passes at once."""
+    """Requests to a fake model, with time that passes at once."""
 
     def __init__(self, model: FakeModel, most: int = 16, repairs: int = 0, tries: int = 3) -> None:
         self.model, self.time, self.lines = model, FakeTime(), list[str]()
@@ -93,9 +93,7 @@ class Asking:
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.1, 0.5, 1.0]), st.sampled_from([1, 3, 40]))
-def test_each_question_is_answered_or_fails_exactly_once(
-    seed: int, share: float, most: int
-) -> None:
+def test_each_request_is_answered_or_fails_exactly_once(seed: int, share: float, most: int) -> None:
     faults = draw_faults(seed, share)
     asking, prompts = Asking(FakeModel(choose=faults), most), list_prompts(30)
     for prompt, outcome in zip(prompts, asking.ask(prompts), strict=True):
@@ -105,15 +103,15 @@ def test_each_question_is_answered_or_fails_exactly_once(
         )
         if isinstance(outcome, ModelAnswer):
             assert f"echo: {prompt}" == outcome.text
-        elif not is_bad:  # only after all its tries
+        elif not is_bad:  # only after all tries
             assert outcome.kind == "failed"
             assert asking.model.asked[prompt] >= 3
-    # What was answered is never asked for again.
+    # Answered requests are never repeated.
     assert max(Counter(p for p in asking.model.answered if p != PROBE).values(), default=1) == 1
 
 
 @pytest.mark.parametrize("fault", PASSING)
-def test_what_may_pass_is_asked_again(fault: str) -> None:
+def test_transient_faults_are_retried(fault: str) -> None:
     asking = Asking(FakeModel(choose=lambda prompt, time: fault if time < 3 else None))
     assert ["echo: a", "echo: b"] == [each.text for each in asking.ask(["a", "b"])]  # type: ignore[union-attr]
     assert (asking.model.asked["a"], asking.model.asked["b"]) == (3, 3)
@@ -123,7 +121,7 @@ KINDS = {"cut short": "cut short", "refused": "refused", "filtered": "refused", 
 
 
 @pytest.mark.parametrize(("fault", "kind"), KINDS.items())
-def test_answers_that_are_not_good_are_told_apart(fault: str, kind: str) -> None:
+def test_bad_answers_are_distinguished(fault: str, kind: str) -> None:
     asking = Asking(FakeModel(choose=lambda prompt, _: fault if prompt == "bad" else None))
     good, bad = asking.ask(["good", "bad"])
     assert isinstance(good, ModelAnswer)
@@ -142,18 +140,18 @@ def test_answers_that_are_not_good_are_told_apart(fault: str, kind: str) -> None
         ("unknown parameter", "it takes no such request (400: Unrecognized argument: seeed)"),
     ],
 )
-def test_what_no_row_can_pass_ends_the_attempt_in_one_sentence(fault: str, words: str) -> None:
+def test_a_fault_for_all_rows_ends_the_attempt_with_one_sentence(fault: str, words: str) -> None:
     asking = Asking(FakeModel(choose=lambda *_: fault), most=4)
     with pytest.raises(StageStoppedError) as caught:
         asking.ask(list_prompts(100))
     assert f"ask: the server: {words}" == str(caught.value)
     assert caught.value.is_lasting
-    assert caught.value.cause is None  # the server is up
-    assert asking.model.asked.total() <= 5  # those in flight, and no other
+    assert caught.value.cause is None  # The server is up.
+    assert asking.model.asked.total() <= 5  # only the requests in flight
     assert not asking.found
 
 
-def test_a_model_that_vanishes_ends_the_attempt_with_what_was_answered() -> None:
+def test_a_vanished_model_ends_the_attempt_and_keeps_answers() -> None:
     def choose(prompt: str, _: int) -> str | None:
         return "gone" if len(asking.model.answered) >= 50 else None
 
@@ -165,7 +163,7 @@ def test_a_model_that_vanishes_ends_the_attempt_with_what_was_answered() -> None
     assert 46 <= len(asking.found) <= 50
 
 
-def test_a_route_that_vanishes_is_waited_for_since_it_may_come_back() -> None:
+def test_a_vanished_route_is_awaited() -> None:
     broken = range(50, 60)
 
     def choose(prompt: str, _: int) -> str | None:
@@ -176,7 +174,7 @@ def test_a_route_that_vanishes_is_waited_for_since_it_may_come_back() -> None:
 
 
 @pytest.mark.parametrize("fault", ["reset", "503", "busy", "500", "late"])
-def test_a_server_that_is_down_is_waited_for_told_of_once_and_burns_no_row(fault: str) -> None:
+def test_an_unreachable_server_is_awaited_reported_once_and_fails_no_row(fault: str) -> None:
     asking = Asking(FakeModel(choose=lambda *_: fault))
     with pytest.raises(StageStoppedError, match=r"it has answered nothing for \d+ s; last: ") as e:
         asking.ask(list_prompts(10))
@@ -189,7 +187,7 @@ def test_a_server_that_is_down_is_waited_for_told_of_once_and_burns_no_row(fault
     assert line.endswith("it is asked again until 00:10 UTC")
 
 
-def test_a_stop_keeps_answers_on_their_way_and_sends_nothing_more() -> None:
+def test_a_stop_keeps_answers_in_flight_and_sends_no_more_requests() -> None:
     faults = {"prompt 0": "reset", "prompt 1": "500"}
     asking = Asking(FakeModel(choose=lambda prompt, _: faults.get(prompt)), most=4)
     stopped = list[int]()
@@ -199,7 +197,7 @@ def test_a_stop_keeps_answers_on_their_way_and_sends_nothing_more() -> None:
             reply = await super().post(path, body)
             if b'"prompt 3"' in body:
                 stopped.append(asking.model.asked.total())
-                await asyncio.sleep(0.02)  # its answer comes after the stop
+                await asyncio.sleep(0.02)  # the answer comes after the stop
             return reply
 
     asking.poster = Slow(asking.model)
@@ -211,7 +209,7 @@ def test_a_stop_keeps_answers_on_their_way_and_sends_nothing_more() -> None:
     assert {f"prompt {at}" for at in answered} == set(asking.model.answered) - {PROBE}
 
 
-def test_a_server_that_comes_back_answers_all() -> None:
+def test_a_recovered_server_answers_all_requests() -> None:
     asking = Asking(FakeModel(choose=lambda *_: "reset" if asking.time.now < 300 else None))
     assert all(isinstance(each, ModelAnswer) for each in asking.ask(list_prompts(20)))
     assert len(asking.lines) == 2
@@ -221,7 +219,7 @@ def test_a_server_that_comes_back_answers_all() -> None:
 
 @pytest.mark.parametrize("others", [[], ["a", "b"]])
 @pytest.mark.parametrize("fault", ["500", "reset", "late", "no JSON"])
-def test_a_row_on_which_the_server_fails_fails_alone(others: list[str], fault: str) -> None:
+def test_a_row_that_the_server_fails_on_fails_alone(others: list[str], fault: str) -> None:
     asking = Asking(FakeModel(choose=lambda prompt, _: fault if prompt == "poison" else None))
     *good, bad = asking.ask([*others, "poison"])
     assert all(isinstance(each, ModelAnswer) for each in good)
@@ -231,7 +229,7 @@ def test_a_row_on_which_the_server_fails_fails_alone(others: list[str], fault: s
     assert asking.time.now < 60
 
 
-def test_a_server_that_wants_to_be_left_alone_is() -> None:
+def test_retry_after_is_respected() -> None:
     times = list[float]()
 
     def choose(prompt: str, time: int) -> str | None:
@@ -244,14 +242,14 @@ def test_a_server_that_wants_to_be_left_alone_is() -> None:
     assert min(times[1:]) >= 7
 
 
-def test_a_wait_of_a_day_is_no_longer_than_patience() -> None:
+def test_a_requested_wait_of_a_day_is_limited_by_the_patience() -> None:
     asking = Asking(FakeModel(choose=lambda *_: "busy for a day"))
     with pytest.raises(StageStoppedError):
         asking.ask(["a"])
     assert PATIENCE < asking.time.now < 3 * PATIENCE
 
 
-def test_an_answer_that_is_not_what_was_asked_for_is_repaired() -> None:
+def test_an_answer_that_violates_the_schema_is_repaired() -> None:
     def answer(prompt: str) -> str:
         return "4" if prompt.startswith("That is not") else "four"
 
@@ -260,13 +258,13 @@ def test_an_answer_that_is_not_what_was_asked_for_is_repaired() -> None:
     (found,) = asking.ask(["2 + 2"], check)
     assert isinstance(found, ModelAnswer)
     assert found.text == "4"
-    assert (14, 6) == (found.prompt_tokens, found.completion_tokens)  # of both
+    assert (14, 6) == (found.prompt_tokens, found.completion_tokens)  # tokens of both requests
     roles = [each["role"] for each in asking.model.bodies[1]["messages"]]
     assert ["user", "assistant", "user"] == roles
     assert "it is no number" in asking.model.bodies[1]["messages"][2]["content"]
 
 
-def test_an_answer_that_stays_wrong_is_a_fault() -> None:
+def test_an_answer_that_stays_invalid_is_a_fault() -> None:
     asking = Asking(FakeModel(answer=lambda _: "five"), repairs=2)
     (found,) = asking.ask(["a"], lambda _: "it is no number")
     why = "the answer is not what was asked for: it is no number"
@@ -282,27 +280,27 @@ def test_a_probe_is_the_same_request_with_less_work() -> None:
     shrink = OpenAiProtocol().shrink
     assert {**body, "max_completion_tokens": 1, "messages": [probe]} == shrink(body)
     assert {"model": MODEL, "input": PROBE} == shrink({"model": MODEL, "input": "long"})
-    assert json.dumps(body)  # and the request itself is as it was
+    assert json.dumps(body)  # The request itself is unchanged.
     assert body["messages"] == ["x"]
 
 
-def test_requests_grow_while_answers_come_and_halve_where_the_server_pushes_back() -> None:
+def test_concurrency_grows_with_answers_and_halves_on_push_back() -> None:
     pace = RequestPace(64)
     assert FIRST_LIMIT == pace.limit
     for _ in range(100):
         pace.note_answer(1.0, int(pace.limit))
     assert pace.limit == 64
     pace.note_push_back(begun=5.0, now=6.0, hold=None)
-    pace.note_push_back(begun=5.5, now=6.1, hold=None)  # it was under way at that time
+    pace.note_push_back(begun=5.5, now=6.1, hold=None)  # The request was under way at that time.
     assert pace.limit == 32
     pace.note_push_back(begun=7.0, now=8.0, hold=3.0)
     assert (16, 11.0) == (pace.limit, pace.held_until)
     for _ in range(16):
         pace.note_answer(1.0, int(pace.limit))
-    assert 16 < pace.limit <= 17  # one more, for a round of answers
+    assert 16 < pace.limit <= 17  # one more per round of answers
     before = pace.limit
     for _ in range(20):
-        pace.note_answer(9.0, int(pace.limit))  # ever slower
+        pace.note_answer(9.0, int(pace.limit))  # increasingly slow
     assert pace.limit < before + 0.2
     for begun in range(10, 30):
         pace.note_push_back(begun=float(begun), now=float(begun), hold=None)
@@ -329,9 +327,7 @@ def test_requests_grow_while_answers_come_and_halve_where_the_server_pushes_back
         ({"retry-after": "Thu, 26 Nov 2026 10:00:30 GMT"}, None),
     ],
 )
-def test_what_a_server_says_of_waiting_is_read(
-    headers: dict[str, str], seconds: float | None
-) -> None:
+def test_retry_after_headers_are_parsed(headers: dict[str, str], seconds: float | None) -> None:
     assert seconds == read_hold(headers)
 
 

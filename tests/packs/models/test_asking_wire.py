@@ -1,4 +1,4 @@
-"""Connections to a server of models: as few as are needed, never more than may be, and kept."""
+"""Connections to a model server: as few as necessary, within the limit, and reused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
 
 class CountingServer:
-    """Answers after a moment; counts connections, and requests that are open at once."""
+    """Answers after a moment, and counts connections and concurrent requests."""
 
     def __init__(self) -> None:
         self.connections = self.open = self.most = 0
@@ -45,12 +45,12 @@ class CountingServer:
                 await writer.wait_closed()
 
     async def end(self) -> None:
-        """Wait until each client has closed its connections."""
+        """Wait until all clients have closed their connections."""
         await asyncio.gather(*filter(None, self.handlers))
 
 
 async def ask(server: CountingServer, at_once: int, times: int, connections: int) -> list[object]:
-    """Return what each request got, so many asked at once and again and again."""
+    """Return the results of repeated concurrent requests."""
     async with await asyncio.start_server(server.answer, "127.0.0.1", 0) as listener:
         port = listener.sockets[0].getsockname()[1]
         wire = Wire(f"http://127.0.0.1:{port}", {}, WireLimits(5, 5, 20, connections))
@@ -65,7 +65,7 @@ async def ask(server: CountingServer, at_once: int, times: int, connections: int
 
 
 @pytest.mark.parametrize("connections", [1, 3, 20])
-def test_law_no_more_connections_than_may_be_and_all_of_them_are_used(connections: int) -> None:
+def test_law_all_allowed_connections_and_no_more_are_used(connections: int) -> None:
     server = CountingServer()
 
     answers = asyncio.run(ask(server, 2 * connections, 4, connections))
@@ -75,7 +75,7 @@ def test_law_no_more_connections_than_may_be_and_all_of_them_are_used(connection
     assert server.connections == server.most == connections
 
 
-def test_who_asks_one_at_a_time_has_one_connection() -> None:
+def test_sequential_requests_use_one_connection() -> None:
     server = CountingServer()
 
     asyncio.run(ask(server, 1, 16, 50))
@@ -84,14 +84,14 @@ def test_who_asks_one_at_a_time_has_one_connection() -> None:
 
 
 async def talk(answer: bytes | None, limits: WireLimits, url: str = "") -> tuple[object, bytes]:
-    """Return what a post got of a server with one answer, or none, and what that received."""
+    """Return the result of a post to a server with at most one answer, and the received request."""
     received, handlers = list[bytes](), list[asyncio.Task[None] | None]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         handlers.append(asyncio.current_task())
         received.append(await reader.readuntil(b"\r\n\r\n"))
         if answer is None:
-            await reader.read()  # until the client has hung up
+            await reader.read()  # until the client hangs up
         else:
             writer.write(answer)
         writer.close()
@@ -119,11 +119,11 @@ PATIENT = WireLimits(5, 5, 20, 1)
         (WireLimits(5, 5, 0.05, 1), "no answer in 0.05 s"),
     ],
 )
-def test_a_server_that_is_silent_is_late(limits: WireLimits, words: str) -> None:
+def test_a_silent_server_times_out(limits: WireLimits, words: str) -> None:
     assert asyncio.run(talk(None, limits))[0] == Unanswered(words, is_late=True)
 
 
-def test_half_an_answer_is_none_and_its_error_has_no_key() -> None:
+def test_a_partial_answer_is_an_error_without_the_key() -> None:
     found, received = asyncio.run(talk(ANSWER.replace(b"length: 2", b"length: 9"), PATIENT))
     assert isinstance(found, Unanswered)
     assert not found.is_late
@@ -131,7 +131,7 @@ def test_half_an_answer_is_none_and_its_error_has_no_key() -> None:
     assert "secret" not in found.what
 
 
-def test_who_leads_elsewhere_is_not_followed() -> None:
+def test_redirects_are_not_followed() -> None:
     moved = b"HTTP/1.1 307 Moved\r\nLocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n"
     found, _ = asyncio.run(talk(moved, PATIENT))
     assert isinstance(found, Reply)
@@ -140,7 +140,7 @@ def test_who_leads_elsewhere_is_not_followed() -> None:
 
 
 @pytest.mark.parametrize("exempt", ["", "model.example"])
-def test_the_proxy_of_the_environment_is_asked_but_for_its_exceptions(
+def test_the_proxy_of_the_environment_is_used_except_for_its_exceptions(
     exempt: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"):
@@ -152,7 +152,7 @@ def test_the_proxy_of_the_environment_is_asked_but_for_its_exceptions(
     assert received.startswith(b"" if exempt else b"POST http://model.example:9/v1 ")
 
 
-def test_a_machine_without_authorities_trusts_those_of_certifi(
+def test_a_machine_without_certificates_uses_those_of_certifi(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     nothing = SimpleNamespace(cafile=None, capath=None)

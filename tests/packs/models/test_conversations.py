@@ -1,4 +1,4 @@
-"""Conversations about rows: functions of a user's own, with each request under the log."""
+"""Conversations about rows: functions of the user, whose requests are logged individually."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = {
 
 
 async def summarize_twice(row: dict[str, Any], ask: Any) -> str:
-    """Two requests, of which the second has the first one's answer in it."""
+    """Make two requests, of which the second includes the first answer."""
     first = await ask(f"first {row['text']}")
     messages = [
         {"role": "user", "content": f"first {row['text']}"},
@@ -34,7 +34,7 @@ async def summarize_twice(row: dict[str, Any], ask: Any) -> str:
 
 
 async def make_question(row: dict[str, Any], ask: Any) -> dict[str, Any] | None:
-    """A JSON object; none of an empty text."""
+    """Return a JSON object, or None for an empty text."""
     if not row["text"]:
         return None
     answer = await ask(row["text"])
@@ -42,7 +42,7 @@ async def make_question(row: dict[str, Any], ask: Any) -> dict[str, Any] | None:
 
 
 async def swallow(row: dict[str, Any], ask: Any) -> str:
-    """Goes on whatever happens."""
+    """Continue after any error."""
     try:
         return str((await ask(row["text"])).text)
     except Exception:  # noqa: BLE001 - as users write it
@@ -50,7 +50,7 @@ async def swallow(row: dict[str, Any], ask: Any) -> str:
 
 
 async def break_down(row: dict[str, Any], ask: Any) -> str:
-    """Breaks on some rows."""
+    """Fail on some rows."""
     await ask(row["text"])
     return str(row["missing"])
 
@@ -59,7 +59,7 @@ def converse(model: FakeModel, name: str, folder: Path | None = None, **more: An
     return Asked(model, folder, prompt=None, rollout=f"{__name__}:{name}", **more)
 
 
-def test_a_conversation_asks_as_often_as_it_likes() -> None:
+def test_a_conversation_may_make_any_number_of_requests() -> None:
     model = FakeModel()
     rows, marks = converse(model, "summarize_twice", parameters={"seed": 7}).run(texts("a", "b"))
     assert not marks
@@ -72,7 +72,7 @@ def test_a_conversation_asks_as_often_as_it_likes() -> None:
     assert {body["seed"] for body in model.bodies} == {7}
 
 
-def test_each_request_of_a_conversation_is_under_the_log(tmp_path: Path) -> None:
+def test_each_request_of_a_conversation_is_logged(tmp_path: Path) -> None:
     model = FakeModel(choose=lambda prompt, _: "refused" if prompt == "second b" else None)
     rows, marks = converse(model, "summarize_twice", tmp_path).run(texts("a", "b"))
     assert [row["text"] for row in rows] == ["a"]
@@ -86,14 +86,14 @@ def test_each_request_of_a_conversation_is_under_the_log(tmp_path: Path) -> None
     assert again.stage.counters["requests answered by the log"] == 3
 
 
-def test_rows_that_ask_the_same_ask_once(tmp_path: Path) -> None:
+def test_equal_requests_of_rows_are_sent_once(tmp_path: Path) -> None:
     model = FakeModel()
     rows, _ = converse(model, "summarize_twice", tmp_path).run(texts("a", "a", "a"))
     assert len(rows) == 3
     assert set(model.asked.values()) == {1}
 
 
-def test_what_it_returns_is_held_to_the_schema() -> None:
+def test_results_of_a_conversation_are_validated_by_the_schema() -> None:
     asked = converse(FakeModel(), "make_question", output={"schema": SCHEMA})
     rows, marks = asked.run([{"text": "a", "score": 1}, {"text": "", "score": 1}])
     assert not marks
@@ -108,7 +108,7 @@ def test_what_it_returns_is_held_to_the_schema() -> None:
     assert json.loads(mark.detail) == {"question": "echo: b", "score": "high"}
 
 
-def test_a_row_on_which_the_function_breaks_fails_alone() -> None:
+def test_a_row_whose_function_raises_fails_alone() -> None:
     asked = converse(FakeModel(), "break_down")
     rows, marks = asked.run([{"text": "a", "missing": "x"}])
     assert (len(rows), marks) == (1, [])
@@ -136,12 +136,12 @@ def test_a_function_that_catches_everything_does_not_hide_a_spent_budget(tmp_pat
         ({"rollout": "swallow"}, "is `module:function`"),
     ],
 )
-def test_what_can_t_be_a_conversation_is_named(values: dict[str, Any], words: str) -> None:
+def test_invalid_conversations_are_named(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         AskModel.Params.model_validate({"url": URL, "model": MODEL, **values})
 
 
-def test_other_lines_of_the_function_are_another_pipeline() -> None:
+def test_changed_code_of_the_function_changes_the_pipeline() -> None:
     def digest(name: str) -> str:
         return converse(FakeModel(), name).stage.digest_inputs()["rollout"]
 

@@ -1,4 +1,4 @@
-"""Only a known good ending is good: what vendors send instead is never an answer in the log."""
+"""Only known good endings are accepted, so vendors' other endings never reach the log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BAD_ENDINGS = [
 
 
 def ask_beside(fault: Fault, folder: Path, **values: Any) -> tuple[list[Any], list[str]]:
-    """Ask for a row that gets a fault, between two that do not; rows in the log, and messages."""
+    """Send three requests, the middle one with a fault; return logged texts and messages."""
     model = FakeModel(choose=lambda prompt, _: fault if prompt == "bad" else None)
     rows, marks = Asked(model, None, requests=str(folder), **values).run(texts("a", "bad", "c"))
     assert [row["text"] for row in rows] == ["a", "c"]
@@ -52,14 +52,14 @@ def ask_beside(fault: Fault, folder: Path, **values: Any) -> tuple[list[Any], li
 
 
 @pytest.mark.parametrize("finish", GOOD_ENDINGS.values())
-def test_an_ending_that_is_known_to_be_good_is(finish: str) -> None:
+def test_known_good_endings_are_accepted(finish: str) -> None:
     verdict = judge(choose("an answer", finish), Endpoint.CHAT)
     assert isinstance(verdict, ModelAnswer)
     assert (verdict.text, verdict.finish) == ("an answer", finish)
 
 
 @pytest.mark.parametrize(("kind", "finish"), BAD_ENDINGS)
-def test_any_other_ending_is_the_rows_fault(kind: str, finish: str) -> None:
+def test_other_endings_fail_the_row(kind: str, finish: str) -> None:
     verdict = judge(choose("and then", finish), Endpoint.CHAT)
     assert isinstance(verdict, RowFault)
     assert verdict.kind == kind
@@ -75,12 +75,12 @@ def test_no_bad_ending_is_in_the_log(finish: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NO_ANSWERS)
-def test_a_content_that_is_no_answer_is_not_in_the_log(name: str, tmp_path: Path) -> None:
+def test_invalid_content_is_not_logged(name: str, tmp_path: Path) -> None:
     ask_beside(NO_ANSWERS[name], tmp_path)
 
 
 @pytest.mark.parametrize("name", NO_ANSWERS)
-def test_what_came_instead_of_an_answer_is_kept_for_the_dead_letter(name: str) -> None:
+def test_a_bad_answer_is_kept_for_the_dead_letter(name: str) -> None:
     verdict = judge(NO_ANSWERS[name], Endpoint.CHAT)
     assert isinstance(verdict, RowFault)
     message = json.loads(NO_ANSWERS[name].body)["choices"][0]["message"]
@@ -97,7 +97,7 @@ def test_the_text_of_an_answer_is_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NO_VECTORS)
-def test_an_embedding_that_is_none_is_not_in_the_log(name: str, tmp_path: Path) -> None:
+def test_an_invalid_embedding_is_not_logged(name: str, tmp_path: Path) -> None:
     _, (message,) = ask_beside(NO_VECTORS[name], tmp_path, endpoint="embeddings")
     assert "the embedding " in message
 
@@ -109,7 +109,7 @@ def test_a_vector_of_whole_numbers_is_an_embedding() -> None:
     assert verdict.vector.tolist() == [0.0, 1.0, -2.5]
 
 
-def test_half_a_character_in_a_field_of_an_answer_is_a_fault(tmp_path: Path) -> None:
+def test_a_lone_surrogate_in_a_field_of_an_answer_is_a_fault(tmp_path: Path) -> None:
     answers = {"a": '{"score": 1}', "bad": '{"score": 1, "why": "\\ud83d"}', "c": '{"score": 2}'}
     model = FakeModel(answer=answers.__getitem__)
     asked = Asked(model, None, requests=str(tmp_path), output={"schema": SCORE})
@@ -119,7 +119,7 @@ def test_half_a_character_in_a_field_of_an_answer_is_a_fault(tmp_path: Path) -> 
     assert mark.detail == answers["bad"]
 
 
-def test_words_of_a_server_with_half_a_character_can_be_written(tmp_path: Path) -> None:
+def test_server_messages_with_a_lone_surrogate_can_be_written(tmp_path: Path) -> None:
     for reply in (
         choose(None, refusal="No \ud83d"),
         choose("x", "odd \udfff"),
@@ -130,14 +130,14 @@ def test_words_of_a_server_with_half_a_character_can_be_written(tmp_path: Path) 
 
 
 async def halve(row: dict[str, Any], ask: Any) -> Any:
-    """Makes half a character of some answers."""
+    """Return half of a surrogate pair for some answers."""
     answer = await ask(row["text"])
     if row["text"] == "raised":
         raise ValueError("\ud83d")
     return {"a": answer.text + ("\ud83d" if row["text"] == "half" else "")}
 
 
-def test_a_conversation_with_half_a_character_fails_its_row() -> None:
+def test_a_conversation_with_a_lone_surrogate_fails_its_row() -> None:
     asked = Asked(FakeModel(), prompt=None, rollout=f"{__name__}:halve")
     rows, marks = asked.run(texts("a", "half", "raised"))
     assert [row["text"] for row in rows] == ["a"]
@@ -146,12 +146,12 @@ def test_a_conversation_with_half_a_character_fails_its_row() -> None:
 
 
 async def repeat(row: dict[str, Any], ask: Any) -> str:
-    """Asks for the row's text."""
+    """Send the row's text as the request."""
     return str((await ask(row["text"])).text)
 
 
 @pytest.mark.parametrize("way", [{}, {"prompt": None, "rollout": f"{__name__}:repeat"}])
-def test_a_text_of_a_row_that_is_none_fails_that_row(way: dict[str, Any]) -> None:
+def test_a_row_with_invalid_text_fails(way: dict[str, Any]) -> None:
     data = pa.py_buffer(b"ab\xffcd")
     ends = pa.py_buffer(b"".join(n.to_bytes(4, "little") for n in (0, 1, 3, 5)))
     column = pa.StringArray.from_buffers(3, ends, data)
@@ -164,8 +164,8 @@ def test_a_text_of_a_row_that_is_none_fails_that_row(way: dict[str, Any]) -> Non
     assert marks == [(1, "column 'text' has invalid Unicode; repair or drop it before")]
 
 
-def test_bad_answers_that_an_earlier_version_kept_are_asked_again(tmp_path: Path) -> None:
-    """The log of an earlier version has them as good ones."""
+def test_bad_answers_kept_by_an_earlier_version_are_requested_again(tmp_path: Path) -> None:
+    """The log of an earlier version has bad answers marked as good."""
     bad = {
         "a": ModelAnswer("and then", None, "MAX_TOKENS", 1, 1, "m"),
         "b": ModelAnswer("half \ud83d", None, "stop", 1, 1, "m"),

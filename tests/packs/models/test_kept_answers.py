@@ -1,4 +1,4 @@
-"""Paid answers are found by their request, whatever the source is called and whoever asked."""
+"""Paid answers are found by their request, independent of source names and workers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from test_conversations import summarize_twice
 
 OLD_LOG = Path(__file__).parents[2] / "fixtures/requests"  # of a source `ssss…`: a, b, c
 FOUND = "requests answered by the log"
-# A place of the log, by the folder of a test.
+# Log places below the folder of a test.
 PLACES = ["{folder}/log", "memory://{folder}/log"]
 
 
 def ask(model: FakeModel, log: str, rows: list[Any], source: str, **values: Any) -> list[Any]:
-    """Ask in a process of its own, as far as the log can tell; the answers."""
+    """Send requests as a separate process would, from the log's view; return the answers."""
     asked = Asked(model, None, requests=log, **values)
     found, marks = asked.run(texts(*rows), source)
     assert not marks
@@ -46,7 +46,7 @@ def ask(model: FakeModel, log: str, rows: list[Any], source: str, **values: Any)
     ],
     ids=["renamed", "one row more", "compacted", "split", "swapped"],
 )
-def test_no_request_twice_whatever_sources_are_called(
+def test_requests_are_not_repeated_for_renamed_sources(
     tmp_path: Path, place: str, before: dict[str, list[str]], after: dict[str, list[str]]
 ) -> None:
     model, log = FakeModel(), place.format(folder=tmp_path)
@@ -66,7 +66,7 @@ def test_a_conversation_finds_its_answers_in_a_renamed_source(tmp_path: Path, pl
     assert set(model.asked.values()) == {1}
 
 
-def test_workers_find_what_others_have_just_asked(tmp_path: Path) -> None:
+def test_workers_find_recent_answers_of_other_workers(tmp_path: Path) -> None:
     model, log = FakeModel(), str(tmp_path)
     first, second = (Asked(model, None, requests=log) for _ in range(2))
     for number in range(3):
@@ -115,7 +115,7 @@ def test_damaged_bytes_cost_only_their_own_answers(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    for _ in range(2):  # the second answer is found, though the damaged one lies before it
+    for _ in range(2):  # the second answer is found even after the damaged answer
         ask(model, log, list(range(20)), "b")
     assert model.asked.total() == 21
 
@@ -132,7 +132,7 @@ def test_only_places_of_answers_stay_in_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("blocked", ["answers", "spent.account"])
-def test_a_volume_that_fails_stops_the_run_and_fails_no_row(tmp_path: Path, blocked: str) -> None:
+def test_a_failing_volume_stops_the_run_and_fails_no_row(tmp_path: Path, blocked: str) -> None:
     model = FakeModel()
     asked = Asked(model, None, requests=str(tmp_path), budget={"requests": 100}, concurrency=2)
     if blocked == "answers":
@@ -144,7 +144,7 @@ def test_a_volume_that_fails_stops_the_run_and_fails_no_row(tmp_path: Path, bloc
     assert model.asked.total() <= 2
 
 
-def test_a_full_disk_stops_the_run_and_what_was_kept_stays(tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_run_and_kept_answers_stay(tmp_path: Path) -> None:
     with mounted_small(tmp_path / "volume", 1 << 20) as volume:
         model, log = FakeModel(), str(volume / "log")
         ask(model, log, ["a", "b"], "a")
@@ -157,14 +157,14 @@ def test_a_full_disk_stops_the_run_and_what_was_kept_stays(tmp_path: Path) -> No
 
 
 async def swallow(row: dict[str, Any], talk: Any) -> str:
-    """Goes on whatever happens."""
+    """Continue after any error."""
     try:
         return str((await talk(row["text"])).text)
     except Exception:  # noqa: BLE001 - as users write it
         return "nothing"
 
 
-def test_a_conversation_that_catches_everything_does_not_hide_a_volume_that_fails(
+def test_a_conversation_that_catches_everything_does_not_hide_a_failing_volume(
     tmp_path: Path,
 ) -> None:
     asked = Asked(

@@ -1,4 +1,4 @@
-"""Protocols of model servers: the bodies that they send, and the verdicts on what comes back."""
+"""Protocols of model servers: their request bodies, and verdicts on responses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CLAUDE = find_protocol(Endpoint.MESSAGES)
 
 
 def answer(text: str, stop: str | None = "end_turn", **more: Any) -> dict[str, Any]:
-    """An answer as Anthropic's documentation shows it."""
+    """Return an answer in the format of Anthropic's documentation."""
     return {
         "id": "msg_1",
         "type": "message",
@@ -88,7 +88,7 @@ def test_a_body_has_the_form_of_its_protocol() -> None:
     }
 
 
-def test_a_limit_of_the_users_own_takes_the_place_of_the_default() -> None:
+def test_a_users_limit_replaces_the_default() -> None:
     body = CLAUDE.build_body(Endpoint.MESSAGES, "m", {"max_tokens": 9}, RowQuestion("x"))
     assert body["max_tokens"] == 9
     assert "system" not in body
@@ -98,7 +98,7 @@ def test_a_limit_of_the_users_own_takes_the_place_of_the_default() -> None:
 
 
 @pytest.mark.parametrize("endpoint", [Endpoint.CHAT, Endpoint.MESSAGES])
-def test_a_complaint_is_said_to_the_model_in_these_words(endpoint: Endpoint) -> None:
+def test_a_repair_request_has_a_fixed_text(endpoint: Endpoint) -> None:
     protocol = find_protocol(endpoint)
     body = protocol.build_body(endpoint, "m", {}, RowQuestion("score it"))
     *_, former, wanted = protocol.complain(body, "five", "no number")["messages"]
@@ -160,7 +160,7 @@ def test_tokens_that_are_not_reported_are_estimated() -> None:
 
 
 class Messages:
-    """A server that speaks Anthropic's protocol, in this process; it repeats its last answer."""
+    """A local server with Anthropic's protocol; it repeats its last answer."""
 
     def __init__(self, *bodies: tuple[int, object]) -> None:
         self.bodies, self.asked = list(bodies), list[tuple[str, Mapping[str, Any]]]()
@@ -202,7 +202,7 @@ def test_a_row_is_answered_by_the_messages_api(tmp_path: Path) -> None:
     assert (kept.table.to_pylist()[0]["answer"], again.asked) == ("good", [])
 
 
-def test_an_answer_that_fits_no_schema_is_complained_about() -> None:
+def test_an_answer_that_violates_the_schema_is_sent_back() -> None:
     schema = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
     server = Messages((200, answer("five")), (200, answer('{"score": 5}')))
     (task,) = run(make_stage(server, output={"schema": schema, "repairs": 1}), "hello")
@@ -211,7 +211,7 @@ def test_an_answer_that_fits_no_schema_is_complained_about() -> None:
     assert "Answer again" in server.asked[1][1]["messages"][-1]["content"]
 
 
-def test_a_row_that_is_refused_fails_alone_and_a_key_ends_all() -> None:
+def test_a_refused_row_fails_alone_and_a_refused_key_ends_the_attempt() -> None:
     (failed,) = run(make_stage(Messages((200, answer("", "refusal")))), "bad")
     assert isinstance(failed, FailedRow)
     barred = (401, refuse("authentication_error", "invalid x-api-key"))

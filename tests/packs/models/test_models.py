@@ -1,4 +1,4 @@
-"""Stages with a model: tiny ones that the tests make, run by ONNX Runtime on the CPU."""
+"""Stages with models: the tests make tiny models and run them with ONNX Runtime on the CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strandline_packs.models.onnx_sessions import Device, choose_provider
 from strandline_packs.video.decode_frames import FRAMES
 from tiny_models import make_mean, make_words
 
-# They encode, decode or run models.
+# Encodes, decodes, or runs models.
 pytestmark = pytest.mark.slow
 
 COLOURS = {"red": (200, 10, 20), "green": (10, 200, 20), "blue": (10, 20, 200)}
@@ -40,7 +40,7 @@ def make_clips(*clips: list[str], side: int = 8) -> pa.Table:
 
 @pytest.fixture(autouse=True)
 def _own_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of its own for what is copied to a node."""
+    """Use a separate folder for copies on the node."""
     (tmp_path / "node").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "node"))
 
@@ -55,7 +55,7 @@ def test_clips_are_embedded_whatever_the_batches(tmp_path: Path, batch: int, sid
         assert row["embedding"] == pytest.approx(total / np.linalg.norm(total), abs=0.01)
 
 
-def test_levels_are_brought_to_what_the_model_has_learnt_on(tmp_path: Path) -> None:
+def test_levels_are_normalized_for_the_model(tmp_path: Path) -> None:
     model = make_mean(tmp_path / "a.onnx")
     (row,) = StageRun("embed-frames", model=model).rows(make_clips(["red"]))
     expected = (np.array(COLOURS["red"]) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
@@ -85,7 +85,7 @@ def test_captions_are_words_up_to_the_end(tmp_path: Path) -> None:
     values = {"model": make_words(tmp_path / "a.onnx"), "vocabulary": str(words), "endToken": 12}
     stage = StageRun("caption-frames", **values)
     rows = stage.rows(make_clips(["red"], ["red", "green", "red"], ["blue"]))
-    # of three frames the one in the middle
+    # the middle of three frames
     assert ["red w10 red", "green w11 green", "blue"] == [row["caption"] for row in rows]
     assert {"model", "vocabulary"} == stage.stage.digest_inputs().keys()
 
@@ -112,7 +112,7 @@ def test_the_model_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     assert first != other.stage.digest_inputs()
 
 
-def test_what_can_not_be_used_is_told(tmp_path: Path) -> None:
+def test_unusable_models_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"gone.onnx: No such file"):
         StageRun("embed-frames", model=str(tmp_path / "gone.onnx"))
     (tmp_path / "text.onnx").write_text("no model")
@@ -155,7 +155,7 @@ BOTH = ["CUDAExecutionProvider", "CPUExecutionProvider"]
         (Device.CUDA, BOTH, "", "CUDAExecutionProvider"),
     ],
 )
-def test_the_device_is_that_which_the_worker_was_given(
+def test_the_device_is_the_one_assigned_to_the_worker(
     device: Device, available: list[str], given: str, expected: str
 ) -> None:
     assert expected == choose_provider(device, available, {"CUDA_VISIBLE_DEVICES": given})

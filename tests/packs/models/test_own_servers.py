@@ -1,4 +1,4 @@
-"""Servers that a worker starts for itself: ready, watched, replaced, and gone with their owner."""
+"""Servers that a worker starts: ready, watched, replaced, and ended with their owner."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from strandline_packs.models.asking.serving.commands import ServeParams, render_
 pytestmark = pytest.mark.first(reason="servers hang until they are replaced")
 
 ENGINE = Path(__file__).parent / "fake_engine.py"
-# A worker on its own, to be killed.
+# A worker process, to be killed.
 _WORKER = """
 import sys
 from pathlib import Path
@@ -74,13 +74,13 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> None:
-    """Wait; the thread that asks may hold a stage for a moment after its last answer."""
+    """Wait; the requesting thread may hold a stage for a moment after its last answer."""
     while is_alive(pid):
         gc.collect()
         time.sleep(0.02)
 
 
-def test_a_worker_serves_itself_and_takes_its_server_along(tmp_path: Path) -> None:
+def test_a_worker_starts_and_ends_its_own_server(tmp_path: Path) -> None:
     stage = open_stage(tmp_path)
     assert ask(stage, "a", "b") == ["small: a", "small: b"]
     (pid,) = list_started(tmp_path)
@@ -88,18 +88,18 @@ def test_a_worker_serves_itself_and_takes_its_server_along(tmp_path: Path) -> No
     wait_until_gone(pid)
 
 
-def test_a_server_that_dies_is_replaced_and_its_requests_are_asked_again(tmp_path: Path) -> None:
+def test_a_dead_server_is_replaced_and_its_requests_are_repeated(tmp_path: Path) -> None:
     stage = open_stage(tmp_path)
     prompts = [*"abcdef", "die", "die again"]
     assert ask(stage, *prompts) == [f"small: {prompt}" for prompt in prompts]
-    # A server may have both that kill it at the same time, and then dies once.
+    # Both fatal requests may reach the same server, which then dies only once.
     assert len(list_started(tmp_path)) in {2, 3}
     answered = Counter((tmp_path / "answered").read_text().splitlines())
     assert set(answered) == set(prompts)
 
 
 @pytest.mark.timeout(100)
-def test_a_request_to_a_server_that_has_ended_is_asked_again(tmp_path: Path) -> None:
+def test_a_request_to_an_ended_server_is_repeated(tmp_path: Path) -> None:
     """The connection stays open, for example if another process has it or took the port."""
     stage = open_stage(tmp_path)
     assert ask(stage, "orphan") == ["small: orphan"]
@@ -120,7 +120,7 @@ def test_a_port_is_kept_for_a_server_that_binds_it_late(tmp_path: Path) -> None:
     assert len(list_started(tmp_path)) == 1
 
 
-def test_a_server_that_shares_no_address_starts_at_its_second_try(tmp_path: Path) -> None:
+def test_a_server_that_does_not_reuse_addresses_starts_at_the_second_try(tmp_path: Path) -> None:
     program = (
         "import runpy, socketserver, sys\n"
         "from http.server import ThreadingHTTPServer\n"
@@ -152,7 +152,7 @@ def test_a_server_that_hangs_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.more
-def test_a_server_that_is_stopped_in_its_tracks_is_replaced(tmp_path: Path) -> None:
+def test_a_stopped_server_process_is_replaced(tmp_path: Path) -> None:
     stage = open_stage(tmp_path, timeouts={"total": 3, "read": 3})
     assert ask(stage, "a") == ["small: a"]
     (pid,) = list_started(tmp_path)
@@ -176,7 +176,7 @@ def test_weights_of_a_url_are_served_from_the_copy_of_the_node(
     assert path.read_bytes() == b"weights"
 
 
-def test_other_weights_than_were_named_end_the_attempt_in_a_sentence(
+def test_unexpected_weights_end_the_attempt_with_a_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -212,7 +212,7 @@ def test_workers_of_a_node_that_begin_at_once_copy_weights_once(
     assert len(opened) == 1
 
 
-def test_a_server_that_never_starts_ends_the_attempt_with_what_it_said(tmp_path: Path) -> None:
+def test_a_server_that_never_starts_ends_the_attempt_with_its_output(tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     with pytest.raises(StageStoppedError, match="3 times in a row") as caught:
         open_stage(tmp_path)
@@ -222,7 +222,7 @@ def test_a_server_that_never_starts_ends_the_attempt_with_what_it_said(tmp_path:
     assert "the weights are torn" in str(caught.value)
 
 
-def test_a_worker_that_is_killed_takes_its_server_along(tmp_path: Path) -> None:
+def test_a_killed_worker_ends_its_server(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     worker = subprocess.Popen(
         [sys.executable, "-c", _WORKER, str(tmp_path)],
@@ -240,7 +240,7 @@ def test_a_worker_that_is_killed_takes_its_server_along(tmp_path: Path) -> None:
     wait_until_gone(pid)
 
 
-def test_engines_are_started_by_their_own_words() -> None:
+def test_engines_are_started_with_their_own_arguments() -> None:
     values = {"engine": "vllm", "model": "org/model", "args": ["--max-model-len", "4096"]}
     words = render_command(ServeParams.model_validate(values), "m", 9000)
     assert " ".join(words) == (
@@ -268,12 +268,12 @@ def test_engines_are_started_by_their_own_words() -> None:
         ({"serve": {"engine": "vllm", "model": "m"}, "key": {"env": "A"}}, "`key` goes with"),
     ],
 )
-def test_what_can_t_be_served_is_named(values: dict[str, Any], words: str) -> None:
+def test_invalid_servers_are_named(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         AskModel.Params.model_validate({"model": "m", "prompt": "a", **values})
 
 
-def test_other_weights_are_another_pipeline_and_other_arguments_are_not(tmp_path: Path) -> None:
+def test_weights_change_the_pipeline_and_arguments_do_not(tmp_path: Path) -> None:
     def digest(**more: Any) -> dict[str, str]:
         values = {"model": "m", "prompt": "a", "serve": serve(tmp_path, **more)}
         return AskModel(AskModel.Params.model_validate(values)).digest_inputs()
@@ -282,8 +282,8 @@ def test_other_weights_are_another_pipeline_and_other_arguments_are_not(tmp_path
     assert "serve" in AskModel.not_fingerprinted
 
 
-def test_a_guard_that_is_killed_takes_the_server_along(tmp_path: Path) -> None:
-    """Ray kills what a worker has started, when the worker ends: that is the guard."""
+def test_a_killed_guard_ends_the_server(tmp_path: Path) -> None:
+    """Ray kills the processes of a worker when the worker ends; the guard is such a process."""
     stage = open_stage(tmp_path)
     assert ask(stage, "a") == ["small: a"]
     (pid,) = list_started(tmp_path)

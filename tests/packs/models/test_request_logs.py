@@ -1,4 +1,4 @@
-"""The log of requests: kept answers are found, whatever is torn or damaged beside them."""
+"""The log of requests: kept answers are found despite torn or damaged data around them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read(data: bytes) -> list[LogEntry]:
 
 
 @given(groups)
-def test_what_was_appended_is_read(blocks: list[list[LogEntry]]) -> None:
+def test_appended_entries_are_read(blocks: list[list[LogEntry]]) -> None:
     data = b"".join(build(*block) for block in blocks)
     assert [entry for block in blocks for entry in block] == read(data)
     ends = [block.end for block, _ in read_all(make_reader(data), 0, len(data))]
@@ -74,7 +74,7 @@ def test_what_was_appended_is_read(blocks: list[list[LogEntry]]) -> None:
 
 
 @given(groups, st.data())
-def test_of_a_log_that_is_cut_all_whole_blocks_are_read(
+def test_all_whole_blocks_of_a_truncated_log_are_read(
     blocks: list[list[LogEntry]], data: st.DataObject
 ) -> None:
     packed = [build(*block) for block in blocks]
@@ -86,7 +86,7 @@ def test_of_a_log_that_is_cut_all_whole_blocks_are_read(
 
 
 @given(groups.filter(bool), st.data())
-def test_a_damaged_block_takes_no_other_along(
+def test_a_damaged_block_affects_no_other_block(
     blocks: list[list[LogEntry]], data: st.DataObject
 ) -> None:
     packed = [build(*block) for block in blocks]
@@ -101,7 +101,7 @@ def test_a_damaged_block_takes_no_other_along(
     assert before == found[: len(before)]
     assert after == found[len(found) - len(after) :]
     left = found[len(before) : len(found) - len(after)]
-    assert len(left) < len(blocks[hurt])  # the damaged answer, or all of a damaged directory
+    assert len(left) < len(blocks[hurt])  # lost: the answer, or all answers of a damaged directory
     assert all(entry in blocks[hurt] for entry in left)
 
 
@@ -109,14 +109,14 @@ def test_a_torn_tail_is_cut_before_more_is_appended(tmp_path: Path) -> None:
     path = tmp_path / "a" / "log"
     FileLog(path).append(build(make(1)))
     whole = path.read_bytes()
-    torn = build(*map(make, range(100, 200)))[:-3]  # longer than the block behind it
+    torn = build(*map(make, range(100, 200)))[:-3]  # longer than the block after it
     path.write_bytes(whole + torn)
     FileLog(path).append(build(make(3)))
     assert whole + build(make(3)) == path.read_bytes()
     assert [make(1), make(3)] == list(FileLog(path).read())
 
 
-def test_a_log_is_read_on_where_it_was_left(tmp_path: Path) -> None:
+def test_reading_a_log_continues_where_it_stopped(tmp_path: Path) -> None:
     mine, theirs = FileLog(tmp_path / "log"), FileLog(tmp_path / "log")
     assert not list(mine.read())
     mine.append(build(make(1)))
@@ -129,7 +129,7 @@ def test_a_log_is_read_on_where_it_was_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("writers", [4])
-def test_writers_at_once_lose_nothing(tmp_path: Path, writers: int) -> None:
+def test_concurrent_writers_lose_nothing(tmp_path: Path, writers: int) -> None:
     def write(first: int) -> None:
         log = FileLog(tmp_path / "log")
         for number in range(first, first + 20):
@@ -144,7 +144,7 @@ def test_writers_at_once_lose_nothing(tmp_path: Path, writers: int) -> None:
     assert found == sorted(make(at * 100 + n).digest for at in range(writers) for n in range(20))
 
 
-def test_pruning_takes_what_is_old_and_no_more(tmp_path: Path) -> None:
+def test_pruning_removes_only_old_entries(tmp_path: Path) -> None:
     path = tmp_path / "log"
     log = FileLog(path)
     log.append(build(make(1, 10.0), make(2, 20.0)))
@@ -153,7 +153,7 @@ def test_pruning_takes_what_is_old_and_no_more(tmp_path: Path) -> None:
     assert len(list(reader.read())) == 3
     assert prune_file(path, 20.0) == 1
     assert [make(2, 20.0), make(3, 30.0)] == list(FileLog(path).read())
-    log.append(build(make(4, 40.0)))  # by a process that had it open
+    log.append(build(make(4, 40.0)))  # from a process that had opened the log
     assert make(4, 40.0) in list(FileLog(path).read())
     assert prune_file(path, 99.0) == 3
     assert not path.exists()
@@ -201,7 +201,7 @@ def test_answers_survive_the_process_at_once_and_the_node_in_groups(tmp_path: Pa
     for number in range(7):
         book.put(*make(number)[::2])
         book.remind()
-        # A process that starts now has it, though nobody has closed anything.
+        # A process that starts now finds the answer, although nothing was closed.
         assert find(open_book(FolderLog(tmp_path, "w2")), *range(9)) == set(range(number + 1))
     assert log.syncs == 2
     now[0] = 1.0
@@ -223,7 +223,7 @@ def test_answers_in_a_store_are_kept_in_groups() -> None:
     assert find(open_book(StoreLog("memory://kept/in/groups", "w3")), *range(9)) == set(range(7))
 
 
-def test_a_book_finds_what_is_left_while_its_files_are_pruned(tmp_path: Path) -> None:
+def test_a_book_finds_remaining_answers_while_files_are_pruned(tmp_path: Path) -> None:
     books = [open_book(FolderLog(tmp_path, name)) for name in ("w1", "w2")]
     for number in range(6):
         books[number % 2].put(*make(number)[::2])

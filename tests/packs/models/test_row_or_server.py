@@ -1,4 +1,4 @@
-"""One row or the whole server: what each refusal costs, by the requests that the server counted."""
+"""A single row or the whole server: the cost of refusals, in requests that the server counted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strandline_packs.models.asking.traffic.judging import judge
 from test_asking import PATIENCE, Asking
 from vendor_replies import HIDDEN_ERRORS, give
 
-# Replies to a row that the server refuses, and to no other.
+# Replies that refuse one row only.
 REFUSALS = ["busy", "busy for no time", "busy since long", "503", "forbidden", "gone", "too dear"]
 REFUSALS += ["no route", "no quota", "moved"]
 
@@ -34,7 +34,7 @@ def refuse_some(fault: Fault, poison: set[str]) -> Callable[[str, int], Fault]:
 
 
 def check_outcomes(asking: Asking, prompts: list[str], poison: set[str]) -> None:
-    """Each poisoned row fails alone, and every other one is answered with one request."""
+    """Check that each poisoned row fails alone, and that all others need one request."""
     for prompt, outcome in zip(prompts, asking.ask(prompts), strict=True):
         assert isinstance(outcome, RowFault if prompt in poison else ModelAnswer)
         if prompt not in poison:
@@ -43,7 +43,7 @@ def check_outcomes(asking: Asking, prompts: list[str], poison: set[str]) -> None
 
 @pytest.mark.parametrize("most", [1, 8, 32])
 @pytest.mark.parametrize("fault", REFUSALS)
-def test_a_refusal_of_one_row_costs_that_row_alone_after_its_tries(fault: str, most: int) -> None:
+def test_a_refused_row_fails_alone_after_its_tries(fault: str, most: int) -> None:
     prompts, poison = list(list_prompts(40)), {"prompt 20"}
     asking = Asking(FakeModel(choose=refuse_some(fault, poison)), most)
     check_outcomes(asking, prompts, poison)
@@ -65,7 +65,7 @@ def test_many_refused_rows_do_not_block_the_others(fault: str, share: float) -> 
 
 
 @pytest.mark.parametrize("fault", ["busy", "503", "forbidden", "too dear"])
-def test_the_only_row_of_a_task_can_be_to_blame_too(fault: str) -> None:
+def test_the_only_row_of_a_task_can_be_blamed(fault: str) -> None:
     asking = Asking(FakeModel(choose=refuse_some(fault, {"a"})))
     (outcome,) = asking.ask(["a"])
     assert isinstance(outcome, RowFault)
@@ -74,7 +74,7 @@ def test_the_only_row_of_a_task_can_be_to_blame_too(fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["forbidden", "gone", "too dear", "no quota", "moved"])
-def test_a_server_that_refuses_all_ends_the_attempt_at_once(fault: str) -> None:
+def test_a_server_that_refuses_all_rows_ends_the_attempt_at_once(fault: str) -> None:
     model = FakeModel()
     model.choose = lambda *_: fault if len(model.answered) >= 20 else None
     asking = Asking(model, 4)
@@ -86,13 +86,13 @@ def test_a_server_that_refuses_all_ends_the_attempt_at_once(fault: str) -> None:
 
 
 class LimitedServer:
-    """A model with a rate, which pushes requests back when it has no room for them.
+    """A model with a rate limit that pushes requests back when exceeded.
 
     Args:
-        rate: requests of a second.
-        burst: requests that it saves up.
-        window: seconds after which all requests of the window are there; None: steadily.
-        probe: share of a request that a probe counts as.
+        rate: requests per second.
+        burst: unused requests that accumulate.
+        window: seconds after which the allowance refills at once; None for a steady refill.
+        probe: the share of a request that a probe counts as.
     """
 
     def __init__(self, rate: float, burst: float, window: float | None, probe: float) -> None:
@@ -133,7 +133,7 @@ def test_a_rate_limit_is_no_rows_fault(
 
 @pytest.mark.parametrize("fault", ["busy", "busy for no time", "busy since long", "503"])
 @pytest.mark.parametrize("most", [16, 100])
-def test_a_server_that_has_too_much_to_do_is_not_flooded(fault: str, most: int) -> None:
+def test_an_overloaded_server_is_not_flooded(fault: str, most: int) -> None:
     times = list[float]()
 
     def choose(*_: object) -> str:
@@ -147,7 +147,7 @@ def test_a_server_that_has_too_much_to_do_is_not_flooded(fault: str, most: int) 
     assert len(times) < 200
 
 
-def test_retry_after_nothing_is_no_invitation_while_others_are_answered() -> None:
+def test_retry_after_zero_is_ignored_while_other_rows_are_answered() -> None:
     prompts = list(list_prompts(100))
     choose = lambda _, time: "busy for no time" if time == 1 else None  # noqa: E731
     asking = Asking(FakeModel(choose=choose), 100)
@@ -156,7 +156,7 @@ def test_retry_after_nothing_is_no_invitation_while_others_are_answered() -> Non
 
 
 @pytest.mark.parametrize("name", HIDDEN_ERRORS)
-def test_errors_with_the_status_of_an_answer_count_by_their_code(name: str) -> None:
+def test_errors_with_a_success_status_count_by_their_code(name: str) -> None:
     reply, kind, words = HIDDEN_ERRORS[name]
     for endpoint in (Endpoint.CHAT, Endpoint.COMPLETIONS):
         verdict = judge(reply, endpoint)
@@ -168,7 +168,7 @@ def test_errors_with_the_status_of_an_answer_count_by_their_code(name: str) -> N
 
 
 @pytest.mark.parametrize("name", HIDDEN_ERRORS)
-def test_errors_with_the_status_of_an_answer_cost_one_row_alone(name: str) -> None:
+def test_errors_with_a_success_status_fail_one_row_alone(name: str) -> None:
     reply, kind, words = HIDDEN_ERRORS[name]
     asking = Asking(FakeModel(choose=refuse_some(reply, {"prompt 5"})), 4)
     outcomes = asking.ask(list_prompts(30))
@@ -178,7 +178,7 @@ def test_errors_with_the_status_of_an_answer_cost_one_row_alone(name: str) -> No
     assert asking.model.asked["prompt 5"] == (1 if kind in {"fault", "unfit"} else 3)
 
 
-def test_a_wait_in_an_error_with_the_status_of_an_answer_counts() -> None:
+def test_a_wait_in_an_error_with_a_success_status_counts() -> None:
     verdict = judge(give({"error": {"code": 429}}, {"retry-after": "7"}), Endpoint.CHAT)
     assert isinstance(verdict, Setback)
     assert verdict.hold == 7.0
@@ -196,7 +196,7 @@ def test_a_wait_in_an_error_with_the_status_of_an_answer_counts() -> None:
         (Reply(403, {}, b'[{"error": {"message": "API not enabled"}}]'), "403: API not enabled"),
     ],
 )
-def test_the_words_of_a_server_reach_people(reply: Reply, words: str) -> None:
+def test_messages_of_a_server_are_reported(reply: Reply, words: str) -> None:
     verdict = judge(reply, Endpoint.CHAT)
     assert not isinstance(verdict, ModelAnswer | RowFault)
     assert words in verdict.what

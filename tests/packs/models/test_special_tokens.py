@@ -1,4 +1,4 @@
-"""What special tokens are that stand in a text, and vocabularies that do not fit a shard."""
+"""Special tokens in texts, and vocabularies that do not fit into a shard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXTS = ["the tide of the sea", "a ship at sea", "<unk> is no mark"]
 
 
 def train_bytes() -> Tokenizer:
-    """A byte-level BPE, as GPT-2's."""
+    """Train a byte-level BPE, like GPT-2's."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -40,7 +40,7 @@ def train_bytes() -> Tokenizer:
 
 
 def train_pieces() -> Tokenizer:
-    """Pieces with scores, whose vocabulary has the special one as a piece: T5's and others."""
+    """Make a vocabulary of scored pieces that includes the special token, as in T5."""
     letters = [(letter, -9.0) for letter in "▁ abcdefghijklmnopqrstuvwxyz<>|/"]
     pieces = [("<unk>", -20.0), (END, 0.0), *letters, ("▁the", -2.0), ("▁sea", -2.0)]
     tokenizer = Tokenizer(models.Unigram(pieces, unk_id=0))
@@ -51,7 +51,7 @@ def train_pieces() -> Tokenizer:
 
 
 def list_words() -> Tokenizer:
-    """Whole words, of which the special one is one; it is not declared to be special."""
+    """Make a vocabulary of whole words, with the special token as an ordinary word."""
     words = {END: 0, "<unk>": 1, "the": 2, "sea": 3, "<": 4, "|endoftext|>": 5}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -74,7 +74,7 @@ texts = st.lists(st.sampled_from([END, "the", "sea", " ", "\n", "<|", "endoftext
 
 @pytest.mark.parametrize("make", KINDS)
 @given(text=texts)
-def test_law_a_text_has_no_special_token_but_the_one_that_ends_it(
+def test_law_a_text_has_no_special_token_except_its_end(
     paths: dict[str, str], make: Callable[[], Tokenizer], text: str
 ) -> None:
     stage = StageRun("tokenise-text", tokenizer=paths[make.__name__], append=END)
@@ -84,7 +84,7 @@ def test_law_a_text_has_no_special_token_but_the_one_that_ends_it(
     assert row["tokens"][-1] == ending
 
 
-def test_a_text_of_nothing_else_costs_what_others_do(paths: dict[str, str]) -> None:
+def test_a_text_of_special_tokens_costs_as_much_as_others(paths: dict[str, str]) -> None:
     stage = StageRun("tokenise-text", tokenizer=paths["train_pieces"], append=END)
     ((row),) = stage.rows([{"text": END * 5_000}])
     ending = Tokenizer.from_file(paths["train_pieces"]).token_to_id(END)
@@ -92,14 +92,14 @@ def test_a_text_of_nothing_else_costs_what_others_do(paths: dict[str, str]) -> N
 
 
 @given(text=texts)
-def test_law_the_text_is_all_there(paths: dict[str, str], text: str) -> None:
+def test_law_the_text_is_complete(paths: dict[str, str], text: str) -> None:
     stage = StageRun("tokenise-text", tokenizer=paths["train_bytes"])
     ((row),) = stage.rows([{"text": text}])
     decode = Tokenizer.from_file(paths["train_bytes"]).decode
     assert decode(row["tokens"], skip_special_tokens=False) == text
 
 
-def test_those_around_a_text_stay(paths: dict[str, str]) -> None:
+def test_special_tokens_around_a_text_stay(paths: dict[str, str]) -> None:
     stage = StageRun("tokenise-text", tokenizer=paths["train_bytes"], specialTokens=True)
     ((row),) = stage.rows([{"text": f"the{END}sea"}])
     ending = Tokenizer.from_file(paths["train_bytes"]).token_to_id(END)
@@ -108,7 +108,7 @@ def test_those_around_a_text_stay(paths: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_they_are_tokens_where_that_is_asked_for(
+def test_special_tokens_in_texts_are_tokens_on_request(
     paths: dict[str, str], make: Callable[[], Tokenizer]
 ) -> None:
     stage = StageRun("tokenise-text", tokenizer=paths[make.__name__], parseSpecialTokens=True)

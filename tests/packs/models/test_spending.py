@@ -1,4 +1,4 @@
-"""What may be asked in a minute and in all, by many workers, attempts, and whatever dies."""
+"""Limits per minute and in total, shared by workers and attempts, despite crashes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from strandline_packs.models.asking.traffic.pace import RequestPace
 from vendor_replies import NO_USAGE, USAGE
 
 TOKENS = USAGE["total_tokens"]
-MOST = 4  # questions of a worker at a time
-# Each example has a folder of its own.
+MOST = 4  # concurrent requests of a worker
+# Each example creates its own folder.
 SAME_FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 class Workers:
-    """Several workers that ask a model, each some prompts, by one account."""
+    """Several workers that call a model with some prompts on a shared account."""
 
     def __init__(self, folder: Path, model: FakeModel, count: int) -> None:
         self.model, self.count, self.folder = model, count, folder
@@ -62,7 +62,7 @@ class Workers:
 
     async def post(self, path: str, body: bytes) -> Any:
         self.sent.append(self.time.now)
-        await self.time.sleep(0.01 * (1 + len(self.sent) % 3))  # others are under way meanwhile
+        await self.time.sleep(0.01 * (1 + len(self.sent) % 3))  # other requests run meanwhile
         reply = await Direct(self.model).post(path, body)
         await self.time.sleep(0.01)
         usage = json.dumps(USAGE).encode()
@@ -71,7 +71,7 @@ class Workers:
         return reply
 
     def ask(self, prompts: Sequence[str], **terms: Any) -> None:
-        """Have the prompts that were not answered yet shared out, and asked for."""
+        """Divide the unanswered prompts among the workers, and request them."""
         left = [prompt for prompt in prompts if prompt not in self.found]
 
         async def work() -> None:
@@ -110,7 +110,7 @@ class Workers:
 
 @SAME_FIXTURE
 @given(st.integers(0, 1000), st.integers(1, 4), st.integers(0, 60))
-def test_no_more_requests_are_sent_than_the_budget_has(
+def test_the_budget_limits_the_number_of_requests(
     tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, budget: int
 ) -> None:
     model = FakeModel(choose=draw_faults(seed, 0.2))
@@ -119,7 +119,7 @@ def test_no_more_requests_are_sent_than_the_budget_has(
     assert model.asked.total() <= budget
     is_over = len(workers.found) == len(prompts)
     assert is_over != bool(workers.ends)
-    # What was answered is kept, and not asked for again when there is more to spend.
+    # Answered requests are kept, and not repeated when the budget grows.
     assert set(model.answered) - {"."} == {
         prompt for prompt, each in workers.found.items() if isinstance(each, ModelAnswer)
     }
@@ -128,19 +128,19 @@ def test_no_more_requests_are_sent_than_the_budget_has(
     assert max(Counter(p for p in model.answered if p != ".").values(), default=1) == 1
     spent = read_spent(workers.folder) or SpentTotals()
     assert spent.requests == model.asked.total()
-    # A lost connection may have cost an answer.
+    # A lost connection may have consumed an answer.
     assert (spent[1:3] == workers.used) == (not spent.estimated)
     assert all(number >= used for number, used in zip(spent[1:3], workers.used, strict=True))
 
 
 @SAME_FIXTURE
 @given(st.integers(1, 4), st.integers(1, 300), st.booleans())
-def test_tokens_and_cost_pass_the_budget_by_no_more_than_what_is_in_flight(
+def test_tokens_and_cost_exceed_the_budget_only_by_requests_in_flight(
     tmp_path_factory: pytest.TempPathFactory, count: int, budget: int, by_cost: bool
 ) -> None:
     model = FakeModel()
     workers = Workers(tmp_path_factory.mktemp("a"), model, count)
-    # A token of a prompt costs 1, of an answer 2: a request 13.
+    # A prompt token costs 1 and an answer token 2, so a request costs 13.
     prices = TokenPrices(1e6, 2e6)
     terms = {"cost": budget, "prices": prices} if by_cost else {"tokens": budget}
     workers.ask(list_prompts(60), **terms)
@@ -151,7 +151,7 @@ def test_tokens_and_cost_pass_the_budget_by_no_more_than_what_is_in_flight(
 
 @SAME_FIXTURE
 @given(st.integers(1, 4), st.sampled_from([6.0, 30.0, 90.0]))
-def test_no_minute_has_more_requests_than_it_may(
+def test_no_minute_exceeds_its_limit_of_requests(
     tmp_path_factory: pytest.TempPathFactory, count: int, rate: float
 ) -> None:
     workers = Workers(tmp_path_factory.mktemp("a"), FakeModel(), count)
@@ -160,7 +160,7 @@ def test_no_minute_has_more_requests_than_it_may(
     assert len(workers.found) == len(prompts)
     for begun in workers.sent:
         assert sum(begun <= time < begun + 59.9 for time in workers.sent) <= rate
-    # And it is not slower than it must be.
+    # The rate is also not slower than necessary.
     assert workers.time.now <= 1.05 * 60 * len(prompts) / rate
 
 
@@ -178,7 +178,7 @@ def test_tokens_keep_to_their_rate(
         assert within * TOKENS <= rate + in_flight
 
 
-def test_the_message_says_of_what_and_how_to_go_on(tmp_path: Path) -> None:
+def test_the_message_names_the_budget_and_how_to_resume(tmp_path: Path) -> None:
     workers = Workers(tmp_path, FakeModel(), 1)
     workers.ask(list_prompts(9), requests=5)
     assert str(workers.ends[0]) == (
@@ -186,12 +186,12 @@ def test_the_message_says_of_what_and_how_to_go_on(tmp_path: Path) -> None:
     )
     workers.ends.clear()
     workers.ask(list_prompts(9), cost=0.0004, prices=TokenPrices(1.0, 1.0))
-    assert not workers.ends  # 90 tokens of a millionth each
+    assert not workers.ends  # 90 tokens at a millionth each
     workers.ask(list_prompts(99), cost=0.0004, prices=TokenPrices(1.0, 1.0))
     assert "tokens)" in str(workers.ends[0])
 
 
-def test_an_account_that_was_lost_begins_with_what_the_logs_have(tmp_path: Path) -> None:
+def test_a_lost_account_starts_with_the_logged_requests(tmp_path: Path) -> None:
     def open_account() -> Account:
         return Account(
             tmp_path / "spent.account",
@@ -230,10 +230,10 @@ def test_a_rate_survives_a_clock_that_was_set_back(
             clock[0] -= back
     gaps = [after - before for before, after in pairwise(sent)]
     assert min(gaps[1:]) >= 29.9
-    assert max(gaps) <= 30.1 + 60  # of clocks of nodes that differ a little
+    assert max(gaps) <= 30.1 + 60  # clocks of nodes may differ a little
 
 
-def test_a_long_request_is_waited_for_as_long_as_its_tokens_need(tmp_path: Path) -> None:
+def test_a_long_request_waits_as_long_as_its_tokens_need(tmp_path: Path) -> None:
     now, terms = [1e9], SpendingTerms(tokens_per_minute=10)
     account = Account(tmp_path / "spent.account", terms, "ask", lambda: now[0], SpentTotals)
     account.settle(account.take(4), Usage(1000, 1000))
@@ -243,7 +243,7 @@ def test_a_long_request_is_waited_for_as_long_as_its_tokens_need(tmp_path: Path)
     assert passed == pytest.approx(12_000)
 
 
-def test_an_account_of_the_previous_layout_goes_on(tmp_path: Path) -> None:
+def test_an_account_of_the_previous_layout_is_continued(tmp_path: Path) -> None:
     content = Struct(">QQQdd").pack(11, 70, 30, 0.0, 0.0)
     (tmp_path / "spent.account").write_bytes(content + blake2b(content, digest_size=8).digest())
     terms = SpendingTerms(requests=12)
@@ -257,7 +257,7 @@ def test_an_account_of_the_previous_layout_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("usage", NO_USAGE.values(), ids=NO_USAGE)
 @pytest.mark.parametrize("by_cost", [False, True])
-def test_tokens_that_a_server_does_not_report_are_estimated_and_said_so(
+def test_unreported_tokens_are_estimated_and_marked_as_estimates(
     tmp_path: Path, usage: object, by_cost: bool
 ) -> None:
     model = FakeModel(usage=usage, answer=lambda _: "word " * 200)
@@ -307,7 +307,7 @@ def test_costs_and_times_are_counted_as_sums() -> None:
     assert not tally.take().total()
 
 
-def test_who_ends_waits_for_what_others_have_under_way(tmp_path: Path) -> None:
+def test_an_account_is_at_rest_only_without_requests_in_flight(tmp_path: Path) -> None:
     def open_account() -> Account:
         path = tmp_path / "spent.account"
         return Account(path, SpendingTerms(requests=1), "ask", lambda: 0.0, SpentTotals)
@@ -319,8 +319,8 @@ def test_who_ends_waits_for_what_others_have_under_way(tmp_path: Path) -> None:
     assert one.is_at_rest()
 
 
-def test_nothing_is_begun_once_the_budget_is_spent(tmp_path: Path) -> None:
-    """What is under way ends, and is kept."""
+def test_no_request_starts_after_the_budget_is_spent(tmp_path: Path) -> None:
+    """Requests in flight finish, and their answers are kept."""
     begun, kept, last = list[int](), list[int](), 5
 
     async def work(number: int) -> int:

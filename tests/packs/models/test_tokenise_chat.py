@@ -1,4 +1,4 @@
-"""Conversations as tokens: which words the mask has, and what is refused."""
+"""Conversations as tokens: the words in the mask, and refused conversations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MESSAGES = st.lists(
 
 
 def write_files(folder: Path, template: str = CHATML) -> dict[str, str]:
-    """A byte-level tokenizer, and its configuration."""
+    """Write a byte-level tokenizer and its configuration."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -62,7 +62,7 @@ def decode(folder: Path, numbers: list[int]) -> str:
 
 
 @given(MESSAGES)
-def test_law_the_mask_has_what_the_assistant_says_and_its_end(
+def test_law_the_mask_covers_the_assistants_text_and_its_end(
     messages: list[tuple[str, str]],
 ) -> None:
     with TemporaryDirectory() as name:
@@ -74,7 +74,7 @@ def test_law_the_mask_has_what_the_assistant_says_and_its_end(
         pairs = zip(row["tokens"], row["mask"], strict=True)
         learned = decode(folder, [token for token, is_learned in pairs if is_learned])
         spoken = [text for role, text in messages if role == "assistant"]
-        # Ends of lines may be joined with others; text is not.
+        # Line ends may merge into other tokens, but text does not.
         assert learned.replace("\n", "") == "".join(
             f"{text}{END}".replace("\n", "") for text in spoken
         )
@@ -87,8 +87,8 @@ def test_other_roles_may_be_learned(tmp_path: Path) -> None:
     assert not any(row["mask"])
 
 
-def test_a_template_that_changes_what_was_said_is_refused(tmp_path: Path) -> None:
-    """As those do that leave out what a model has thought before its last answer."""
+def test_a_template_that_changes_messages_is_refused(tmp_path: Path) -> None:
+    """Some templates omit a model's reasoning before its last answer."""
     template = "{% for m in messages %}{{ m.content if loop.last else '...' }}\n{% endfor %}"
     rows = build(("assistant", "one"), ("assistant", "two"))
     with pytest.raises(ChatError, match="the template renders message 0 differently"):
@@ -110,18 +110,18 @@ def test_a_special_token_in_a_message_is_refused(tmp_path: Path) -> None:
         ("{{ ''.__class__.__mro__ }}", "refuses the conversation: .*unsafe"),
     ],
 )
-def test_a_template_that_fails_is_told(tmp_path: Path, template: str, why: str) -> None:
+def test_a_failing_template_is_reported(tmp_path: Path, template: str, why: str) -> None:
     with pytest.raises(ChatError, match=why):
         run(tmp_path, build(("user", "a")), template)
 
 
-def test_templates_have_what_they_expect() -> None:
+def test_templates_have_the_expected_functions() -> None:
     source = "{%- for m in messages %}{{ eos_token }}{{ m | tojson }}{% break %}{% endfor -%}"
     text = ChatTemplate(source, {"eos_token": END}).render([{"role": "é<"}, {"role": "b"}], ()).text
     assert text == f'{END}{{"role": "é<"}}'
 
 
-def test_a_configuration_without_a_template_is_told(tmp_path: Path) -> None:
+def test_a_configuration_without_a_template_is_reported(tmp_path: Path) -> None:
     files = write_files(tmp_path)
     Path(files["config"]).write_text("{}")
     with pytest.raises(ChatError, match="there is no `chat_template` in it"):
@@ -134,7 +134,7 @@ def test_a_column_without_conversations_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["cut", "best-fit"])
-def test_a_mask_is_packed_along(method: str) -> None:
+def test_a_mask_is_packed_with_its_tokens(method: str) -> None:
     rows = [
         {
             "key": f"{at}",

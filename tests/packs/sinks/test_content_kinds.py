@@ -1,4 +1,4 @@
-"""Names of files by what is in them."""
+"""File extensions by content."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ FILES = [
 
 
 @pytest.mark.parametrize("kind", PICTURES)
-def test_pictures_are_named_by_what_wrote_them(kind: str) -> None:
+def test_images_are_named_by_their_format(kind: str) -> None:
     assert find_extension(encode(kind)) == PICTURES[kind]
 
 

@@ -1,4 +1,4 @@
-"""Tars as disks, networks and people damage them: no sample is lost or mixed without a word."""
+"""Tars with damage by disks, networks, and people: no sample is silently lost or mixed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pack(members: Members, kind: int = tarfile.USTAR_FORMAT) -> bytes:
 
 
 def list_contents(content: bytes) -> set[int]:
-    """The positions of contents, of which a tar keeps no checksum."""
+    """Return the positions of contents, which have no checksum in a tar."""
     with tarfile.open(fileobj=io.BytesIO(content)) as shard:
         return {
             at
@@ -61,7 +61,7 @@ def read(path: Path, content: bytes, **values: Any) -> tuple[list[dict[str, Any]
 
 
 def is_lossless(path: Path, content: bytes, rows: list[dict[str, Any]]) -> bool:
-    """Whether the rows are the undamaged ones, or the source fails with a sentence."""
+    """Return True if the rows are undamaged or the source fails with a message."""
     try:
         return read(path, content)[0] == rows
     except UnreadableFileError as error:
@@ -69,7 +69,7 @@ def is_lossless(path: Path, content: bytes, rows: list[dict[str, Any]]) -> bool:
 
 
 def damage(draw: st.DrawFn, whole: bytes) -> bytes:
-    """A flip outside of contents, a hole, a cut, what is joined, or what is missing."""
+    """Draw a bit flip outside contents, a hole, a cut, a join, or a gap."""
     begin = draw(st.integers(0, len(whole) - 1))
     end = min(begin + draw(st.sampled_from([1, 100, 512, 1024, 3000])), len(whole))
     match draw(st.sampled_from(["flip", "hole", "cut", "join", "gap"])):
@@ -82,12 +82,12 @@ def damage(draw: st.DrawFn, whole: bytes) -> bytes:
             return whole[:begin]
         case "join":
             return whole + draw(st.sampled_from([whole, whole[:700], b"x", pack([("z.t", b"")])]))
-        case _:  # without whole blocks it might be a whole tar, only another one
+        case _:  # whole blocks would leave a different but valid tar
             return whole[:begin] + whole[begin + draw(st.sampled_from([1, 100, 700, 3000])) :]
 
 
 @given(data=st.data(), kind=st.sampled_from(FORMATS))
-def test_damage_outside_of_contents_gives_the_same_rows_or_a_sentence(
+def test_damage_outside_of_contents_gives_the_same_rows_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, kind: int
 ) -> None:
     path = tmp_path_factory.mktemp("shard") / "a.tar"
@@ -96,7 +96,7 @@ def test_damage_outside_of_contents_gives_the_same_rows_or_a_sentence(
     assert 5 == len(rows)
     broken = data.draw(st.composite(damage)(whole))
     contents = list_contents(whole)
-    if len(broken) == len(whole):  # only contents are free to change: they have no checksum
+    if len(broken) == len(whole):  # only contents may change, because they have no checksum
         broken = bytes(
             old if at in contents else new
             for at, (old, new) in enumerate(zip(whole, broken, strict=True))
@@ -105,7 +105,7 @@ def test_damage_outside_of_contents_gives_the_same_rows_or_a_sentence(
 
 
 @given(data=st.data(), suffix=st.sampled_from(sorted(PACKED)))
-def test_damage_of_a_packed_shard_gives_the_same_rows_or_a_sentence(
+def test_damage_of_a_compressed_shard_gives_the_same_rows_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, suffix: str
 ) -> None:
     path = tmp_path_factory.mktemp("shard") / f"a{suffix}"
@@ -139,12 +139,12 @@ def test_members_that_make_no_samples_are_named_with_their_places(
         read(tmp_path / "a.tar", pack(members))
 
 
-def test_extensions_that_no_sample_has_are_no_success(tmp_path: Path) -> None:
+def test_unknown_extensions_fail_the_source(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFileError, match="extensions are: 'jpg', 'txt'"):
         read(tmp_path / "a.tar", pack(SAMPLES), extensions=["jpeg"])
 
 
-def test_what_is_of_no_sample_is_counted_under_its_reason(tmp_path: Path) -> None:
+def test_members_without_a_sample_are_counted_by_reason(tmp_path: Path) -> None:
     members: Members = [
         ("a.jpg", b"1"),
         ("._a.jpg", TWIN),
@@ -165,7 +165,7 @@ def test_what_is_of_no_sample_is_counted_under_its_reason(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("packed", FORMATS)
 @pytest.mark.parametrize("link", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
-def test_links_are_counted_and_folders_are_nothing(
+def test_links_are_counted_and_folders_are_ignored(
     tmp_path: Path, link: bytes, packed: int
 ) -> None:
     file = io.BytesIO()
@@ -191,7 +191,7 @@ def test_an_empty_tar_has_no_samples(tmp_path: Path) -> None:
     assert ([], {}) == read(tmp_path / "a.tar", pack([]))
 
 
-def test_a_name_that_is_not_utf_8_is_kept_apart(tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf_8_stays_distinct(tmp_path: Path) -> None:
     content = pack([("caf@.t", b"1")]).replace(b"caf@", b"caf\xe9")
     head = bytearray(content[:512])
     head[148:156] = b" " * 8
@@ -213,6 +213,6 @@ def test_a_name_that_is_not_utf_8_is_kept_apart(tmp_path: Path) -> None:
         (pack(SAMPLES) + bytes(20_000), "more than a tar ends with"),
     ],
 )
-def test_what_is_no_whole_tar_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+def test_incomplete_tars_are_named(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(UnreadableFileError, match=rf"^a\.tar: .*{message}"):
         read(tmp_path / "a.tar", content)

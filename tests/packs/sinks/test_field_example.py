@@ -1,4 +1,4 @@
-"""The example on fields: its wave is the published one, and it comes back whole from its chunks."""
+"""The example on fields: its wave is the published one, and its chunks restore it completely."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_chunks_together_are_the_fields_of_all_steps(waves: Any, tmp_path: P
 
 def test_the_wave_is_the_published_one(waves: Any) -> None:
     fields = waves.RossbyHaurwitzWave(latitudes=180).process(Task([0.0])).data.isel(time=0)
-    assert float(fields["height"].min()) == pytest.approx(8000, abs=1)  # as in its figure
+    assert float(fields["height"].min()) == pytest.approx(8000, abs=1)  # as in the paper's figure
     assert float(fields["height"].max()) == pytest.approx(10_550, abs=25)
     assert float(abs(fields["east"]).max()) == pytest.approx(99.6, abs=0.5)
     cosine = np.cos(np.deg2rad(fields["latitude"]))
@@ -51,13 +51,13 @@ def test_the_wave_is_the_published_one(waves: Any) -> None:
     let_go = -(fields["north"] * cosine).differentiate("latitude")
     inner = {"latitude": slice(10, -10), "longitude": slice(1, -1)}
     left = abs(gathered - let_go).isel(inner).max()
-    assert float(left) < 1e-3 * float(abs(gathered).max())  # no air is gathered anywhere
+    assert float(left) < 1e-3 * float(abs(gathered).max())  # no air accumulates anywhere
 
 
 def test_the_wave_travels_east_and_keeps_its_shape(waves: Any) -> None:
     stage = waves.RossbyHaurwitzWave(latitudes=36)
-    drift = (4 * 7 * waves.RATE - 2 * waves.SPIN) / 30  # 1/s; per degree and hour it takes
-    hours = np.deg2rad(5) / drift / 3600  # to go on by one cell
+    drift = (4 * 7 * waves.RATE - 2 * waves.SPIN) / 30  # wave speed in 1/s
+    hours = np.deg2rad(5) / drift / 3600  # time to advance by one cell
     before, after = (stage.process(Task([time])).data.isel(time=0) for time in (0.0, hours))
     for name in ("east", "north", "height"):
         moved = before[name].roll(longitude=1, roll_coords=False)

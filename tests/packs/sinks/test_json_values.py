@@ -1,4 +1,4 @@
-"""What JSON has no form for is written the same by every sink that writes JSON."""
+"""Values without a JSON form are written alike by all sinks that write JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SINKS = ["jsonl", "webdataset"]
 
 
 def write(sink: str, value: pa.Array) -> Any:
-    """The first value of a column as it is read back."""
+    """Return the first value of a column after writing and reading."""
     table = pa.table({"clip": ["a"], "content": [b"x"], "v": value})
     if sink == "jsonl":
         return json.loads(StageRun(sink).written(table), parse_constant=_refuse)["v"]
@@ -69,7 +69,7 @@ VALUES: list[tuple[pa.Array, Any]] = [
 
 @pytest.mark.parametrize("sink", SINKS)
 @pytest.mark.parametrize(("value", "expected"), VALUES, ids=range(len(VALUES)))
-def test_every_sink_writes_what_json_has_no_form_for_in_the_same_way(
+def test_every_sink_writes_values_without_a_json_form_alike(
     sink: str, value: pa.Array, expected: Any
 ) -> None:
     assert expected == write(sink, value)
@@ -110,7 +110,7 @@ COLUMNS = st.sampled_from(
 
 @given(st.data())
 def test_law_a_line_is_the_row_as_json(data: st.DataObject) -> None:
-    """Lines are made column by column, of a slice as of the whole."""
+    """Lines are formatted column by column, for slices as well as whole tables."""
     count = data.draw(st.integers(0, 5))
     columns = {}
     for name in data.draw(st.lists(TEXTS, max_size=4, unique=True)):
@@ -125,7 +125,7 @@ def test_law_a_line_is_the_row_as_json(data: st.DataObject) -> None:
 
 @given(st.lists(st.tuples(st.floats(), st.integers(-9, 25)), min_size=9))
 def test_law_fractions_are_written_as_python_does(drawn: list[tuple[float, int]]) -> None:
-    """Python begins to write exponents at other sizes than orjson."""
+    """Python switches to exponents at other magnitudes than orjson."""
     values = [number for fraction, power in drawn for number in (fraction, 10.0**power)]
     (lines,) = format_lines(pa.table({"n": values, "nested": [[value] for value in values]}))
     texts = [repr(value) if isfinite(value) else "null" for value in values]
@@ -141,12 +141,12 @@ def test_lists_as_deep_as_arrow_takes_them_are_written() -> None:
     assert lines == [b'{"deep":' + b"[" * 300 + b"1" + b"]" * 300 + b"}\n"]
 
 
-def test_long_rows_are_few_at_a_time() -> None:
+def test_long_rows_are_formatted_a_few_at_a_time() -> None:
     table = pa.table({"text": ["x" * (1 << 20)] * 9})
     assert max(len(lines) for lines in format_lines(table)) <= 4
 
 
-def test_what_is_written_does_not_depend_on_pandas() -> None:
+def test_output_does_not_depend_on_pandas() -> None:
     script = """
 import sys
 class Absent:

@@ -1,4 +1,4 @@
-"""Sinks of which several sources share a file: what they share, and how it lies in there."""
+"""Sinks in which several sources share a file: their shared groups and the file's layout."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ def read_groups(content: bytes) -> list[list[tuple[str, int]]]:
         (r"\d{5}", "days/2026-01-31.nc", []),
     ],
 )
-def test_the_text_that_is_found_in_the_key_is_shared(by: str, key: str, names: list[str]) -> None:
+def test_the_matching_text_of_a_key_is_the_partition(by: str, key: str, names: list[str]) -> None:
     assert shares(StageRun("parquet-partitions", by=by), key) == names
 
 
-def test_a_pattern_that_is_none_is_refused() -> None:
+def test_an_invalid_pattern_is_refused() -> None:
     with pytest.raises(ValueError, match="must be a regular expression: missing \\)"):
         StageRun("parquet-partitions", by="(")
 
 
 @given(rows=ROWS)
-def test_each_member_is_a_row_group_in_key_order_with_its_rows_as_they_stood(
+def test_each_member_is_a_row_group_in_key_order_with_rows_in_order(
     rows: list[tuple[str, int]],
 ) -> None:
     content = StageRun("parquet-partitions", by=".").written(build(rows))
@@ -72,10 +72,10 @@ def test_each_member_is_a_row_group_in_key_order_with_its_rows_as_they_stood(
 
 
 @given(rows=ROWS, data=st.data())
-def test_who_came_first_does_not_decide_the_bytes(
+def test_the_order_of_members_does_not_affect_the_bytes(
     rows: list[tuple[str, int]], data: st.DataObject
 ) -> None:
-    """Members may come in any order, and in any chunks: each member's rows stay in theirs."""
+    """Members may come in any order and chunks; the rows of a member keep their order."""
     sink = StageRun("parquet-partitions", by=".")
     order = data.draw(st.permutations(sorted({key for key, _ in rows})))
     shuffled = [row for key in order for row in rows if row[0] == key]
@@ -83,8 +83,8 @@ def test_who_came_first_does_not_decide_the_bytes(
     assert sink.written(chunked) == sink.written(build(rows))
 
 
-def test_reasons_make_row_groups_of_what_was_dropped() -> None:
-    """A filter that keeps rows aside gives null for those that it would have kept."""
+def test_dropped_rows_form_row_groups_by_reason() -> None:
+    """A filter with a reason column gives null for kept rows."""
     filtered = StageRun("gopher-quality", reasonColumn="why", minDocWords=3).table(
         [
             {"key": str(n), "text": "a b" if n % 2 else "the cat and that dog be with"}
@@ -101,7 +101,7 @@ def test_reasons_make_row_groups_of_what_was_dropped() -> None:
 
 @pytest.mark.more
 @pytest.mark.slow
-def test_a_large_member_is_one_row_group_still() -> None:
+def test_a_large_member_is_still_one_row_group() -> None:
     rows = [("a", n) for n in range(2_000_000)]
     groups = read_groups(StageRun("parquet-partitions", by=".").written(build(rows)))
     assert list(map(len, groups)) == [2_000_000]
@@ -125,7 +125,7 @@ def test_members_may_be_any_kind_of_text(members: Any) -> None:
     assert all(rows == sorted(rows) for rows in groups)
 
 
-def test_rows_that_are_in_order_are_not_copied() -> None:
+def test_ordered_rows_are_not_copied() -> None:
     stage = StageRun("parquet-partitions", by=".").stage
     table = pa.concat_tables([build([("a", 1), ("a", 2)]), build([("b", 3)])])
     written = [rows["n"].chunk(0).buffers()[1].address for rows in stage._split(table)]
@@ -134,7 +134,7 @@ def test_rows_that_are_in_order_are_not_copied() -> None:
 
 def test_members_out_of_order_may_have_more_text_than_one_array_can_hold() -> None:
     stage = StageRun("parquet-partitions", by=".").stage
-    size = 2**30 + 1  # of zeros that nobody looks at, so that they take no memory
+    size = 2**30 + 1  # of zeros that are never touched, so they use no memory
     offsets = pa.py_buffer(struct.pack("<2i", 0, size))
     text = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(mmap.mmap(-1, size)))
     table = pa.table(
@@ -214,7 +214,7 @@ def test_the_same_fields_give_the_same_bytes_without_a_time() -> None:
 
 
 @pytest.mark.parametrize(("place", "chunk"), [(0, 0), (9, 0), (10, 1), (44, 4)])
-def test_the_place_of_a_source_says_which_chunk_it_shares(place: int, chunk: int) -> None:
+def test_the_place_of_a_source_selects_its_chunk(place: int, chunk: int) -> None:
     assert shares(StageRun("zarr", chunk=10), "x", {"time": place}) == [f"chunk {chunk}"]
     assert shares(StageRun("zarr", chunk=10, dimension="z"), "x", {"z": place}) == [
         f"chunk {chunk}"
@@ -227,12 +227,14 @@ def test_a_source_without_a_place_is_refused(meta: dict[str, Any] | None) -> Non
         shares(StageRun("zarr", chunk=10), "x", meta)
 
 
-def test_what_is_no_dataset_is_refused() -> None:
+def test_other_data_than_a_dataset_is_refused() -> None:
     with pytest.raises(TypeError, match="this task carries Table, not an xarray dataset"):
         write_zarr(build([("a", 1)]))
 
 
-def test_a_missing_library_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_with_the_install_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(ImportError, match=r"zarr.*; pip install 'strandline\[fields\]'$"):
         StageRun("zarr", chunk=10)
@@ -245,7 +247,7 @@ PARQUET: list[tuple[str, dict[str, Any]]] = [
 
 
 def write_all(use: str, values: dict[str, Any], table: pa.Table) -> list[bytes]:
-    """What a sink writes of a table, alone and, where it can, in a file that sources share."""
+    """Return the files that a sink writes for a table, alone and, if possible, as a shared file."""
     stage = StageRun(use, **values)
     written = [stage.written(table)]
     if use == "parquet":
@@ -266,7 +268,7 @@ def write_all(use: str, values: dict[str, Any], table: pa.Table) -> list[bytes]:
         (pa.month_day_nano_interval(), "month_day_nano_interval"),
     ],
 )
-def test_what_parquet_can_not_hold_is_told_by_its_column(
+def test_values_that_parquet_cannot_hold_are_reported_by_column(
     use: str, values: dict[str, Any], kind: pa.DataType, what: str
 ) -> None:
     table = pa.table({"key": ["a"], "odd": pa.nulls(1, kind)})
@@ -286,7 +288,7 @@ def test_two_columns_or_fields_of_one_name_are_refused(use: str, values: dict[st
 
 
 @pytest.mark.parametrize(("use", "values"), PARQUET)
-def test_far_times_and_nan_come_back_from_parquet(use: str, values: dict[str, Any]) -> None:
+def test_far_times_and_nan_survive_parquet(use: str, values: dict[str, Any]) -> None:
     far = pa.array([2**50], pa.int64()).cast(pa.timestamp("s"))
     maps = pa.array([[("a", float("nan"))]], pa.map_(pa.string(), pa.float64()))
     table = pa.table({"key": ["a"], "far": far.cast(pa.timestamp("ms")), "maps": maps})

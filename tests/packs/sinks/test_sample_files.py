@@ -1,4 +1,4 @@
-"""Files of a sample beside its picture: kept when a shard is rewritten, or counted."""
+"""Files of a sample beside its image: kept when a shard is rewritten, or counted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def build(rows: Rows) -> pa.Table:
 
 
 def list_members(shard: bytes) -> list[tuple[str, bytes]]:
-    """Extensions and contents, in order."""
+    """Return extensions and contents in order."""
     with tarfile.open(fileobj=io.BytesIO(shard)) as tar:
         return [
             (member.name.partition(".")[2], content.read())
@@ -56,7 +56,7 @@ def list_members(shard: bytes) -> list[tuple[str, bytes]]:
         ]
 
 
-def test_files_of_a_rewritten_sample_are_counted_where_they_are_left_out(
+def test_omitted_files_of_a_rewritten_sample_are_counted(
     samples: pa.Table,
 ) -> None:
     run = StageRun("webdataset", key="key", content="jpg")
@@ -68,9 +68,7 @@ def test_files_of_a_rewritten_sample_are_counted_where_they_are_left_out(
     } == run.counters
 
 
-def test_files_of_a_rewritten_sample_are_kept_where_they_are_named(
-    samples: pa.Table, tmp_path: Path
-) -> None:
+def test_named_files_of_a_rewritten_sample_are_kept(samples: pa.Table, tmp_path: Path) -> None:
     kept = samples.rename_columns(
         {"json": "meta.json"} | {name: name for name in samples.column_names if name != "json"}
     )
@@ -94,7 +92,7 @@ def test_files_of_a_rewritten_sample_are_kept_where_they_are_named(
     assert again.equals(kept.select(["jpg", *files]))
 
 
-def test_text_that_is_a_file_is_not_in_the_json_too() -> None:
+def test_text_in_a_file_is_not_repeated_in_the_json() -> None:
     rows: Rows = [{"clip": "a", "content": JPEG, "caption": "Käse", "note": "n"}]
     members = dict(list_members(StageRun("webdataset", files=["caption"]).written(build(rows))))
     assert "Käse".encode() == members["caption"]
@@ -102,7 +100,7 @@ def test_text_that_is_a_file_is_not_in_the_json_too() -> None:
     assert ("n", False) == (facts["note"], "caption" in facts)
 
 
-def test_values_of_any_column_that_the_sample_has_no_room_for_are_counted() -> None:
+def test_values_that_do_not_fit_into_a_sample_are_counted() -> None:
     table = pa.table(
         {
             "clip": ["a", "b"],
@@ -110,7 +108,7 @@ def test_values_of_any_column_that_the_sample_has_no_room_for_are_counted() -> N
             "frames": pa.array([[{"rgb": b"1"}], None], pa.list_(pa.struct({"rgb": pa.binary()}))),
             "mask": pa.array([b"1", b"2"], pa.large_binary()),
             "hash": pa.array([b"12", None], pa.binary(2)),  # short, and base64 in the JSON
-            "bytes": [5, 6],  # the sink's own column has this name
+            "bytes": [5, 6],  # the sink has a column of this name
             "empty": pa.array([None, None], pa.binary()),
         }
     )
@@ -155,12 +153,12 @@ def test_a_copy_of_some_samples_has_all_of_their_files() -> None:
         (["content"], r"'content' is the sample's content"),
     ],
 )
-def test_names_that_are_no_file_of_a_sample_are_refused(files: list[str], message: str) -> None:
+def test_invalid_file_names_of_a_sample_are_refused(files: list[str], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         WebdatasetSink(files=files)
 
 
-def test_columns_that_are_no_file_of_a_sample_are_refused() -> None:
+def test_columns_that_cannot_be_files_are_refused() -> None:
     rows: Rows = [{"clip": "a", "content": JPEG, "jpg": PNG, "score": 1.5}]
     with pytest.raises(MissingColumnError, match="no column 'txt'"):
         StageRun("webdataset", files=["txt"]).written(build(rows))
@@ -170,5 +168,5 @@ def test_columns_that_are_no_file_of_a_sample_are_refused() -> None:
         StageRun("webdataset", files=["jpg"]).written(build(rows))
 
 
-def test_a_sink_without_files_has_the_fingerprint_that_it_had() -> None:
+def test_a_sink_without_files_keeps_its_fingerprint() -> None:
     assert "files" in WebdatasetSink.added_params

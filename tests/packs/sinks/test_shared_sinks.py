@@ -1,4 +1,4 @@
-"""Sinks that write several tasks to one file: their rows one after the other, and none besides."""
+"""Sinks that write several tasks to one file: exactly their rows, in task order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_law_rows_follow_each_other_as_their_tasks_do(
 
 @pytest.mark.parametrize(("use", "values"), SINKS)
 @given(parts=st.lists(ROWS, min_size=1, max_size=4), data=st.data())
-def test_law_a_copy_of_some_has_the_rows_of_these_and_can_be_copied_again(
+def test_law_a_partial_copy_has_the_chosen_rows_and_can_be_copied_again(
     use: str, values: dict[str, Any], parts: list[Rows], data: st.DataObject
 ) -> None:
     ends = accumulate(map(len, parts), initial=0)
@@ -82,7 +82,7 @@ TEXTS = st.lists(st.lists(st.text("ab ", max_size=8), max_size=4), min_size=1, m
 
 
 def name_texts(parts: list[list[str]]) -> list[list[str]]:
-    """Texts of which no two are equal, as names of samples are."""
+    """Return distinct texts, as names of samples are distinct."""
     return [
         [f"{part} {row} {text}" for row, text in enumerate(texts)]
         for part, texts in enumerate(parts)
@@ -90,14 +90,14 @@ def name_texts(parts: list[list[str]]) -> list[list[str]]:
 
 
 def write_to(write: Callable[[BinaryIO], None]) -> bytes:
-    """What is written to a file that can only be written."""
+    """Return the bytes written to a file that does not support seeking."""
     file = ForwardFile()
     write(cast("BinaryIO", file))
     return bytes(file.content)
 
 
 def write_files(sink: SharingSink, parts: list[list[str]]) -> dict[str, bytes]:
-    """A shared file and its companions."""
+    """Write a shared file and its companions."""
     tasks = [Task(make_table(texts)) for texts in parts]
     whole = Task(make_table([text for texts in parts for text in texts]))
     beside = sink.list_companions().items()
@@ -108,7 +108,7 @@ def write_files(sink: SharingSink, parts: list[list[str]]) -> dict[str, bytes]:
 
 
 def copy_files(sink: SharingSink, files: dict[str, bytes], ranges: list[range]) -> dict[str, bytes]:
-    """Some rows of them."""
+    """Copy some rows of the files."""
 
     def copy_file(suffix: str, file: BinaryIO) -> None:
         sink.copy_rows({each: io.BytesIO(files[each]) for each in files}, ranges, suffix, file)
@@ -118,7 +118,7 @@ def copy_files(sink: SharingSink, files: dict[str, bytes], ranges: list[range]) 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(drawn=TEXTS, data=st.data())
-def test_law_a_copy_and_what_lies_beside_it_are_those_of_fewer_tasks(
+def test_law_a_copy_and_its_companions_equal_those_of_fewer_tasks(
     kind: str, drawn: list[list[str]], data: st.DataObject
 ) -> None:
     parts, sink = name_texts(drawn), make_sink(kind)
@@ -130,7 +130,7 @@ def test_law_a_copy_and_what_lies_beside_it_are_those_of_fewer_tasks(
     copied = copy_files(sink, files, [ranges[at] for at in sorted(kept)])
     assert read_texts(copied) == [text for at in sorted(kept) for text in parts[at]]
     again = write_files(sink, [parts[at] for at in sorted(kept)])
-    for suffix in copied.keys() - {".parquet"}:  # Parquet's schema has other names for lists
+    for suffix in copied.keys() - {".parquet"}:  # Parquet's schema names list items differently
         assert copied[suffix] == again[suffix]
 
 
@@ -148,7 +148,7 @@ def test_a_file_that_is_shorter_than_its_index_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize("use", [kind for kind in KINDS if kind != "datatrove"])
-def test_files_are_shared_where_somebody_asks_for_it(use: str) -> None:
+def test_files_are_shared_on_request(use: str) -> None:
     own, shared = StageRun(use).stage, StageRun(use, targetBytes=1 << 20).stage
     assert isinstance(own, SharingSink)
     assert (own.target_bytes, shared.target_bytes) == (None, 1 << 20)

@@ -1,4 +1,4 @@
-"""What sinks write: the rows that were given, in bytes that only the rows decide."""
+"""Sinks write the given rows, and only the rows determine the bytes."""
 
 import datetime as dt
 import gzip
@@ -65,7 +65,7 @@ def read(use: str, values: dict[str, Any], content: bytes) -> Rows:
 
 @pytest.mark.parametrize(("use", "values"), SINKS)
 @given(rows=ROWS)
-def test_what_is_written_reads_back(use: str, values: dict[str, Any], rows: Rows) -> None:
+def test_written_rows_are_read_back(use: str, values: dict[str, Any], rows: Rows) -> None:
     assert rows == read(use, values, StageRun(use, **values).written(table_of(rows)))
 
 
@@ -97,7 +97,7 @@ def test_row_groups_are_bounded(run: type[StageRun]) -> None:
     assert 3 == pq.read_metadata(io.BytesIO(content)).num_row_groups
 
 
-def test_the_compression_is_the_one_asked_for(run: type[StageRun]) -> None:
+def test_the_requested_compression_is_used(run: type[StageRun]) -> None:
     for name in ("zstd", "snappy", "gzip"):
         content = run("parquet", compression=name).written(pa.table({"n": [1]}))
         column = pq.read_metadata(io.BytesIO(content)).row_group(0).column(0)
@@ -121,7 +121,7 @@ def test_suffixes(run: type[StageRun]) -> None:
     assert ".jsonl.zst" == run("jsonl", compression="zstd").stage.suffix
 
 
-def test_jsonl_spells_what_json_has_no_form_for(run: type[StageRun]) -> None:
+def test_jsonl_writes_values_without_a_json_form(run: type[StageRun]) -> None:
     table = pa.table(
         {
             "bytes": [b"\x00\xff"],
@@ -143,13 +143,13 @@ def test_jsonl_spells_what_json_has_no_form_for(run: type[StageRun]) -> None:
     } == json.loads(content)
 
 
-def test_a_payload_that_is_no_table_is_refused(run: type[StageRun]) -> None:
+def test_other_payloads_than_tables_are_refused(run: type[StageRun]) -> None:
     for use in ("parquet", "jsonl"):
         with pytest.raises(TypeError, match="carries str, not a table"):
             run(use).stage.write(Task("payload"), io.BytesIO())
 
 
-def test_a_path_is_taken_by_every_sink(run: type[StageRun]) -> None:
+def test_every_sink_accepts_a_path(run: type[StageRun]) -> None:
     for use in ("parquet", "jsonl"):
         assert "s3://shelf" == run(use, path="s3://shelf").stage.params.path
         assert run(use).stage.params.path is None

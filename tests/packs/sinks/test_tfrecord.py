@@ -1,4 +1,4 @@
-"""The sink `tfrecord`: the bytes that TensorFlow writes, and rows that a reader of others finds."""
+"""The sink `tfrecord`: TensorFlow's bytes, and rows that an independent reader finds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shard_files import read_records
 from stage_runs import StageRun
 
-# What TensorFlow 2.21 has written of `ROW`, by `tf.io.TFRecordWriter`.
+# Bytes that `tf.io.TFRecordWriter` of TensorFlow 2.21 wrote for `ROW`.
 OF_TENSORFLOW = bytes.fromhex(
     "5000000000000000940f9b820a4e0a0a0a046e6f6e6512020a000a110a05726174696f120812060a040000003f0a10"
     "0a047465787412080a060a04746964650a1b0a06746f6b656e7312111a0f0a0d01ffffffffffffffffff01ac02ebd7"
@@ -58,7 +58,7 @@ def test_a_record_has_the_bytes_of_tensorflow() -> None:
 
 
 def simplify(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as the reader has it: bytes for text, and arrays, of which one number is one too."""
+    """Return a row in the reader's form: bytes for text, and arrays even for single numbers."""
     return {
         "text": row["text"].encode(),
         "raw": row["raw"],
@@ -86,7 +86,7 @@ def test_law_records_are_the_rows_however_they_are_chunked(
     assert found == [simplify(row) for row in rows]
 
 
-def test_what_has_no_type_of_its_own_is_json() -> None:
+def test_values_without_a_type_are_json() -> None:
     table = pa.table({"facts": [{"a": 1}], "name": pa.array(["x"]).dictionary_encode()})
     (row,) = read_records(StageRun("tfrecord").written(table))
     assert row == {"facts": b'{"a": 1}', "name": b"x"}
@@ -99,6 +99,6 @@ def test_what_has_no_type_of_its_own_is_json() -> None:
         (pa.table({"n": pa.array([2**63], pa.uint64())}), "9223372036854775808 not in range"),
     ],
 )
-def test_what_it_can_not_hold_is_said(table: pa.Table, sentence: str) -> None:
+def test_values_that_tfrecord_cannot_hold_are_reported(table: pa.Table, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         StageRun("tfrecord").written(table)

@@ -1,4 +1,4 @@
-"""Tokens of a tokenizer that is trained here, and the shards that training reads."""
+"""Tokens of a tokenizer trained here, and the shards that training reads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ END = "<|endoftext|>"
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A byte-level BPE, trained on a few sentences, that would cut and pad if it were let."""
+    """Train a byte-level BPE on a few sentences, configured to truncate and pad."""
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trained.decoder = decoders.ByteLevel()
@@ -54,7 +54,7 @@ def test_tokens_decode_to_the_text_and_are_counted(tokenizer: str) -> None:
     assert {"key", "tokens", "token_count"} == set(rows[0])
 
 
-def test_texts_end_with_the_token_that_is_asked_for(tokenizer: str) -> None:
+def test_texts_end_with_the_requested_token(tokenizer: str) -> None:
     stage = StageRun("tokenise-text", tokenizer=tokenizer, append=END, keepText=True)
     number = Tokenizer.from_file(tokenizer).token_to_id(END)
     rows = stage.rows([{"text": "a"}, {"text": ""}])
@@ -64,7 +64,7 @@ def test_texts_end_with_the_token_that_is_asked_for(tokenizer: str) -> None:
         StageRun("tokenise-text", tokenizer=tokenizer, append="<none>")
 
 
-def test_a_file_that_is_missing_or_no_tokenizer_is_named(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_tokenizer_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"gone\.json: No such file"):
         find_stage("tokenise-text")(tokenizer="gone.json")
     (tmp_path / "no.json").write_text("{}")
@@ -110,7 +110,7 @@ def test_a_token_that_does_not_fit_is_refused() -> None:
         StageRun("token-shards").written(pa.table({"tokens": ["a"]}))
 
 
-def test_a_run_writes_both_files_and_goes_on_without_them_again(
+def test_a_run_writes_both_files_and_resumes_without_rewriting(
     tokenizer: str, tmp_path: Path
 ) -> None:
     (tmp_path / "texts").mkdir()

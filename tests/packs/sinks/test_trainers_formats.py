@@ -1,4 +1,4 @@
-"""Files as the loaders of trainers read them: MDS, datatrove's, Megatron's, those of `datasets`."""
+"""Files in the formats of training loaders: MDS, datatrove, Megatron, and `datasets`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_law_samples_are_the_rows_however_they_are_chunked(
     assert content == StageRun("mds").written(table)
 
 
-def test_what_mds_can_not_hold_is_said() -> None:
+def test_values_that_mds_cannot_hold_are_reported() -> None:
     with pytest.raises(ValueError, match="the column 'n' has nulls, for which MDS has no room"):
         StageRun("mds").written(pa.table({"n": [1, None]}))
     with pytest.raises(ValueError, match="the column 'n' has nulls in its lists"):
@@ -78,12 +78,12 @@ def test_what_mds_can_not_hold_is_said() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 255, 256, 65_535, 65_536])
-def test_an_array_says_how_long_it_is_in_as_few_bytes_as_do(length: int) -> None:
+def test_the_length_of_an_array_uses_as_few_bytes_as_possible(length: int) -> None:
     table = pa.table({"tokens": pa.array([[1] * length], pa.list_(pa.int8()))})
     assert [{"tokens": [1] * length}] == read_mds(StageRun("mds").written(table))
 
 
-def test_the_index_of_a_run_names_what_counts_and_is_proved(tmp_path: Path) -> None:
+def test_the_index_of_a_run_lists_counted_files_and_is_verified(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("a", "b", "c"):
         (tmp_path / f"in/{name}.txt").write_text(f"text {name}")
@@ -111,7 +111,7 @@ def find_problems(folder: Path) -> list[str]:
 
 
 def read_indexed(folder: Path) -> list[str]:
-    """The texts of the shards that an index names, which says of each what is in it."""
+    """Return the texts of the shards in an index, and check the index against the shards."""
     index = json.loads((folder / "index.json").read_text())
     assert 2 == index["version"]
     found = []
@@ -133,7 +133,7 @@ FEATURES = {"picture": "image", "sound": "audio", "kind": {"classes": ["cat", "d
 
 
 @pytest.mark.slow
-def test_datasets_loads_pictures_sounds_and_labels_as_such(tmp_path: Path) -> None:
+def test_datasets_loads_images_sounds_and_labels_with_their_features(tmp_path: Path) -> None:
     table = pa.table(
         {
             "picture": [draw_picture(7), None],
@@ -155,11 +155,11 @@ def test_datasets_loads_pictures_sounds_and_labels_as_such(tmp_path: Path) -> No
     assert 7 == pictures[0].getpixel((1, 0))
     assert pictures[1] is None
     assert [1, None] == loaded["kind"][:]
-    # What is written once more, of shared files say, is the same.
+    # Files that are rewritten, such as shared files, keep their bytes.
     assert content == sink.written(pq.read_table(io.BytesIO(content)))
 
 
-def test_what_is_no_such_feature_is_named() -> None:
+def test_values_that_do_not_fit_a_feature_are_named() -> None:
     for values, words in (
         ({"x": ["owl"]}, "has 'owl', which is none of its classes"),
         ({"x": [2]}, "numbers that are none of its 2 classes"),

@@ -1,4 +1,4 @@
-"""The laws of buckets: what a file's arrival changes, and what its place in a listing does not."""
+"""Laws of buckets: the effects of an added file, and independence of the listing order."""
 
 import os
 from collections.abc import Generator
@@ -67,7 +67,7 @@ def test_a_changed_file_changes_its_bucket(run: type[StageRun], tree: Tree) -> N
     assert before.keys() == after.keys()
 
 
-def test_versions_tell_apart_where_a_key_ends() -> None:
+def test_versions_depend_on_the_boundaries_of_keys() -> None:
     one = ListedFile("a", "/a", 1, 0, "1")
     other = ListedFile("a1", "/a1", 1, 0, "")
     assert digest_members([one]) != digest_members([other])

@@ -55,7 +55,7 @@ def name_rows(rows: list[Any], root: Path) -> list[tuple[str, str]]:
     return sorted((row["key"].removeprefix(f"{root}/"), row["split"]) for row in rows)
 
 
-def test_the_card_says_which_files_are_of_which_split(dataset: Path) -> None:
+def test_the_card_assigns_files_to_splits(dataset: Path) -> None:
     assert [("lines/held.jsonl.gz", "held"), ("lines/x.jsonl", "train")] == name_rows(
         list_rows(dataset), dataset
     )
@@ -69,7 +69,7 @@ def test_the_card_says_which_files_are_of_which_split(dataset: Path) -> None:
     assert test.endswith("b.parquet")
 
 
-def test_what_is_listed_is_read_by_the_readers(dataset: Path) -> None:
+def test_listed_files_are_read_by_the_readers(dataset: Path) -> None:
     (row,) = list_rows(dataset, splits=["held"])
     (table,) = StageRun("read-jsonl").tables([row])
     assert [2] == table["n"].to_pylist()
@@ -78,7 +78,7 @@ def test_what_is_listed_is_read_by_the_readers(dataset: Path) -> None:
     assert [0, 1, 2, 3] == [n for table in tables for n in table["n"].to_pylist()]
 
 
-def test_without_a_card_names_tell_the_split(dataset: Path) -> None:
+def test_without_a_card_file_names_give_the_split(dataset: Path) -> None:
     (dataset / "README.md").unlink()
     (dataset / "small").rename(dataset / "val")
     splits = {key.split("/")[0]: split for key, split in name_rows(list_rows(dataset), dataset)}
@@ -102,7 +102,7 @@ def test_a_dataset_of_any_store_is_listed(dataset: Path) -> None:
         ({"splits": ["dev"]}, "there is no split dev; there is: held, train"),
     ],
 )
-def test_what_is_not_there_is_named_with_what_is(
+def test_missing_splits_are_named_with_the_existing_ones(
     dataset: Path, values: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(DatasetError, match=message):
@@ -158,7 +158,7 @@ def test_chosen_extensions_are_columns_and_tasks_are_bounded(tmp_path: Path) -> 
     assert 2 == len(StageRun("read-webdataset", maxTaskBytes=5).tables([shard]))
 
 
-def test_a_shard_that_is_cut_or_none_fails_its_source(tmp_path: Path) -> None:
+def test_a_truncated_or_invalid_shard_fails_its_source(tmp_path: Path) -> None:
     members = [(f"{n}.json", json.dumps(n).encode() * 4000) for n in range(9)]
     shard = write_shard(tmp_path / "a.tar", *members)
     content = (tmp_path / "a.tar").read_bytes()

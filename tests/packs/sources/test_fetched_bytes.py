@@ -1,4 +1,4 @@
-"""What readers fetch of a store's file: the part that they were given, and little more."""
+"""Bytes fetched from a store: the assigned part of a file, and little more."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MIB = 1 << 20
 
 
 class CountedFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no types
-    """A file of which each part that is fetched is noted."""
+    """A file that records all fetched ranges."""
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         CountedStore.fetched.append((start, end))
@@ -48,11 +48,11 @@ class CountedFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no t
 
 
 class CountedStore(AbstractFileSystem):  # type: ignore[misc] # as above
-    """A store whose objects are files of this machine."""
+    """A store whose objects are local files."""
 
     protocol = "counted"
     fetched: ClassVar[list[tuple[int, int]]] = []
-    ahead: ClassVar[int] = 50 << 20  # bytes that the library of S3 reads ahead by itself
+    ahead: ClassVar[int] = 50 << 20  # bytes that the S3 library reads ahead by default
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         return {"name": path, "size": Path(path).stat().st_size, "type": "file", "ETag": "1"}
@@ -72,7 +72,7 @@ def store() -> None:
 
 
 def fetch(stage: Reader, source: Source) -> tuple[int, int, int]:
-    """Have a reader read a source: its rows, the requests, and the bytes of all of them."""
+    """Read a source; return its rows, the number of requests, and the fetched bytes."""
     CountedStore.fetched.clear()
     rows = sum(task.table.num_rows for task in stage.process(Task(source.data)))
     sizes = [end - start for start, end in CountedStore.fetched]
@@ -80,7 +80,7 @@ def fetch(stage: Reader, source: Source) -> tuple[int, int, int]:
 
 
 def write_groups(path: Path, groups: int, columns: int, rows: int) -> list[int]:
-    """Write numbers that can't be packed; the bytes of each row group as it is stored."""
+    """Write incompressible numbers; return the stored size of each row group."""
     draw = np.random.default_rng(0)
     table = pa.table({f"c{at:03}": draw.random(groups * rows) for at in range(columns)})
     pq.write_table(table, path, row_group_size=rows)
@@ -91,17 +91,17 @@ def write_groups(path: Path, groups: int, columns: int, rows: int) -> list[int]:
     ]
 
 
-def test_law_a_row_group_is_fetched_and_not_the_file(tmp_path: Path) -> None:
+def test_law_only_the_row_group_of_a_file_is_fetched(tmp_path: Path) -> None:
     sizes = write_groups(tmp_path / "a.parquet", groups=8, columns=60, rows=2_000)
     sources = ParquetRowGroups(paths=[f"counted://{tmp_path}/a.parquet"]).list_sources()
     for source, size in zip(sources, sizes, strict=True):
         rows, requests, fetched = fetch(ReadParquet(), source)
         assert rows == 2_000
         assert fetched <= size + 256 * KIB
-        assert requests <= 6  # columns that lie side by side are one
+        assert requests <= 6  # adjacent columns need one request
 
 
-def test_columns_that_are_left_out_are_not_fetched(tmp_path: Path) -> None:
+def test_excluded_columns_are_not_fetched(tmp_path: Path) -> None:
     sizes = write_groups(tmp_path / "a.parquet", groups=4, columns=50, rows=4_000)
     sources = ParquetRowGroups(paths=[f"counted://{tmp_path}/a.parquet"]).list_sources()
     for source, size in zip(sources, sizes, strict=True):
@@ -118,7 +118,7 @@ def test_law_a_pass_fetches_the_columns_that_it_reads(tmp_path: Path) -> None:
     assert sum(end - start for start, end in CountedStore.fetched) <= sum(sizes) / 50 + MIB
 
 
-def test_law_a_partition_is_fetched_and_not_the_file(tmp_path: Path) -> None:
+def test_law_only_the_partition_of_a_file_is_fetched(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     table = pa.table({"key": [f"k{at}" for at in range(64_000)], "x": draw.random(64_000)})
     path = tmp_path / "parted.parquet"
@@ -151,11 +151,11 @@ def list_pages_of(folder: Path) -> Iterator[tuple[Reader, Source]]:
 
 
 @pytest.mark.parametrize("list_ranges", [list_lines_of, list_pages_of])
-def test_law_a_range_is_fetched_and_not_the_rest(list_ranges: Any, tmp_path: Path) -> None:
+def test_law_only_the_range_of_a_file_is_fetched(list_ranges: Any, tmp_path: Path) -> None:
     number = 0
     for stage, source in list_ranges(tmp_path):
         rows, _, fetched = fetch(stage, source)
-        # What is in the range, and what comes after it and after the file's first bytes.
+        # The range itself, plus read-ahead after the range and after the file's first bytes.
         assert fetched <= 2 * MIB + 2 * RANGE_AHEAD
         number += rows
     assert number >= 24
@@ -163,7 +163,7 @@ def test_law_a_range_is_fetched_and_not_the_rest(list_ranges: Any, tmp_path: Pat
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The size of each file whose footer was looked at."""
+    """Return a list that collects the size of each file whose footer is measured."""
     sizes: list[int] = []
     measure = row_groups._measure
 
@@ -176,16 +176,16 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def test_law_a_footer_is_looked_at_once_for_all_groups(tmp_path: Path, measured: list[int]) -> None:
+def test_law_a_footer_is_measured_once_for_all_groups(tmp_path: Path, measured: list[int]) -> None:
     write_groups(tmp_path / "a.parquet", groups=30, columns=5, rows=3)
     for source in ParquetRowGroups(paths=[str(tmp_path / "a.parquet")]).list_sources():
         assert fetch(ReadParquet(), source)[0] == 3
     assert len(measured) == 1
 
 
-def test_a_file_that_is_written_anew_is_looked_at_anew(tmp_path: Path, measured: list[int]) -> None:
+def test_a_rewritten_file_is_measured_again(tmp_path: Path, measured: list[int]) -> None:
     path = tmp_path / "a.parquet"
-    for values in ([1, 2], [3, 4]):  # of one size, and one name
+    for values in ([1, 2], [3, 4]):  # same size and name
         pq.write_table(pa.table({"n": values}), path)
         (source,) = ParquetRowGroups(paths=[str(path)]).list_sources()
         (task,) = ReadParquet().process(Task(source.data))

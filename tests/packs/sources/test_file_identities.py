@@ -1,4 +1,4 @@
-"""Files that became others under the same size and time of change are noticed by their bytes."""
+"""Files that changed under the same size and modification time are detected by their bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Edit = Callable[[Path], None]
 
 
 class Listings:
-    """Listings of a folder, each of which knows what the one before has found."""
+    """Listings of a folder that remember the results of earlier listings."""
 
     def __init__(self, root: Path) -> None:
         self.path, self.kept = root / "in", root / "listed-files"
@@ -36,7 +36,7 @@ class Listings:
         os.utime(self.path / name, ns=(0, 1_000))
 
     def list(self, *, is_kept: bool = True, **params: Any) -> dict[str, str]:
-        """Return the version of each file."""
+        """Return the versions of all files."""
         source = find_stage("files")(paths=(f"{self.path}/*",), **params)
         assert isinstance(source, FileSource)
         source.identities = FileIdentities(self.kept, is_kept=is_kept, read_sample=self._read)
@@ -55,7 +55,7 @@ def listings(tmp_path: Path) -> Listings:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Put a file of the same time into the place of another one, as an archive does."""
+    """Replace a file by another file with the same time, as an archive tool does."""
     other = path.with_name(f".{path.name}")
     other.write_text(text)
     os.utime(other, ns=(0, 1_000))
@@ -69,7 +69,7 @@ def edit_in_place(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("edit", [replace_file, edit_in_place])
-def test_other_bytes_make_another_version_for_good(
+def test_changed_bytes_change_the_version_permanently(
     listings: Listings, edit: Callable[[Path, str], None]
 ) -> None:
     before = listings.list()
@@ -118,7 +118,7 @@ def test_the_same_bytes_are_the_same_version(listings: Listings, edit: Edit) -> 
     assert listings.reads == 6
 
 
-def test_versions_are_those_of_before_where_nothing_is_known(listings: Listings) -> None:
+def test_versions_are_unchanged_without_earlier_listings(listings: Listings) -> None:
     stat = os.stat(listings.path / "a")
     assert listings.list()["a"] == f"{stat.st_size}+{stat.st_mtime_ns}"
     edit_in_place(listings.path / "b", "TEXT b")
@@ -127,7 +127,7 @@ def test_versions_are_those_of_before_where_nothing_is_known(listings: Listings)
 
 
 @pytest.mark.parametrize("content", [b"", b"other", b"strandline listed files 1\nshort"])
-def test_a_file_that_is_of_another_release_or_cut_off_is_passed_over(
+def test_a_state_file_of_another_release_or_truncated_is_ignored(
     listings: Listings, content: bytes
 ) -> None:
     listings.kept.write_bytes(content)
@@ -136,7 +136,7 @@ def test_a_file_that_is_of_another_release_or_cut_off_is_passed_over(
     assert listings.list() != before
 
 
-def test_a_look_keeps_nothing(listings: Listings) -> None:
+def test_a_listing_for_inspection_stores_nothing(listings: Listings) -> None:
     listings.list(is_kept=False)
     assert not listings.kept.exists()
     listings.list()
@@ -146,7 +146,7 @@ def test_a_look_keeps_nothing(listings: Listings) -> None:
     assert (listings.kept.read_bytes(), listings.list()) == (kept, seen)
 
 
-def test_files_that_are_gone_are_forgotten(listings: Listings) -> None:
+def test_removed_files_are_forgotten(listings: Listings) -> None:
     listings.list()
     size = listings.kept.stat().st_size
     (listings.path / "c").unlink()
@@ -159,7 +159,7 @@ def test_only_the_sample_of_a_limited_listing_is_read(listings: Listings) -> Non
     assert listings.reads == 1
 
 
-def test_versions_of_contents_need_none(listings: Listings) -> None:
+def test_versions_by_content_need_no_samples(listings: Listings) -> None:
     listings.list(version="content")
     assert (listings.reads, listings.kept.exists()) == (0, False)
 

@@ -1,4 +1,4 @@
-"""Which files are listed, under which keys and versions."""
+"""Listed files, and their keys and versions."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ def test_a_file_reached_twice_is_listed_once(run: type[StageRun], tree: Tree) ->
     )
 
 
-def test_a_file_that_an_earlier_pattern_excludes_is_left_to_the_later(
+def test_a_file_excluded_by_an_earlier_pattern_is_left_to_later_patterns(
     run: type[StageRun], tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tree("lib/site/a.py", "lib/b.py")
@@ -35,7 +35,7 @@ def test_a_file_that_an_earlier_pattern_excludes_is_left_to_the_later(
     assert {"lib/b.py", "./lib/site/a.py"} == files.keys()
 
 
-def test_keys_are_spelled_as_the_pattern_is(
+def test_keys_are_spelled_like_the_pattern(
     run: type[StageRun], tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tree("docs/a.txt"))
@@ -71,7 +71,7 @@ def test_the_version_by_content_ignores_time(run: type[StageRun], tree: Tree) ->
     assert files.sources()[0].version != before.version
 
 
-def test_limit_takes_the_same_files_in_any_order(run: type[StageRun], tree: Tree) -> None:
+def test_a_limit_selects_the_same_files_in_any_order(run: type[StageRun], tree: Tree) -> None:
     names = [f"{index}.txt" for index in range(20)]
     root = tree(*names)
     chosen = run("files", paths=[f"{root}/*.txt"], limit=5).keys()
@@ -80,14 +80,14 @@ def test_limit_takes_the_same_files_in_any_order(run: type[StageRun], tree: Tree
     assert chosen == one_by_one.keys()
 
 
-def test_large_files_are_left_out_and_counted(run: type[StageRun], tree: Tree) -> None:
+def test_large_files_are_skipped_and_counted(run: type[StageRun], tree: Tree) -> None:
     root = tree("a", "long-name")
     files = run("files", paths=[f"{root}/*"], maxFileBytes=3)
     assert {f"{root}/a"} == files.keys()
     assert {"left out: larger than maxFileBytes": 1} == files.counters
 
 
-def test_a_name_that_is_not_utf8_is_left_out_and_counted(run: type[StageRun], tree: Tree) -> None:
+def test_a_name_that_is_not_utf8_is_skipped_and_counted(run: type[StageRun], tree: Tree) -> None:
     root = tree("a.txt")
     with open(os.fsencode(root) + b"/\xff.txt", "wb"):
         pass
@@ -140,7 +140,7 @@ def test_missing_places_are_named(run: type[StageRun], tree: Tree) -> None:
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, end: str, number: int) -> None:
-    """Have folders whose names end so raise an error where they are read."""
+    """Make reading of folders with this suffix fail with an error."""
     scan = os.scandir
 
     def look(folder: str) -> object:
@@ -152,7 +152,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, end: str, number: int) -> None:
 
 
 @pytest.mark.parametrize(("end", "number"), [("tree", errno.EACCES), ("b", errno.EIO)])
-def test_a_place_that_does_not_answer_is_named(
+def test_an_unreachable_place_is_named(
     run: type[StageRun],
     tree: Tree,
     monkeypatch: pytest.MonkeyPatch,
@@ -165,7 +165,7 @@ def test_a_place_that_does_not_answer_is_named(
         run("files", paths=[f"{root}/**/*.txt"]).sources()
 
 
-def test_a_folder_that_may_not_be_read_is_counted_and_a_gap(
+def test_an_unreadable_folder_is_counted_as_a_gap(
     run: type[StageRun], tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tree("a.txt", "b/c.txt", "d/e.txt", ".b/f.txt")
@@ -176,7 +176,7 @@ def test_a_folder_that_may_not_be_read_is_counted_and_a_gap(
     assert (f"{root}/b",) == files.stage.gap_paths
 
 
-def test_links_that_were_not_followed_are_counted_and_gaps(run: type[StageRun], tree: Tree) -> None:
+def test_links_that_were_not_followed_are_counted_as_gaps(run: type[StageRun], tree: Tree) -> None:
     root = tree("a.txt", "b/c.txt", "out/d.txt")
     for name, target in {
         "folder": "out",
@@ -208,7 +208,7 @@ def test_links_that_were_not_followed_are_counted_and_gaps(run: type[StageRun], 
     assert {} == left_out.counters
 
 
-def test_buckets_have_gaps_of_which_no_path_tells(run: type[StageRun], tree: Tree) -> None:
+def test_buckets_have_gaps_without_a_path(run: type[StageRun], tree: Tree) -> None:
     root = tree("a.txt")
     (root / "dead.txt").symlink_to(root / "gone")
     files = run("files", paths=[f"{root}/*.txt"], buckets=2)
@@ -233,7 +233,7 @@ def test_a_pattern_without_files_is_counted_and_lists_nothing(
     assert {f"no file matches {root}/*.md": 1} == files.counters
 
 
-def test_what_was_not_looked_at_is_a_gap(
+def test_unread_places_are_gaps(
     run: type[StageRun], tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tree("a.txt", "b/c.txt", "d/e.txt")

@@ -1,4 +1,4 @@
-"""What a glob matches, and what a pattern is made of."""
+"""Glob matching, and the parts of a pattern."""
 
 import sysconfig
 
@@ -53,7 +53,7 @@ def test_a_name_without_wildcards_matches_itself(name: str) -> None:
 
 
 @given(NAMES)
-def test_every_text_is_some_glob(glob: str) -> None:
+def test_every_text_is_a_valid_glob(glob: str) -> None:
     translate_glob(glob, hidden=False)
     translate_glob(glob, hidden=True)
 
@@ -101,10 +101,10 @@ def test_an_exclusion_prunes_only_folders_that_it_covers_whole() -> None:
     assert not exclusion.holds_folder("{stdlib}/x")
 
 
-def test_a_folder_with_a_slash_at_its_end_means_all_files_in_it() -> None:
+def test_a_trailing_slash_means_all_files_in_the_folder() -> None:
     pattern = parse_pattern("out/clean/")
     assert (pattern.prefix, pattern.rest, pattern.is_plain) == ("out/clean/", "**", False)
     assert pattern.regex.match("ab/cd.jsonl")
-    # What the store keeps for itself is no part of it.
+    # Strandline's own files in the folder do not match.
     assert not pattern.regex.match(".strandline-owner")
     assert parse_pattern("s3://bucket/clean/").base == "s3://bucket/clean"

@@ -1,4 +1,4 @@
-"""JSON Lines by ranges of bytes, by bounded tasks, and with columns from folders' names."""
+"""JSON Lines by byte ranges, in bounded tasks, and with columns from folder names."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_law_ranges_give_the_rows_of_the_file(
     assert [row["n"] for row in cut] == [row["n"] for row in whole] == list(range(len(values)))
     assert [row["text"] for row in cut] == values
     content = path.read_bytes()
-    for row in cut:  # a key is where the line begins
+    for row in cut:  # a key is the line's offset
         at = int(row["key"].rpartition("#B")[2])
         assert json.loads(content[at:].splitlines()[0])["n"] == row["n"]
 
 
-def test_each_range_is_a_source_and_what_is_packed_stays_whole(tmp_path: Path) -> None:
+def test_each_range_is_a_source_and_compressed_files_stay_whole(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"n": 1}\n' * 10)
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b'{"n": 1}\n' * 10))
     stage = JsonlFiles(paths=[f"{tmp_path}/*"], range_bytes=40)
@@ -62,7 +62,7 @@ def test_each_range_is_a_source_and_what_is_packed_stays_whole(tmp_path: Path) -
     assert len(read(ReadJsonl(), stage.list_sources())) == 20
 
 
-def test_a_range_within_one_long_line_has_no_row_and_is_no_failure(tmp_path: Path) -> None:
+def test_a_range_within_a_long_line_has_no_rows_and_does_not_fail(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x" * 500}) + "\n")
     stage = JsonlFiles(paths=[f"{tmp_path}/*"], range_bytes=100)
     assert len(list(stage.list_sources())) == 6
@@ -87,7 +87,7 @@ def test_tasks_are_bounded_by_bytes_and_by_rows_and_come_one_by_one(tmp_path: Pa
 
     tasks = ReadJsonl(max_task_bytes=3000, max_rows=15).process(Task(source.data))
 
-    first = next(tasks)  # what is bad further below is not read yet
+    first = next(tasks)  # the bad line further down is not read yet
     assert first.table.num_rows == 6
     sizes = [task.table.num_rows for task in _take_until_failure(tasks)]
     assert set(sizes) <= {5, 6}
@@ -115,7 +115,7 @@ def test_a_line_that_is_too_large_is_named_or_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [JsonlFiles, WarcFiles])
-def test_what_a_kill_would_cost_is_told_of_large_files(
+def test_the_cost_of_a_kill_is_reported_for_large_files(
     kind: type[JsonlFiles | WarcFiles], tmp_path: Path
 ) -> None:
     with (tmp_path / "large.warc").open("wb") as file:
@@ -142,7 +142,7 @@ def write_partitions(folder: Path) -> str:
     return f"{folder}/**"
 
 
-def test_folders_become_columns_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_folders_become_columns_on_request(tmp_path: Path) -> None:
     sources = JsonlFiles(paths=[write_partitions(tmp_path)])
     rows = read(ReadJsonl(partitioning="hive"), sources.list_sources())
     assert sorted((row["n"], row["year"], row["lang"]) for row in rows if row["lang"]) == [

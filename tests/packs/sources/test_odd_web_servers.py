@@ -1,4 +1,4 @@
-"""Files of web servers that tell no length, give no parts, or have no versions."""
+"""Files on web servers without lengths, ranges, or versions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LINES = b"".join(b'{"n": %d}\n' % number for number in range(ROWS))
 
 def build_parquet() -> bytes:
     file = io.BytesIO()
-    # Larger than what is fetched at once, so that more than its beginning is asked for.
+    # Larger than one fetch, so that reading needs more than the beginning.
     noise = pa.array([bytes([n]) * 9 + str(n * 7919).encode() * 40_000 for n in range(ROWS)])
     table = pa.table({"n": range(ROWS), "noise": noise})
     pq.write_table(table, file, row_group_size=ROWS // 2, compression="none", use_dictionary=False)
@@ -52,9 +52,7 @@ def count_rows(tmp_path: Any) -> int:
 
 
 @pytest.mark.parametrize("manners", SILENT.values(), ids=SILENT)
-def test_law_all_of_a_file_is_read_whatever_the_server_tells(
-    manners: Manners, tmp_path: Any
-) -> None:
+def test_law_files_are_read_completely_from_any_server(manners: Manners, tmp_path: Any) -> None:
     with serve_oddly(manners) as web:
         web.files = {"/a.jsonl": LINES, "/b.jsonl.gz": gzip.compress(LINES)}
         source = JsonlFiles(paths=[f"{web.url}/a.jsonl", f"{web.url}/b.jsonl.gz"])
@@ -64,7 +62,7 @@ def test_law_all_of_a_file_is_read_whatever_the_server_tells(
 
 
 @pytest.mark.parametrize("manners", SILENT.values(), ids=SILENT)
-def test_law_parquet_is_read_whatever_the_server_tells(manners: Manners, tmp_path: Any) -> None:
+def test_law_parquet_is_read_from_any_server(manners: Manners, tmp_path: Any) -> None:
     with serve_oddly(manners) as web:
         web.files = {"/a.parquet": PARQUET}
         source = ParquetRowGroups(paths=[f"{web.url}/a.parquet"])
@@ -89,7 +87,7 @@ def test_a_file_without_a_length_is_read_once_and_whole() -> None:
     [Manners(chunked=True, cut=1000), Manners(length=True, cut=1000)],
     ids=["chunks", "a length"],
 )
-def test_a_lost_connection_fails_its_source_and_no_other(manners: Manners, tmp_path: Any) -> None:
+def test_a_lost_connection_fails_only_its_source(manners: Manners, tmp_path: Any) -> None:
     with serve_oddly(manners) as web:
         web.files = {"/a.parquet": PARQUET, "/small.parquet": b""}
         (tmp_path / "here.parquet").write_bytes(PARQUET)
@@ -116,7 +114,7 @@ def list_versions(web: OddWeb, **params: Any) -> tuple[list[str], dict[str, int]
         (Manners(length=True, modified="Thu, 26 Nov 2026 07:00:00 GMT"), False),
     ],
 )
-def test_that_versions_cannot_be_told_is_told(manners: Manners, is_told: bool) -> None:
+def test_missing_versions_are_reported(manners: Manners, is_told: bool) -> None:
     with serve_oddly(manners) as web:
         web.files = {"/a.jsonl": LINES}
         _, counters = list_versions(web)
@@ -132,7 +130,7 @@ def test_a_time_of_change_is_a_version() -> None:
         assert list_versions(web)[0] != first
 
 
-def test_contents_are_versions_where_they_are_read() -> None:
+def test_contents_are_versions_if_read() -> None:
     with serve_oddly(Manners()) as web:
         web.files = {"/a.jsonl": LINES}
         first, counters = list_versions(web, version="content")

@@ -1,4 +1,4 @@
-"""Folders as Spark, Hive and Hadoop leave them: their markers are passed over, and counted."""
+"""Folders as Spark, Hive, and Hadoop leave them: markers are skipped and counted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", [Files, JsonlFiles, ParquetRowGroups])
-def test_markers_are_passed_over_and_counted(
+def test_markers_are_skipped_and_counted(
     base: str, kind: type[Files | JsonlFiles | ParquetRowGroups]
 ) -> None:
     stage = kind(paths=[f"{base}/**"])
@@ -52,17 +52,17 @@ def test_markers_are_passed_over_and_counted(
 def test_a_pattern_counts_what_it_would_match(base: str) -> None:
     stage = Files(paths=[f"{base}/*.parquet"])
     assert [source.key for source in stage.list_sources()] == [f"{base}/part-0.parquet"]
-    assert stage.counters == {MARKER: 1}  # the checksum of the one
+    assert stage.counters == {MARKER: 1}  # the checksum of the listed file
 
 
 @pytest.mark.parametrize("name", ["_SUCCESS", "*/_temporary/0/_SUCCESS", "_temporary/**"])
-def test_who_asks_for_one_by_its_name_gets_it(base: str, name: str) -> None:
+def test_a_marker_named_explicitly_is_listed(base: str, name: str) -> None:
     stage = Files(paths=[f"{base}/{name}"])
     assert len(list(stage.list_sources())) == 1
     assert stage.counters == {}
 
 
-def test_a_log_of_a_delta_table_is_told(tmp_path: Path) -> None:
+def test_a_log_of_a_delta_table_is_reported(tmp_path: Path) -> None:
     for name in ("part-0.parquet", "_delta_log/0.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"x")

@@ -1,4 +1,4 @@
-"""`table-files` and `read-table`: tables that their own tools have written, at a version."""
+"""`table-files` and `read-table`: tables written by their own tools, at a version."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ MORE = pa.table({"id": [4], "place": ["sand"], "note": ["wet"]})
 
 
 def list_versions(table: str, snapshot: int | None = None) -> dict[str, str]:
-    """The versions of a table's data files, by key."""
+    """Return the versions of a table's data files by key."""
     sources = TableFiles(table=table, snapshot=snapshot).list_sources()
     return {source.key: source.version for source in sources}
 
 
 def read_rows(table: str, snapshot: int | None = None, **params: Any) -> list[dict[str, Any]]:
-    """All rows of a table, without keys unless they are asked for."""
+    """Return all rows of a table, without keys unless requested."""
     reader, rows = ReadTable(**params), []
     for source in TableFiles(table=table, snapshot=snapshot).list_sources():
         for task in reader.process(Task(source.data)):
@@ -50,7 +50,7 @@ def read_rows(table: str, snapshot: int | None = None, **params: Any) -> list[di
 
 @pytest.fixture
 def delta(tmp_path: Path) -> str:
-    """A partitioned table that got a column with its second version."""
+    """Write a partitioned table that got a column in its second version."""
     path = tmp_path / "table"
     write_deltalake(path, ROWS, partition_by=["place"])
     write_deltalake(path, MORE, mode="append", schema_mode="merge", partition_by=["place"])
@@ -61,7 +61,7 @@ def open_delta(table: str, version: int | None = None) -> DeltaTable:
     return DeltaTable(table.removeprefix("delta:"), version=version)
 
 
-def test_delta_rows_are_those_of_its_own_reader(delta: str) -> None:
+def test_delta_rows_equal_those_of_its_own_reader(delta: str) -> None:
     own = open_delta(delta).to_pyarrow_table().sort_by("id").to_pylist()
     assert read_rows(delta) == own
     assert own[0] == {"id": 1, "place": "sea", "note": None}
@@ -69,12 +69,12 @@ def test_delta_rows_are_those_of_its_own_reader(delta: str) -> None:
     assert read_rows(delta, 0) == before
 
 
-def test_of_a_new_delta_version_changed_files_alone_are_new(delta: str) -> None:
+def test_only_changed_files_of_a_new_delta_version_are_new(delta: str) -> None:
     first = list_versions(delta)
     open_delta(delta).delete("id = 3")
     second = list_versions(delta)
     assert len(first) == len(second) == 3
-    assert len(first.items() & second.items()) == 2  # the file of rows 1 and 3 is another one
+    assert len(first.items() & second.items()) == 2  # the file of rows 1 and 3 differs
     assert [row["id"] for row in read_rows(delta)] == [1, 2, 4]
     assert list_versions(delta, 1) == first
 
@@ -85,7 +85,7 @@ def test_a_partition_with_letters_that_paths_escape_is_read(tmp_path: Path) -> N
     assert read_rows(f"delta:{tmp_path}/table") == odd.to_pylist()
 
 
-def test_deletion_vectors_are_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_deletion_vectors_are_refused_with_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "table"
     settings = {"delta.enableDeletionVectors": "true"}
     write_deltalake(path, ROWS, configuration=settings)
@@ -95,7 +95,7 @@ def test_deletion_vectors_are_refused_in_a_sentence(tmp_path: Path) -> None:
 
 @pytest.fixture
 def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
-    """A catalogue called `trial`."""
+    """Create a catalog called `trial`."""
     (tmp_path / "warehouse").mkdir()
     found = load_catalog(
         "trial",
@@ -103,7 +103,7 @@ def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
         uri=f"sqlite:///{tmp_path}/catalog.db",
         warehouse=f"file://{tmp_path}/warehouse",
     )
-    # Its library has read the variables that name catalogues before this test.
+    # pyiceberg reads the environment variables of catalogs before this test.
     monkeypatch.setattr(iceberg, "load_catalog", lambda _: found)
     found.create_namespace("sea")
     return found
@@ -113,7 +113,7 @@ ICEBERG = "iceberg:trial/sea.rows"
 
 
 def make_iceberg(catalog: Catalog) -> None:
-    """A partitioned table that got a column with its second snapshot."""
+    """Write a partitioned table that got a column in its second snapshot."""
     schema = Schema(
         NestedField(1, "id", LongType(), required=False),
         NestedField(2, "place", StringType(), required=False),
@@ -126,7 +126,7 @@ def make_iceberg(catalog: Catalog) -> None:
     table.append(MORE)
 
 
-def test_iceberg_rows_are_those_of_its_own_reader(catalog: Catalog) -> None:
+def test_iceberg_rows_equal_those_of_its_own_reader(catalog: Catalog) -> None:
     make_iceberg(catalog)
     table = catalog.load_table("sea.rows")
     own = table.scan().to_arrow().sort_by("id").to_pylist()
@@ -136,7 +136,7 @@ def test_iceberg_rows_are_those_of_its_own_reader(catalog: Catalog) -> None:
     assert read_rows(ICEBERG, first) == ROWS.to_pylist()
 
 
-def test_of_a_new_iceberg_snapshot_changed_files_alone_are_new(catalog: Catalog) -> None:
+def test_only_changed_files_of_a_new_iceberg_snapshot_are_new(catalog: Catalog) -> None:
     make_iceberg(catalog)
     first = list_versions(ICEBERG)
     catalog.load_table("sea.rows").delete("id = 3")
@@ -151,7 +151,7 @@ def delete_first(catalog: Catalog, folder: Path, content: DataFileContent) -> No
     add_deletes(table, folder / "deletes.parquet", content, "place = 'sea'", "sea")
 
 
-def test_positional_deletes_change_their_file_alone_and_are_honoured(
+def test_positional_deletes_change_only_their_file_and_are_applied(
     catalog: Catalog, tmp_path: Path
 ) -> None:
     make_iceberg(catalog)
@@ -177,7 +177,7 @@ def test_an_iceberg_table_without_a_snapshot_has_no_file(catalog: Catalog) -> No
     assert list_versions(ICEBERG) == {}
 
 
-def test_lance_rows_are_those_of_its_own_reader(tmp_path: Path) -> None:
+def test_lance_rows_equal_those_of_its_own_reader(tmp_path: Path) -> None:
     path = tmp_path / "table"
     lance.write_dataset(ROWS, path)
     dataset = lance.write_dataset(MORE.drop_columns(["note"]), path, mode="append")
@@ -189,13 +189,13 @@ def test_lance_rows_are_those_of_its_own_reader(tmp_path: Path) -> None:
     assert read_rows(table) == lance.dataset(path).to_table().sort_by("id").to_pylist()
     assert [row["id"] for row in read_rows(table)] == [1, 2, 4]
     assert list_versions(table, 2) == first
-    # A column that is written changes every fragment.
+    # Writing a column changes every fragment.
     lance.dataset(path).add_columns({"twice": "id * 2"})
     assert not second.items() & list_versions(table).items()
     assert [row["twice"] for row in read_rows(table)] == [2, 4, 8]
 
 
-def test_columns_and_tasks_are_as_asked(delta: str, tmp_path: Path) -> None:
+def test_columns_and_tasks_follow_the_parameters(delta: str, tmp_path: Path) -> None:
     assert read_rows(delta, columns=("place",), max_rows=1)[0].keys() == {"place"}
     rows = read_rows(delta, columns=("key", "id"), max_rows=1)
     assert [list(row) for row in rows[:1]] == [["key", "id"]]
@@ -205,7 +205,7 @@ def test_columns_and_tasks_are_as_asked(delta: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["delta", "lance"])
-def test_a_table_that_is_not_there_is_told(kind: str, tmp_path: Path) -> None:
+def test_a_missing_table_is_reported(kind: str, tmp_path: Path) -> None:
     with pytest.raises(TableError, match="can be read"):
         list_versions(f"{kind}:{tmp_path}/none")
 
@@ -217,6 +217,6 @@ def test_a_file_that_was_vacuumed_meanwhile_fails_its_source(delta: str) -> None
         list(ReadTable().process(Task(source.data)))
 
 
-def test_a_name_of_no_table_is_refused() -> None:
+def test_an_invalid_table_name_is_refused() -> None:
     with pytest.raises(SpecError, match="names no table"):
         TableFiles(table="tables/sea")

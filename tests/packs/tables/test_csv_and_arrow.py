@@ -1,4 +1,4 @@
-"""CSV and Arrow: rows come back as they were written, and every line is kept or counted."""
+"""CSV and Arrow: rows survive a round trip, and every line is kept or counted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WriteTable = Callable[[pa.Table], bytes]
 
 @pytest.fixture
 def read(tmp_path: Path) -> Write:
-    """Reads a file of some content, and gives the tables."""
+    """Return a function that reads a file with some content and returns the tables."""
 
     def read_file(use: str, content: bytes, name: str = "a.csv", **values: Any) -> list[pa.Table]:
         return read_content(tmp_path, StageRun(use, **values), content, name)
@@ -43,7 +43,7 @@ def list_rows(tables: list[pa.Table]) -> Rows:
     return [row for table in tables for row in table.to_pylist()]
 
 
-def test_columns_are_text_where_nothing_else_is_declared(read: Write) -> None:
+def test_columns_are_text_by_default(read: Write) -> None:
     content = b'\xef\xbb\xbfname,score,good,when\r\nx,007,true,2026-01-31\r\n\r\n"a\nb",,,\r\n'
     assert list_rows(read("read-csv", content)) == [
         {"key": "a.csv#L2", "name": "x", "score": "007", "good": "true", "when": "2026-01-31"},
@@ -55,7 +55,7 @@ def test_columns_are_text_where_nothing_else_is_declared(read: Write) -> None:
     assert table["score"].to_pylist() == [7.0, None]
 
 
-def test_a_key_of_ones_own_and_names_of_ones_own(read: Write) -> None:
+def test_custom_keys_and_column_names_are_used(read: Write) -> None:
     content = b"k1;a\nk2;b\n"
     (table,) = read("read-csv", content, header=["key", "text"], delimiter=";")
     assert table.to_pylist() == [{"key": "k1", "text": "a"}, {"key": "k2", "text": "b"}]
@@ -92,7 +92,7 @@ def test_tasks_are_of_bounded_size(read: Write, count: int) -> None:
         (b"\xff\xfea\0,\0b\0\n\0", {}, "those of UTF-16"),
     ],
 )  # fmt: skip
-def test_what_is_bad_fails_the_source_with_its_place(
+def test_bad_input_fails_the_source_with_its_place(
     read: Write, content: bytes, values: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UnreadableFileError) as caught:
@@ -104,7 +104,7 @@ def test_what_is_bad_fails_the_source_with_its_place(
 @pytest.mark.parametrize(
     ("content", "values", "rows"),
     [
-        (b"text\na;b\nc;d\n", {}, [["a;b"], ["c;d"]]),  # the head has no separator
+        (b"text\na;b\nc;d\n", {}, [["a;b"], ["c;d"]]),  # the header has no separator
         (b"a;b\nc;d;e\n", {}, [["c;d;e"]]),  # rows differ
         (b'"a;b"\n"c;d"\n', {}, [["c;d"]]),
         (b"a;b\nc;d\n", {"header": ["text"]}, [["a;b"], ["c;d"]]),
@@ -121,17 +121,17 @@ def test_a_dialect_is_declared(
     assert [list(row.values())[1:] for row in found] == rows
 
 
-def test_a_column_may_be_called_as_a_format_begins(read: Write) -> None:
+def test_a_column_name_may_start_like_a_format(read: Write) -> None:
     assert list_rows(read("read-csv", b"ORCID\n1\n")) == [{"key": "a.csv#L2", "ORCID": "1"}]
 
 
-def test_a_file_of_bad_rows_alone_is_no_success(read: Write) -> None:
+def test_a_file_with_only_bad_rows_fails(read: Write) -> None:
     with pytest.raises(UnreadableFileError, match="none of its 2 rows is valid"):
         read("read-csv", b"a,b\n1\n2\n", badLines="drop")
     assert read("read-csv", b"") == read("read-csv", b"a,b\n") == []
 
 
-def test_two_names_that_are_one_are_refused_before_a_run() -> None:
+def test_duplicate_names_are_refused_before_a_run() -> None:
     with pytest.raises(SpecError, match="two columns of `header` have one name"):
         ReadCsv(header=("a", "a"))
 
@@ -167,7 +167,7 @@ tables = st.lists(
 
 
 @given(rows=tables)
-def test_law_what_is_written_is_read(
+def test_law_written_rows_are_read_back(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, int | None]]
 ) -> None:
     folder = tmp_path_factory.mktemp("rows")
@@ -183,7 +183,7 @@ def test_law_what_is_written_is_read(
         assert pa.concat_tables(back) == table
 
 
-def test_values_that_csv_has_no_notation_for_are_written_as_json() -> None:
+def test_values_without_a_csv_notation_are_written_as_json() -> None:
     table = pa.table({
         "list": [[1, 2]], "map": [{"a": None}], "raw": [b"\xff"], "nan": [float("nan")],
         "none": [None], "yes": [True], "day": pa.array([10**7], pa.int32()).cast(pa.date32()),
@@ -215,9 +215,7 @@ def test_a_stream_is_read_and_rows_get_keys(read: Write) -> None:
 
 
 @given(at=st.integers(0, 10_000))
-def test_law_arrow_that_was_cut_is_no_success(
-    tmp_path_factory: pytest.TempPathFactory, at: int
-) -> None:
+def test_law_truncated_arrow_fails(tmp_path_factory: pytest.TempPathFactory, at: int) -> None:
     table = pa.table({"n": list(range(6))})
     for content in (write_stream(table), StageRun("arrow", batchRows=2).written(table)):
         cut = content[: at % len(content)]
@@ -260,7 +258,7 @@ def write_file(table: pa.Table) -> bytes:
 
 @pytest.mark.parametrize("kinds", [*itertools.product([write_stream, write_file], repeat=3)])
 def test_each_part_of_a_file_is_read(read: Write, kinds: Sequence[WriteTable]) -> None:
-    """`cat` makes one file of several; each has its own end, and its own schema."""
+    """`cat` joins several files, each with its own end and schema."""
     tables = [
         pa.table({"n": [1, 2, 3]}),
         pa.table({"n": [4, 5, 6]}),
@@ -273,7 +271,7 @@ def test_each_part_of_a_file_is_read(read: Write, kinds: Sequence[WriteTable]) -
 
 
 @given(kinds=st.tuples(*[st.sampled_from([write_stream, write_file])] * 2), at=st.integers(1, 4000))
-def test_law_no_part_of_a_file_is_lost_where_it_was_cut(
+def test_law_a_file_truncated_within_a_part_fails(
     tmp_path_factory: pytest.TempPathFactory, kinds: tuple[WriteTable, ...], at: int
 ) -> None:
     parts = [write(pa.table({"n": list(range(6))})) for write in kinds]
@@ -287,7 +285,7 @@ def test_law_no_part_of_a_file_is_lost_where_it_was_cut(
         read_content(folder, stage, cut, "a.arrow")
 
 
-def test_what_is_no_arrow_behind_a_stream_is_refused(read: Write) -> None:
+def test_other_bytes_after_an_arrow_stream_are_refused(read: Write) -> None:
     content = write_stream(pa.table({"n": [1]})) + b"no arrow" + write_stream(pa.table({"n": [2]}))
     with pytest.raises(UnreadableFileError, match="bytes are Arrow, and the rest"):
         read("read-arrow", content, "a.arrow")

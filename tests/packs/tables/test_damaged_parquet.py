@@ -1,4 +1,4 @@
-"""Parquet files as networks and people damage them: the same rows, or a sentence."""
+"""Parquet files damaged by networks and people give the same rows or a clear error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def is_lossless(path: Path, content: bytes, rows: list[dict[str, Any]]) -> bool:
 
 
 @given(data=st.data(), has_index=st.booleans())
-def test_damage_gives_the_same_rows_or_a_sentence(
+def test_damage_gives_the_same_rows_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, *, has_index: bool
 ) -> None:
     path = tmp_path_factory.mktemp("parquet") / "a.parquet"
@@ -73,7 +73,7 @@ def test_damage_gives_the_same_rows_or_a_sentence(
 
 
 @given(at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_a_flipped_bit_in_a_page_with_checksums_gives_the_same_rows_or_a_sentence(
+def test_a_flipped_bit_in_a_checked_page_gives_the_same_rows_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, at: float, bit: int
 ) -> None:
     path = tmp_path_factory.mktemp("parquet") / "a.parquet"
@@ -81,14 +81,14 @@ def test_a_flipped_bit_in_a_page_with_checksums_gives_the_same_rows_or_a_sentenc
     rows = read(path, whole)
     metadata = pq.read_metadata(path)
     chunk = metadata.row_group(0).column(1)
-    begin, end = chunk.data_page_offset + 64, chunk.data_page_offset + 90  # after a page's head
+    begin, end = chunk.data_page_offset + 64, chunk.data_page_offset + 90  # after the page header
     position = begin + int((end - begin) * at)
     flipped = whole[position] ^ (1 << bit)
     assert is_lossless(path, whole[:position] + bytes([flipped]) + whole[position + 1 :], rows)
 
 
 @given(at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_a_flipped_bit_in_a_footer_gives_the_same_rows_or_a_sentence(
+def test_a_flipped_bit_in_a_footer_gives_the_same_rows_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, at: float, bit: int
 ) -> None:
     path = tmp_path_factory.mktemp("parquet") / "a.parquet"
@@ -101,7 +101,7 @@ def test_a_flipped_bit_in_a_footer_gives_the_same_rows_or_a_sentence(
     assert is_lossless(path, broken, rows) or schema != pq.read_schema(path)
 
 
-# As they stand in a footer: of the column `n` that it may be null, and its name; then all rows.
+# Encoded parts of a footer: column `n` with its nullability, another name, and the row count.
 NULLABLE, RENAMED, COUNTED = b"%\x02\x18\x01n", b"%\x02\x18\x01m", b"\x16\xd8\x04\x19"
 
 
@@ -123,7 +123,7 @@ def test_a_footer_that_contradicts_itself_is_named(
         read(tmp_path / "a.parquet", whole.replace(found, damage))
 
 
-def test_a_page_of_a_kind_that_nobody_knows_is_no_end_of_its_rows(tmp_path: Path) -> None:
+def test_a_page_of_an_unknown_kind_does_not_end_the_rows(tmp_path: Path) -> None:
     whole = bytearray(write())
     (tmp_path / "a.parquet").write_bytes(whole)
     chunk = pq.read_metadata(tmp_path / "a.parquet").row_group(1).column(0)
@@ -134,7 +134,7 @@ def test_a_page_of_a_kind_that_nobody_knows_is_no_end_of_its_rows(tmp_path: Path
 
 
 @pytest.mark.parametrize("has_index", [False, True])
-def test_two_files_in_one_are_not_read_with_the_pages_of_another(
+def test_two_concatenated_files_are_not_read_with_each_others_pages(
     tmp_path: Path, *, has_index: bool
 ) -> None:
     joined = write(0, write_page_index=has_index) + write(1000, write_page_index=has_index)
@@ -154,12 +154,12 @@ def test_two_files_in_one_are_not_read_with_the_pages_of_another(
         (write()[:500] + write()[600:], "bytes are missing"),
     ],
 )
-def test_what_is_no_whole_parquet_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+def test_incomplete_parquet_files_are_named(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(UnreadableFileError, match=rf"a\.parquet: .*{message}"):
         read(tmp_path / "a.parquet", content)
 
 
-def test_a_text_that_is_no_utf_8_is_named_by_its_column(tmp_path: Path) -> None:
+def test_invalid_utf_8_is_named_by_its_column(tmp_path: Path) -> None:
     garbled = pa.array([b"ok", b"\xff\xfe"], pa.binary()).view(pa.string())
     file = io.BytesIO()
     pq.write_table(pa.table({"n": [1, 2], "t": garbled}), file)

@@ -1,4 +1,4 @@
-"""Arrow's reader of JSON Lines, beside Python's: the same rows, types, counts and errors."""
+"""Arrow's reader of JSON Lines against Python's: same rows, types, counts, and errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strandline_packs.tables.contents import json_rows
 from strandline_packs.tables.contents.json_tables import JsonTables
 from strandline_packs.tables.read_jsonl import ReadJsonl
 
-# Values as they stand in a file, by what a column may have together.
+# JSON values, grouped by what one column may contain.
 WHOLE = [b"0", b"-0", b"7", b"-12", b"9007199254740992", b"9007199254740993"]
 LARGE = [b"9223372036854775807", b"-9223372036854775808", b"9223372036854775808", b"1" * 30]
 BROKEN = [b"1.0", b"-0.0", b"0.1", b"1E5", b"1e22", b"1e-400", b"1e400", b"123456789.125"]
@@ -84,7 +84,7 @@ def draw_lines(draw: st.DrawFn) -> bytes:
     return ending.join(lines) + draw(st.sampled_from([ending, b""]))
 
 
-# In the place of a line, or around it.
+# Replacements for lines, or text around lines.
 ODD_LINES = [
     b"", b" ", b"\x0c", b" %", b"% ", b"%\r", b"\r%", b"\xef\xbb\xbf%", b"%%", b"% %", b"%,",
     b"[%]", b"null", b"1", b'"a"', b"oops", b'{"a": ', b"1}", b'{"a": {}\n{}', b"%\0", b"%\xff",
@@ -95,7 +95,7 @@ ODD_LINES = [
 
 
 class Result(NamedTuple):
-    """What a reader gave: types and rows of each task, how many were dropped, why it ended."""
+    """A reader's result: types and rows of all tasks, dropped rows, and the final error."""
 
     tasks: list[tuple[pa.Schema, str]]
     counters: dict[str, int]
@@ -107,7 +107,7 @@ def read(path: Path, *, start: int = 0, stop: int | None = None, **params: Any) 
     listed = pa.table({"key": ["k"], "path": [str(path)], "start": [start], "stop": [stop]})
     found = Result([], stage.counters, "")
     try:
-        # As text, since what is not a number equals nothing, and -0.0 equals 0.0.
+        # Compare as text, because NaN equals nothing and -0.0 equals 0.0.
         for task in stage.process(Task(listed)):
             text = repr(task.table.to_pylist())
             found.tasks.append((task.table.schema, text))
@@ -166,19 +166,19 @@ ROWS = [{"id": str(n), "score": n / 3, "meta": {"lines": n, "tags": ["a", "é"]}
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
-def test_plain_lines_are_read_by_arrow_alone(
+def test_plain_lines_are_read_only_by_arrow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes("".join(json.dumps(row) + ending for row in ROWS).encode())
     expected = read_by_python(path, max_rows=20)
-    monkeypatch.setattr(json_rows, "_convert", None)  # which Python's rows go through
+    monkeypatch.setattr(json_rows, "_convert", None)  # all of Python's rows pass through it
     assert read(path, max_rows=20) == expected
     assert len(expected.tasks) == 3
 
 
 @pytest.mark.parametrize(("line", "error"), [("oops", "#L31: not a JSON object"), ("{}", "ended")])
-def test_what_stands_before_a_damaged_part_is_looked_at_first(
+def test_lines_before_a_damaged_part_are_evaluated_first(
     tmp_path: Path, line: str, error: str
 ) -> None:
     path = tmp_path / "a.jsonl.gz"
@@ -193,7 +193,7 @@ def test_what_stands_before_a_damaged_part_is_looked_at_first(
     assert len(found.tasks) == (1 if line == "oops" else 2)
 
 
-def test_dates_are_text_and_cost_a_second_look_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dates_are_text_and_cost_one_second_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules[JsonTables.__module__]
     read_block, looks = module._read_block, []
 
@@ -212,7 +212,7 @@ def test_dates_are_text_and_cost_a_second_look_once(monkeypatch: pytest.MonkeyPa
     assert looks == [{}, text, text, text]
 
 
-def test_what_arrow_can_not_read_is_asked_of_it_ever_more_seldom(
+def test_arrow_is_tried_less_often_after_failures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []
@@ -224,7 +224,7 @@ def test_what_arrow_can_not_read_is_asked_of_it_ever_more_seldom(
 
 
 @pytest.mark.parametrize("piece", ["[", '{"a": '])
-def test_a_line_of_very_many_levels_does_not_end_the_process(tmp_path: Path, piece: str) -> None:
+def test_a_deeply_nested_line_does_not_crash_the_process(tmp_path: Path, piece: str) -> None:
     path = tmp_path / "a.jsonl"
     # Arrow's reader would overflow the stack.
     end = {"[": "]", '{"a": ': "}"}[piece]

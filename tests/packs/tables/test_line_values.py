@@ -1,4 +1,4 @@
-"""Values that no column can hold: they cost their line, whatever the other lines are."""
+"""Values that no column can hold drop only their own line, whatever the other lines are."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read(path: Path, content: bytes, **values: Any) -> tuple[list[dict[str, Any]
 
 @pytest.mark.parametrize("position", [0, 3, 7])
 @pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
-def test_a_value_costs_its_line_which_is_named_with_its_column(
+def test_a_bad_value_fails_its_line_and_names_its_column(
     tmp_path: Path, odd: bytes, position: int
 ) -> None:
     path = tmp_path / "a.jsonl"
@@ -66,7 +66,7 @@ def test_a_value_costs_its_line_which_is_named_with_its_column(
     assert {f"dropped: {reason or OTHER_TYPE}": 1} == counters
 
 
-def test_the_line_is_its_own_though_the_row_brings_a_key(tmp_path: Path) -> None:
+def test_the_line_number_is_correct_although_the_row_has_a_key(tmp_path: Path) -> None:
     content = b'{"key": "mine", "n": 1}\n{"key": "other", "n": 1}\n{"key": "x", "n": "one"}'
     with pytest.raises(UnreadableFileError, match=r"^a\.jsonl#L3: the column 'n' has text"):
         read(tmp_path / "a.jsonl", content)
@@ -102,14 +102,14 @@ LINES = (
 
 
 @given(content=st.lists(LINES, max_size=9), most=st.integers(1, 9))
-def test_lines_that_are_seen_are_kept_or_counted(
+def test_every_line_is_kept_or_counted(
     tmp_path_factory: pytest.TempPathFactory, content: list[bytes], most: int
 ) -> None:
     path = tmp_path_factory.mktemp("lines") / "a.jsonl"
     seen = sum(1 for line in content if line.strip())
     try:
         rows, counters = read(path, b"\n".join(content), badLines="drop", maxRows=most)
-    except UnreadableFileError:  # nothing is left of the file, or its lines are one array's
+    except UnreadableFileError:  # nothing is left of the file, or the lines form one array
         assert seen
         return
     assert seen == len(rows) + sum(counters.values())
@@ -122,7 +122,7 @@ def test_lines_that_are_seen_are_kept_or_counted(
 
 
 def _drop_nulls(value: Any, like: Any) -> Any:
-    """The value without fields that others of its column have."""
+    """Return the value without the fields that only other values of its column have."""
     if isinstance(like, dict):
         return {name: _drop_nulls(value[name], like[name]) for name in like}
     if isinstance(like, list):
@@ -158,7 +158,7 @@ KINDS: list[tuple[str, bytes, str]] = [
 
 @pytest.mark.parametrize("bad", ["drop", "fail"])
 @pytest.mark.parametrize(("name", "content", "message"), KINDS, ids=range(len(KINDS)))
-def test_a_file_of_which_nothing_was_understood_is_no_success(
+def test_a_file_without_any_valid_line_fails(
     tmp_path: Path, name: str, content: bytes, message: str, bad: str
 ) -> None:
     with pytest.raises(UnreadableFileError, match=rf"(?s)^{name}.*{message}"):
@@ -168,13 +168,13 @@ def test_a_file_of_which_nothing_was_understood_is_no_success(
 @pytest.mark.parametrize(
     ("name", "pack"), [("a.jsonl", bytes), ("a.jsonl.gz", gzip.compress), ("b.jsonl", bytes)]
 )
-def test_what_is_empty_by_its_own_format_has_no_rows(
+def test_empty_files_of_a_format_have_no_rows(
     tmp_path: Path, name: str, pack: Callable[[bytes], bytes]
 ) -> None:
     assert ([], {}) == read(tmp_path / name, pack(b"" if name[0] == "a" else b"\n \r\n"))
 
 
-def test_one_empty_file_does_not_hide_another_that_was_not_understood(tmp_path: Path) -> None:
+def test_an_empty_file_does_not_hide_an_invalid_file(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b'{"n": 1}\n')
     (tmp_path / "b").write_bytes(b"[1]\n[2]\n")
     rows = [{"key": name, "path": str(tmp_path / name)} for name in "ab"]

@@ -1,4 +1,4 @@
-"""The laws of mixtures: shares are met to a row, and a row comes no more often than it may."""
+"""Laws of mixtures: shares are exact to a row, and no row repeats more often than allowed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ SUPPLIES = st.lists(st.integers(0, 50), min_size=1, max_size=6).filter(sum)
 
 
 @given(st.integers(0, 10**12), WEIGHTS)
-def test_law_parts_add_up_and_none_is_off_by_one(total: int, weights: dict[str, float]) -> None:
+def test_law_parts_add_up_and_differ_by_less_than_one(
+    total: int, weights: dict[str, float]
+) -> None:
     parts = divide(total, weights)
     assert sum(parts.values()) == total
     for name, part in parts.items():
@@ -34,7 +36,9 @@ def test_law_parts_add_up_and_none_is_off_by_one(total: int, weights: dict[str, 
 
 
 @given(SUPPLIES, st.integers(0, 300))
-def test_law_all_partitions_together_take_what_is_wanted(supply: list[int], wanted: int) -> None:
+def test_law_all_partitions_together_take_the_requested_amount(
+    supply: list[int], wanted: int
+) -> None:
     draws = draw_shares(supply, wanted)
     taken = [
         supply[draw.partition] if draw.take is None else draw.take
@@ -47,7 +51,7 @@ def test_law_all_partitions_together_take_what_is_wanted(supply: list[int], want
     assert all(
         draw.take is None or draw.take <= supply[draw.partition] for d in draws for draw in d
     )
-    # Copies come in other partitions of the mixture, as long as there are any.
+    # Copies go to different partitions of the mixture, as long as enough exist.
     for each in draws:
         if len(each) <= len(supply):
             assert len({draw.partition for draw in each}) == len(each)
@@ -68,7 +72,7 @@ def test_law_rows_are_off_by_less_than_one_and_more_contain_fewer(
 
 
 @given(st.lists(st.integers(1, 9), min_size=1), st.integers(0, 60))
-def test_law_chances_together_come_to_what_is_wanted(numbers: list[int], wanted: int) -> None:
+def test_law_chances_add_up_to_the_requested_amount(numbers: list[int], wanted: int) -> None:
     wanted = min(wanted, sum(numbers))
     chances = [(at + 0.5) / 2520 for at in range(2520)]  # multiples of all weights
     taken = [sum(numbers[: count_taken(np.array(numbers), wanted, each)]) for each in chances]
@@ -76,13 +80,13 @@ def test_law_chances_together_come_to_what_is_wanted(numbers: list[int], wanted:
 
 
 class Mixing:
-    """Data sets that are parted, and mixed."""
+    """Data sets that are partitioned and mixed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def part(self, name: str, rows: Rows, files: int = 2, **sink: Any) -> None:
-        """Part a data set whose rows lie in so many files."""
+        """Partition a data set whose rows are in several files."""
         options = {"by": "key", "seed": 1, "partitions": PARTITIONS, "tokens": "n"} | sink
         (self._folder / name).mkdir()
         for at in range(files):
@@ -91,7 +95,7 @@ class Mixing:
             (self._folder / name / f"{at}.parquet").write_bytes(written)
 
     def mix(self, budget: dict[str, int], seed: int = 5, **parts: dict[str, Any]) -> Rows:
-        """The rows of all partitions, in their order."""
+        """Return the rows of all partitions in order."""
         self.read = StageRun("read-mix")
         described = {
             name: {"paths": [f"{self._folder}/{name}/*.parquet"]} | part
@@ -104,7 +108,7 @@ class Mixing:
         return [row for source in sources for row in self.read.rows(source.data)]
 
     def list_shares(self) -> dict[str, dict[str, float]]:
-        """What the stage tells of the shares, by data set."""
+        """Return the shares that the stage reports, by data set."""
         return describe_shares(self.read.stage._gathered)
 
 
@@ -141,7 +145,7 @@ def test_law_a_mixture_has_its_shares(
         most = min(there[name] * whole // weight for name, weight in weights.items())
         budget = max(1, most * percent // 100)
         parts: dict[str, Any] = {name: {"weight": weights[name]} for name in data}
-        if percent == 100:  # more than there is
+        if percent == 100:  # more than available
             with pytest.raises(MixtureError, match=r"not enough .* a budget of [\d,]+ is") as error:
                 mixing.mix({unit: budget + 2 * whole}, **parts)
             budget = int(str(error.value).split()[-3].replace(",", "")) or 1
@@ -151,7 +155,7 @@ def test_law_a_mixture_has_its_shares(
         for name, wanted in divide(budget, {k: float(v) for k, v in weights.items()}).items():
             rows = [row for row in found if row["part"] == name]
             taken = sum(row["n"] if unit == "tokens" else 1 for row in rows)
-            # In each partition, rows are off by less than the longest.
+            # In each partition, the error is less than the longest row.
             assert abs(taken - wanted) <= (PARTITIONS * 4 if unit == "tokens" else 0)
             if wanted:
                 assert (
@@ -169,7 +173,7 @@ def test_law_a_larger_budget_contains_the_smaller(mixing: Mixing) -> None:
     assert keys[0] < keys[1] <= keys[2] < keys[3]
 
 
-def test_rows_come_again_as_often_as_they_may(mixing: Mixing) -> None:
+def test_rows_repeat_as_often_as_allowed(mixing: Mixing) -> None:
     mixing.part("one", make_rows("a", 20))
     mixing.part("two", make_rows("b", 20))
     found = mixing.mix({"rows": 70}, one={"weight": 5, "epochs": 2.5}, two={"weight": 2})
@@ -185,7 +189,7 @@ def test_each_epoch_has_an_order_of_its_own(mixing: Mixing) -> None:
     found = mixing.mix({"rows": 80}, one={"weight": 1, "epochs": 2})
     first, second = ([row["key"] for row in found if row["epoch"] == epoch] for epoch in (0, 1))
     assert sorted(first) == sorted(second)
-    # Partitions are others in each epoch, so that the same order would be a turned one.
+    # Every epoch has other partitions, so an unchanged order would appear rotated.
     assert " ".join(second) not in " ".join(first + first)
 
 
@@ -197,7 +201,7 @@ def test_strata_have_weights_of_their_own(mixing: Mixing) -> None:
     assert {name: row["share"] for name, row in shares.items()} == {"one/x": 0.75, "one/y": 0.25}
 
 
-def test_the_order_and_the_choice_follow_from_the_seed(mixing: Mixing) -> None:
+def test_the_seed_determines_order_and_choice(mixing: Mixing) -> None:
     mixing.part("one", make_rows("a", 60))
     first, again, other = (
         [row["key"] for row in mixing.mix({"rows": 30}, seed=seed, one={"weight": 1})]
@@ -208,7 +212,7 @@ def test_the_order_and_the_choice_follow_from_the_seed(mixing: Mixing) -> None:
     assert first != sorted(first)
 
 
-def test_what_is_not_enough_is_told_with_what_would_be(mixing: Mixing) -> None:
+def test_an_insufficient_supply_is_reported_with_the_possible_budget(mixing: Mixing) -> None:
     mixing.part("one", make_rows("a", 10), stratum="kind")
     mixing.part("two", make_rows("b", 100))
     with pytest.raises(MixtureError, match="enough rows: one has 10 of 15; with") as e:
@@ -227,7 +231,7 @@ def test_what_is_not_enough_is_told_with_what_would_be(mixing: Mixing) -> None:
         ({}, {"strata": {"x": 1}}, "rows", "'one' has no strata; name a column as `stratum`"),
     ],
 )
-def test_what_the_sink_has_not_counted_is_told(
+def test_uncounted_units_are_reported(
     mixing: Mixing, sink: dict[str, Any], part: dict[str, Any], budget: str, why: str
 ) -> None:
     mixing.part("one", make_rows("a", 10), **sink)
@@ -266,14 +270,14 @@ def test_a_budget_counts_one_thing(budget: dict[str, int]) -> None:
         StageRun("mix", parts=parts, budget=budget)
 
 
-def test_columns_of_one_name_that_do_not_fit_are_told(mixing: Mixing) -> None:
+def test_incompatible_columns_of_one_name_are_reported(mixing: Mixing) -> None:
     mixing.part("one", make_rows("a", 10))
     mixing.part("two", [{"key": "b", "n": 1, "kind": 3}])
     with pytest.raises(TypeError, match=r"the data sets do not fit into one table: .*kind"):
         mixing.mix({"rows": 2}, one={"weight": 1}, two={"weight": 1})
 
 
-def test_what_is_not_enough_is_told_once_and_not_tried_again(mixing: Mixing) -> None:
+def test_an_insufficient_supply_is_reported_once_without_retries(mixing: Mixing) -> None:
     mixing.part("one", make_rows("a", 3))
     with pytest.raises(MixtureError, match="mixture can't be made: there are not") as error:
         mixing.mix({"rows": 9}, one={"weight": 1})

@@ -1,4 +1,4 @@
-"""WARC files as writers other than a crawler of today leave them: every record kept or counted."""
+"""WARC files as less common writers leave them: every record is kept or counted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECORDS = [format_page(page) for page in PAGES]
 
 
 def read(path: Path, length: int | None = None, **params: Any) -> tuple[list[Any], StageRun]:
-    """The rows that come of a file, in ranges or whole, and the stage that has read it."""
+    """Return the rows of a file, read in ranges or whole, and the stage."""
     stage = StageRun("read-warc", **params)
     rows = []
     for source in StageRun("warc-files", paths=[str(path)], rangeBytes=length).sources():
@@ -91,7 +91,7 @@ WRITERS: dict[str, tuple[str, Callable[[list[bytes]], bytes]]] = {
 
 @pytest.mark.parametrize("length", [None, 400, 3000])
 @pytest.mark.parametrize("writer", WRITERS)
-def test_what_other_writers_leave_is_read_whole_and_in_ranges(
+def test_files_of_other_writers_are_read_whole_and_in_ranges(
     tmp_path: Path, writer: str, length: int | None
 ) -> None:
     name, write = WRITERS[writer]
@@ -122,7 +122,7 @@ def test_resources_are_pages_without_a_status(tmp_path: Path) -> None:
     } == stage.counters
 
 
-def test_a_member_larger_than_a_record_may_be_is_read_record_by_record(tmp_path: Path) -> None:
+def test_a_member_above_the_record_limit_is_read_record_by_record(tmp_path: Path) -> None:
     path = tmp_path / "a.warc.gz"
     path.write_bytes(gzip.compress(b"".join(RECORDS * 50), compresslevel=0))
     rows, stage = read(path, maxRecordBytes=2000)
@@ -131,9 +131,7 @@ def test_a_member_larger_than_a_record_may_be_is_read_record_by_record(tmp_path:
 
 
 @pytest.mark.parametrize("end", [-1, -200])
-def test_a_member_of_many_records_that_was_cut_keeps_what_came_before(
-    tmp_path: Path, end: int
-) -> None:
+def test_a_truncated_member_keeps_its_complete_records(tmp_path: Path, end: int) -> None:
     path = tmp_path / "a.warc.gz"
     path.write_bytes(gzip.compress(b"".join(RECORDS), compresslevel=0)[:end])
     rows, stage = read(path)

@@ -1,4 +1,4 @@
-"""Row groups in tasks of bounded size, and with columns from folders' names."""
+"""Row groups in bounded tasks, with columns from folder names."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_law_tasks_are_bounded_and_have_each_row_once(
         assert each.num_rows == 1 or values.nbytes <= most_bytes
 
 
-def test_small_rows_are_cut_as_before(tmp_path: Path) -> None:
+def test_small_rows_are_split_as_before(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": range(25_000)}), tmp_path / "a.parquet")
     assert [each.num_rows for each in list_tasks(tmp_path / "a.parquet")] == [10_000, 10_000, 5_000]
 
@@ -87,7 +87,7 @@ def test_a_huge_row_group_is_never_in_memory_as_a_whole(
     assert most < whole / 2
 
 
-def test_a_value_that_cannot_be_read_is_told_by_where_it_is(
+def test_an_unreadable_value_is_reported_with_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pq.write_table(pa.table({"n": range(30)}), tmp_path / "a.parquet")
@@ -107,7 +107,7 @@ def test_a_value_that_cannot_be_read_is_told_by_where_it_is(
         list_tasks(tmp_path / "a.parquet", max_rows=10)
 
 
-def test_a_column_that_is_not_stored_gives_keys_alone(tmp_path: Path) -> None:
+def test_a_missing_column_gives_only_keys(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": range(3)}), tmp_path / "a.parquet")
     (table,) = list_tasks(tmp_path / "a.parquet", columns=["key"])
     assert table.column_names == ["key"]
@@ -122,7 +122,7 @@ def test_a_group_without_rows_gives_no_task(tmp_path: Path) -> None:
     assert [each.num_rows for each in list_tasks(tmp_path / "a.parquet")] == [1]
 
 
-def test_folders_become_columns_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_folders_become_columns_on_request(tmp_path: Path) -> None:
     for name in ("year=2024", "year=__HIVE_DEFAULT_PARTITION__"):
         (tmp_path / name).mkdir()
         pq.write_table(pa.table({"n": [1]}), tmp_path / name / "part.parquet")
@@ -146,8 +146,8 @@ def test_a_column_of_two_meanings_is_refused(tmp_path: Path, folder: str, why: s
         list_tasks(f"{tmp_path}/**", partitioning="hive")
 
 
-def test_law_nothing_of_what_was_read_stays_in_memory(tmp_path: Path) -> None:
-    """A reader that goes on while its last table is there, as each stage does."""
+def test_law_read_tables_do_not_stay_in_memory(tmp_path: Path) -> None:
+    """The reader continues while its last table still exists, as in every stage."""
     pq.write_table(pa.table({"text": [f"{row:09d}" for row in range(50_000)]}), tmp_path / "a")
     sources = list(ParquetRowGroups(paths=[str(tmp_path / "a")]).list_sources())
     held = []
@@ -167,7 +167,7 @@ FIRST, LAST = read_time("0001-01-01"), read_time("9999-12-31")
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.list_(pa.timestamp("us"))])
 def test_times_of_96_bits_keep_their_years(tmp_path: Path, kind: pa.DataType) -> None:
-    """Spark writes them; nanoseconds of 64 bits have room for 1677 to 2262 alone."""
+    """Spark writes such times; 64-bit nanoseconds only cover the years 1677 to 2262."""
     values: list[list[Any]] = [[NEAR, None], [NEAR, LAST], [FIRST, FAR]]
     if pa.types.is_list(kind):
         values = [[[value] for value in group] for group in values]
@@ -182,10 +182,10 @@ def test_times_of_96_bits_keep_their_years(tmp_path: Path, kind: pa.DataType) ->
         value for group in values for value in group
     ]
     units = [str(each.schema.field("time").type).count("[ns]") for each in tables]
-    assert units == [1, 0, 0]  # where nanoseconds have room, none of them is lost
+    assert units == [1, 0, 0]  # nanoseconds are kept where they fit
 
 
-def test_text_that_is_stored_as_bytes_is_text_where_the_schema_says_so(tmp_path: Path) -> None:
+def test_text_stored_as_bytes_is_text_if_the_schema_says_so(tmp_path: Path) -> None:
     values = ["héllo", None, ""]
     raw = [None if value is None else value.encode() for value in values]
     columns = {str(kind): pa.array(raw, kind) for kind in (pa.binary(), pa.large_binary())}
@@ -198,7 +198,7 @@ def test_text_that_is_stored_as_bytes_is_text_where_the_schema_says_so(tmp_path:
     assert table.column("fixed").to_pylist() == ["abc", None, "abc"]
 
 
-def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_named(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": [b"ok", b"\xff\xfe"]}), tmp_path / "a.parquet")
     with pytest.raises(UnreadableFileError, match=r"the column 'text' has .*which is no text"):
         list_tasks(tmp_path / "a.parquet", schema={"key": "text", "text": "text"})

@@ -25,9 +25,7 @@ def test_read_files_adds_bytes(run: type[StageRun], tree: Tree) -> None:
     assert [b"a", b"b"] == [row["content"] for row in run("read-files").rows(rows)]
 
 
-def test_a_file_that_is_gone_fails_the_source_or_is_dropped(
-    run: type[StageRun], tree: Tree
-) -> None:
+def test_a_missing_file_fails_the_source_or_is_dropped(run: type[StageRun], tree: Tree) -> None:
     root = tree("a")
     rows = [*reference(root / "a"), *reference(root / "gone")]
     with pytest.raises(UnreadableFileError, match=r"/gone: No such file or directory$"):
@@ -192,7 +190,7 @@ def test_a_parquet_file_without_rows_has_no_tasks(run: type[StageRun], tmp_path:
         assert [] == run("read-parquet").tables(source.data.to_pylist())
 
 
-def test_a_missing_column_is_named_with_those_there_are(
+def test_a_missing_column_is_named_with_the_existing_columns(
     run: type[StageRun], tmp_path: Path
 ) -> None:
     path = tmp_path / "a.parquet"

@@ -1,4 +1,4 @@
-"""Rows that are kept by an expression: what it may be, what it gives, and what is refused."""
+"""Filtering rows by an expression: valid expressions, their results, and errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROWS = pa.table(
 
 
 def keep(where: str, rows: pa.Table = ROWS) -> str:
-    """The keys of the rows that stay."""
+    """Return the keys of the remaining rows."""
     return "".join(row["key"] for row in StageRun("keep-rows", where=where).rows(rows))
 
 
@@ -67,11 +67,11 @@ def keep(where: str, rows: pa.Table = ROWS) -> str:
         ("  score >= 0.5\n", "a"),
     ],
 )
-def test_rows_stay_for_which_it_is_true(where: str, keys: str) -> None:
+def test_rows_stay_if_the_condition_is_true(where: str, keys: str) -> None:
     assert keep(where) == keys
 
 
-def test_what_can_not_be_told_is_dropped_and_counted_by_itself() -> None:
+def test_rows_with_an_unknown_result_are_dropped_and_counted_apart() -> None:
     stage = StageRun("keep-rows", where="score >= 0.5", reason="low score")
     assert [row["key"] for row in stage.rows(ROWS)] == ["a"]
     assert stage.counters == {"dropped: low score": 2, "dropped: low score is null": 1}
@@ -113,7 +113,7 @@ def test_what_can_not_be_told_is_dropped_and_counted_by_itself() -> None:
         ("a" * 10_001, "at most 10,000 characters"),
     ],
 )
-def test_what_is_no_condition_is_refused_before_a_run(where: str, message: str) -> None:
+def test_invalid_conditions_are_refused_before_a_run(where: str, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         find_stage("keep-rows")(where=where)
     assert any(part in str(caught.value) for part in message.split("|"))
@@ -130,13 +130,13 @@ def test_what_is_no_condition_is_refused_before_a_run(where: str, message: str) 
         ("image.height > 1", "no field 'height'"),
     ],
 )
-def test_what_does_not_fit_the_columns_is_said(where: str, message: str) -> None:
+def test_conditions_that_do_not_fit_the_columns_are_reported(where: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"\w") as caught:
         keep(where)
     assert message in str(caught.value)
 
 
-def test_its_columns_are_known_before_a_run() -> None:
+def test_columns_of_a_condition_are_known_before_a_run() -> None:
     expression = RowExpression("len(text) > 1 and image.width > 2 and text != 'a'")
     assert expression.list_columns() == ("text", "image")
 
@@ -149,7 +149,7 @@ numbers = st.none() | st.integers(-5, 5)
     operator=st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
     joined=st.sampled_from(["and", "or"]),
 )
-def test_law_it_gives_what_python_gives_where_nothing_is_null(
+def test_law_results_equal_pythons_without_nulls(
     rows: list[tuple[int | None, int | None]], operator: str, joined: str
 ) -> None:
     where = f"a {operator} b {joined} not a + 1 > b * 2"
@@ -165,12 +165,12 @@ def test_law_it_gives_what_python_gives_where_nothing_is_null(
 
 
 @given(text=st.text(max_size=30))
-def test_law_a_text_is_a_condition_or_refused_in_a_sentence(text: str) -> None:
+def test_law_a_text_is_a_condition_or_refused_with_a_clear_error(text: str) -> None:
     with suppress(ExpressionError, MissingColumnError):
         assert len(RowExpression(text).compute(ROWS)) == ROWS.num_rows
 
 
-def test_an_error_of_types_is_no_traceback_of_arrow() -> None:
+def test_a_type_error_is_no_arrow_traceback() -> None:
     with pytest.raises(ExpressionError):
         RowExpression("lower(count) == 'a'").compute(ROWS)
 
@@ -192,12 +192,12 @@ def test_the_place_of_a_mistake_is_named(where: str, character: int, begins: str
     assert f"{where!r}, character {character}: {begins}" in str(caught.value)
 
 
-def test_what_no_column_fits_is_named_with_its_place() -> None:
+def test_an_operation_without_a_suitable_type_is_named_with_its_place() -> None:
     with pytest.raises(ExpressionError, match="character 11: `text \\* 2` can't be computed"):
         keep("good and (text * 2 == 3)")
 
 
 @given(st.text("a\r\n ()='é", max_size=20))
-def test_law_a_mistake_is_told_in_one_way_wherever_it_is(where: str) -> None:
+def test_law_an_error_is_reported_alike_at_any_place(where: str) -> None:
     with suppress(ExpressionError):
         RowExpression(where)

@@ -1,4 +1,4 @@
-"""So many rows of each group: which they are follows from their keys."""
+"""A limited number of rows per group, chosen by their keys."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ def test_law_the_order_of_rows_decides_nothing(
     assert Counter(sample(content, rows=most)) == Counter(sample(shuffled, rows=most))
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_excluded_rows_are_counted() -> None:
     stage = StageRun("sample-groups", group="group", rows=1)
     assert len(stage.rows(build([("a", "1"), ("a", "2"), ("b", "3"), ("a", "4")]))) == 2
     assert stage.counters == {"dropped: not sampled": 2}
 
 
-def test_a_column_that_is_not_there_is_named() -> None:
+def test_a_missing_column_is_named() -> None:
     with pytest.raises(MissingColumnError, match="language"):
         StageRun("sample-groups", group="language", rows=1).rows(build([("a", "1")]))
 
 
-def test_behind_a_shuffle_by_group_it_samples_a_whole_corpus(tmp_path: Path) -> None:
+def test_after_a_shuffle_by_group_a_whole_corpus_is_sampled(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for file in range(4):
         content = [(f"g{number % 3}", f"{file}-{number}") for number in range(30)]

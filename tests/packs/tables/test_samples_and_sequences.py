@@ -39,14 +39,14 @@ def test_law_a_larger_share_contains_a_smaller_one(
 
 
 @given(keys, rates, st.integers(0, 20))
-def test_law_the_share_does_not_depend_on_how_rows_are_parted(
+def test_law_the_share_does_not_depend_on_the_partition_of_rows(
     rows: list[str], rate: float, at: int
 ) -> None:
     parts = sample(rows[:at], rate=rate) + sample(rows[at:], rate=rate)
     assert parts == sample(rows, rate=rate)
 
 
-def test_the_share_is_about_that_of_the_rows_and_another_seed_draws_others() -> None:
+def test_the_share_is_met_and_another_seed_draws_other_rows() -> None:
     rows = [f"page {number}" for number in range(4000)]
     first, second = sample(rows, rate=0.25), sample(rows, rate=0.25, seed=1)
     assert 900 < len(first) < 1100
@@ -62,7 +62,7 @@ def build(documents: list[list[int] | None], kind: pa.DataType | None = None) ->
 
 
 def number_tokens(counts: list[int]) -> list[list[int]]:
-    """Documents of tokens of which no two are the same."""
+    """Return documents with distinct tokens."""
     return [[100 * at + token for token in range(count)] for at, count in enumerate(counts)]
 
 
@@ -96,7 +96,7 @@ def test_law_no_token_gets_lost(
 
 
 @given(lengths, sizes)
-def test_law_sequences_that_are_cut_are_full(counts: list[int], size: int) -> None:
+def test_law_cut_sequences_are_full(counts: list[int], size: int) -> None:
     sequences = cut_sequences(counts, size)
     sums = [sum(end - begin for _, begin, end in each) for each in sequences]
     assert all(number == size for number in sums[:-1])
@@ -105,7 +105,7 @@ def test_law_sequences_that_are_cut_are_full(counts: list[int], size: int) -> No
 
 
 @given(lengths, sizes)
-def test_law_a_document_that_fits_is_not_cut_and_no_two_sequences_are_one(
+def test_law_fitting_documents_are_not_cut_and_sequences_cannot_be_merged(
     counts: list[int], size: int
 ) -> None:
     sequences = fit_sequences(counts, size)
@@ -113,7 +113,7 @@ def test_law_a_document_that_fits_is_not_cut_and_no_two_sequences_are_one(
         assert begin % size == 0
         assert end - begin == size or end == counts[_document]
     sums = sorted(sum(end - begin for _, begin, end in each) for each in sequences)
-    # Whatever was put into the later one would have fitted into the other.
+    # Any document of the later sequence would have fit into the other.
     assert len(sums) < 2 or sums[0] + sums[1] > size
     assert sequences == sorted(sequences)
 
@@ -138,13 +138,13 @@ def test_tokens_keep_their_type(kind: pa.DataType) -> None:
     assert [[1, 2], [65535, 0]] == table["tokens"].to_pylist()
 
 
-def test_a_table_that_begins_in_the_middle_of_another_is_packed_as_it_is() -> None:
+def test_a_slice_of_a_table_is_packed_correctly() -> None:
     table = build([[1], [2, 3], [4], [5]]).slice(1, 2)
     rows = StageRun("pack-sequences", length=9).rows(table)
     assert [[2, 3, 4]] == [row["tokens"] for row in rows]
 
 
-def test_what_is_too_short_for_a_sequence_is_told() -> None:
+def test_too_few_tokens_for_a_sequence_are_reported() -> None:
     stage = StageRun("pack-sequences", length=4, minTokens=3)
     assert [] == stage.rows(build([[1, 2]]))
     assert {"tokens in": 2, "tokens out": 0, "tokens dropped": 2} == stage.counters

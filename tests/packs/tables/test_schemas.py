@@ -1,4 +1,4 @@
-"""One schema for all that a reader gives: what fits into it, and how the rest is refused."""
+"""One schema for all tables of a reader: accepted values, and how others are refused."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ REFUSED: list[tuple[str, object, str, str]] = [
 
 
 def parse_type(spelled: str) -> Any:
-    """Return a type of YAML as YAML has it; names need no quotes there."""
+    """Parse a type written in YAML, where names need no quotes."""
     return yaml.safe_load(spelled)
 
 
@@ -94,7 +94,7 @@ def test_a_value_that_fits_has_the_type_of_the_schema(
 
 
 @pytest.mark.parametrize(("kind", "value", "column", "words"), REFUSED)
-def test_what_does_not_fit_costs_its_line_which_is_named_with_column_and_types(
+def test_a_value_that_does_not_fit_drops_its_line_and_is_named(
     tmp_path: Path, kind: str, value: object, column: str, words: str
 ) -> None:
     schema = {"a": parse_type(kind)}
@@ -108,14 +108,14 @@ def test_what_does_not_fit_costs_its_line_which_is_named_with_column_and_types(
     assert sum(run.counters.values()) == 1
 
 
-def test_the_schema_decides_and_not_what_most_lines_have(tmp_path: Path) -> None:
+def test_the_schema_decides_and_not_the_majority_of_lines(tmp_path: Path) -> None:
     rows = [{"a": "text"}, {"a": "text"}, {"a": 1}]
     tables, run = read_lines(tmp_path / "x.jsonl", *rows, schema={"a": "int"}, badLines="drop")
     assert [row["a"] for row in list_rows(tables)] == [1]
     assert run.counters == {"dropped: value of another type than its column": 2}
 
 
-def test_a_column_that_the_schema_does_not_have_is_not_left_out_in_silence(tmp_path: Path) -> None:
+def test_a_column_missing_from_the_schema_is_not_silently_dropped(tmp_path: Path) -> None:
     rows = [{"a": 1}, {"a": 2, "b": 3}]
     with pytest.raises(UnreadableFileError, match=r"#L2: the column 'b' .* not in the schema"):
         read_lines(tmp_path / "x.jsonl", *rows, schema={"a": "int"})
@@ -136,7 +136,7 @@ def test_a_column_that_the_schema_does_not_have_is_not_left_out_in_silence(tmp_p
         ({"infer": 2, "a": "text"}, "stands alone"),
     ],
 )
-def test_a_schema_that_nobody_understands_is_refused(schema: Any, words: str) -> None:
+def test_an_invalid_schema_is_refused(schema: Any, words: str) -> None:
     with pytest.raises(SpecError) as caught:
         ReadJsonl(schema=schema)
     assert words in str(caught.value)
@@ -178,9 +178,7 @@ def read_file(use: str, path: Path, **values: Any) -> list[pa.Table]:
 
 
 @pytest.mark.parametrize("use", READERS)
-def test_each_reader_gives_the_columns_of_its_schema_and_no_others(
-    tmp_path: Path, use: str
-) -> None:
+def test_each_reader_returns_exactly_the_columns_of_its_schema(tmp_path: Path, use: str) -> None:
     path = tmp_path / "x.bin"
     kind = "bytes" if use == "read-webdataset" else "text"
     READERS[use](path, {"a": ["x", "y"]})
@@ -244,7 +242,7 @@ SCHEMAS = st.dictionaries(st.sampled_from("abc"), KINDS, min_size=1).map(
 
 
 @given(schemas=st.lists(SCHEMAS, min_size=1, max_size=4))
-def test_law_what_is_unified_takes_each_of_its_parts_in_any_order(
+def test_law_a_unified_schema_accepts_its_parts_in_any_order(
     schemas: list[pa.Schema],
 ) -> None:
     def unify_all(parts: list[pa.Schema]) -> pa.Schema | None:
@@ -271,7 +269,7 @@ def test_law_what_is_unified_takes_each_of_its_parts_in_any_order(
 
 
 def format_sorted(kind: pa.DataType) -> str:
-    """Spell a type whose objects have their fields in the order of names."""
+    """Format a type with the fields of structs sorted by name."""
     if pa.types.is_struct(kind):
         fields = sorted((field.name, format_sorted(field.type)) for field in kind)
         return f"{{{fields}}}"
@@ -280,7 +278,7 @@ def format_sorted(kind: pa.DataType) -> str:
     return str(kind)
 
 
-def test_what_decides_no_value_is_not_in_a_schema() -> None:
+def test_details_without_effect_on_values_are_not_in_a_schema() -> None:
     words = pa.dictionary(pa.int8(), pa.string())
     schema = pa.schema(
         [pa.field("a", words, nullable=False), ("b", pa.list_(pa.struct([("c", words)])))],

@@ -1,4 +1,4 @@
-"""How near to chance the order of shuffled rows is, of single rows and of blocks."""
+"""How close the order of shuffled rows is to random, for single rows and for blocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEEDED = {"by": "key", "seed": 3, "partitions": PARTITIONS}
 
 
 def shuffle(folder: Path, files: list[list[str]], **sink: Any) -> list[list[str]]:
-    """The keys of each partition, of files with these keys."""
+    """Return the keys of each partition after shuffling files with these keys."""
     folder.mkdir(parents=True, exist_ok=True)
     options = SEEDED | sink
     for at, keys in enumerate(files):
@@ -40,12 +40,12 @@ def shuffle(folder: Path, files: list[list[str]], **sink: Any) -> list[list[str]
 
 
 def measure(parts: list[list[str]]) -> dict[str, float]:
-    """How far from chance an order of numbers is.
+    """Measure how far an order of numbers is from random.
 
     Returns:
-        shared: of rows that stood side by side, how many are in one partition; by chance one of
-            all partitions.
-        spread: by how much more than by chance the share of the first half varies among partitions.
+        shared: share of adjacent rows that are in one partition; the random value is one over the
+            number of partitions.
+        spread: variation of the first half's share among partitions, relative to random.
     """
     order = {int(key): at for at, part in enumerate(parts) for key in part}
     places = np.array([order[number] for number in range(len(order))])
@@ -58,20 +58,20 @@ def measure(parts: list[list[str]]) -> dict[str, float]:
     }
 
 
-def test_rows_are_shuffled_as_by_chance(tmp_path: Path) -> None:
+def test_rows_are_shuffled_randomly(tmp_path: Path) -> None:
     keys = list(map(str, range(ROWS)))
     found = measure(shuffle(tmp_path, [keys[: ROWS // 2], keys[ROWS // 2 :]]))
     assert found["shared"] == pytest.approx(1 / PARTITIONS, rel=0.2)
     assert 0.5 < found["spread"] < 1.5
 
 
-def test_blocks_are_as_far_from_chance_as_the_page_says(tmp_path: Path) -> None:
+def test_blocks_deviate_from_random_as_documented(tmp_path: Path) -> None:
     keys = list(map(str, range(ROWS)))
     parts = shuffle(tmp_path, [keys], exact=False, blockRows=BLOCK)
     found = measure(parts)
     assert found["shared"] == pytest.approx(1 - 1 / BLOCK, abs=0.02)
     assert BLOCK**0.5 / 2 < found["spread"] < BLOCK**0.5 * 2
-    # Within a partition rows stand as by chance: neighbours are a third of it apart.
+    # Within a partition, the order is random: neighbors are a third of its length apart.
     part = max(parts, key=len)
     at = {int(key): index for index, key in enumerate(part)}
     apart = [abs(at[n] - at[n + 1]) for n in at if n + 1 in at]
@@ -109,7 +109,7 @@ def test_partitions_take_equal_shares_of_digests() -> None:
         (3, 10**9, ["00000-00002"]),
     ],
 )
-def test_partitions_in_a_row_are_one_source_of_some_size(
+def test_adjacent_partitions_form_one_source_of_limited_size(
     tmp_path: Path, partitions: int, target: int, keys: list[str]
 ) -> None:
     parts = shuffle(tmp_path, [list("abcdefghij")], partitions=partitions)
@@ -130,10 +130,10 @@ def test_partitions_in_a_row_are_one_source_of_some_size(
     st.lists(st.integers(100, 199), min_size=1, max_size=4),
     st.sampled_from([None, 300, 10**9]),
 )
-def test_law_a_new_file_changes_the_partitions_that_it_has_rows_of_and_no_others(
+def test_law_a_new_file_changes_only_partitions_with_its_rows(
     days: list[list[int]], new: list[int], target: int | None
 ) -> None:
-    """Rows are those of all files, in the same order."""
+    """The rows are those of all files, in the same order."""
     options: dict[str, Any] = {} if target is None else {"targetBytes": target}
     files = [[str(number) for number in numbers] for numbers in (*days, new)]
 
@@ -154,7 +154,7 @@ def test_law_a_new_file_changes_the_partitions_that_it_has_rows_of_and_no_others
         (folder / "new.parquet").write_bytes(written)
         after = look(folder, onlyTouched=True)
         assert [rows for _, rows in after.values()] == [rows for _, rows in look(folder).values()]
-        # With more bytes of all, fewer partitions may be one source.
+        # With more bytes in total, a source may cover fewer partitions.
         if before.keys() == after.keys():
             changed = {key for key in after if after[key][0] != before[key][0]}
             assert changed == {key for key, (_, rows) in after.items() if {*rows} & {*files[-1]}}
@@ -172,8 +172,8 @@ def test_files_of_two_seeds_are_refused(tmp_path: Path) -> None:
         StageRun("read-shuffle").table(source.data)
 
 
-def test_files_without_an_order_are_as_they_were(tmp_path: Path) -> None:
-    """What an earlier release has written reads on, and its bytes are the same."""
+def test_files_without_an_order_are_unchanged(tmp_path: Path) -> None:
+    """Files of an earlier release stay readable, and their bytes are unchanged."""
     digests = pa.array([b"\0" * 8, b"\xff" * 8], pa.binary(8))
     (tmp_path / "a.parquet").write_bytes(
         StageRun("shuffle", partitions=2).written(pa.table({"bucket": digests}))
@@ -182,6 +182,6 @@ def test_files_without_an_order_are_as_they_were(tmp_path: Path) -> None:
     assert mark == b'{"count": 2, "groups": [0, 1]}'
 
 
-def test_a_column_of_keys_that_is_not_there_is_told() -> None:
+def test_a_missing_key_column_is_reported() -> None:
     with pytest.raises(MissingColumnError, match="there is no column 'id'; there are: key"):
         StageRun("shuffle", by="id", seed=1).written(pa.table({"key": ["a"]}))

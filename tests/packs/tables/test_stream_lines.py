@@ -1,4 +1,4 @@
-"""Lines of a stream, by ranges: each once, none larger than a bound in memory."""
+"""Lines of a stream by ranges: all exactly once, none above the bound in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def split(content: bytes) -> list[bytes]:
 
 
 @given(pieces=contents, cuts=st.sets(st.integers(1, 60), max_size=5))
-def test_law_ranges_side_by_side_have_each_line_once(pieces: list[bytes], cuts: set[int]) -> None:
+def test_law_adjacent_ranges_have_each_line_once(pieces: list[bytes], cuts: set[int]) -> None:
     content = b"".join(pieces)
     borders = [0, *sorted(cuts), None]
     found = [
@@ -36,7 +36,7 @@ def test_law_ranges_side_by_side_have_each_line_once(pieces: list[bytes], cuts: 
 
 
 @given(pieces=contents)
-def test_law_a_line_beyond_the_bound_is_told_and_not_held(pieces: list[bytes]) -> None:
+def test_law_an_overlong_line_is_reported_and_not_kept_in_memory(pieces: list[bytes]) -> None:
     content = b"".join(pieces)
     found = list(list_lines(io.BytesIO(content), MOST))
     lines = split(content)

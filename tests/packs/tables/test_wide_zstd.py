@@ -1,4 +1,4 @@
-"""Files that zstd has written with windows larger than readers take unasked."""
+"""Files that zstd wrote with windows larger than readers accept by default."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read(folder: Path, name: str, content: bytes, **params: Any) -> int:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_parameter_lets_a_reader_take_it(tmp_path: Path, name: str) -> None:
+def test_a_parameter_allows_larger_windows(tmp_path: Path, name: str) -> None:
     content, rows = READERS[name][2:]
     with pytest.raises(UnreadableFileError, match="set the reader's `zstdWindow`"):
         read(tmp_path, name, pack(content))
@@ -74,24 +74,22 @@ def test_a_parameter_lets_a_reader_take_it(tmp_path: Path, name: str) -> None:
     assert read(tmp_path, name, zstd.compress(content), zstd_window=31) == rows
 
 
-def test_frames_in_a_row_are_one_file(tmp_path: Path) -> None:
+def test_consecutive_frames_are_one_file(tmp_path: Path) -> None:
     assert read(tmp_path, "a.jsonl.zst", pack(LINES) * 3, zstd_window=WINDOW) == 30
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_file_that_was_cut_is_not_whole(tmp_path: Path, name: str) -> None:
+def test_a_truncated_file_is_incomplete(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnreadableFileError):
         read(tmp_path, name, pack(READERS[name][2])[:-4], zstd_window=WINDOW)
 
 
-def test_bytes_behind_the_last_frame_are_not_passed_over(tmp_path: Path) -> None:
+def test_bytes_after_the_last_frame_are_not_ignored(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFileError, match=r"a\.jsonl\.zst"):
         read(tmp_path, "a.jsonl.zst", pack(LINES) + b"junk", zstd_window=WINDOW)
 
 
-def test_the_package_that_it_takes_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_required_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, zstd.__name__, None)
     with pytest.raises(ImportError) as caught:
         read(tmp_path, "a.jsonl.zst", pack(LINES), zstd_window=WINDOW)

@@ -1,4 +1,4 @@
-"""Operators of Data-Juicer as stages: a stand-in of the same shape, and the real ones if there."""
+"""Operators of Data-Juicer as stages: a stand-in with the same interface, and installed ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ needs_data_juicer = pytest.mark.skipif(
 )
 TEXTS = ["See https://a.example/x today, all of you", "no", None]
 
-# What a stage needs of it, in as few words as can be.
+# The parts of Data-Juicer that a stage needs, reduced to a minimum.
 BASE = """
 import os
 
@@ -148,7 +148,7 @@ def forget() -> None:
 
 @pytest.fixture
 def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A module of the same shape in the place of Data-Juicer."""
+    """Install a module with the same interface in place of Data-Juicer."""
     files = {"__init__": "", "ops/__init__": OPS, "ops/base_op": BASE, "utils/__init__": ""}
     for name, text in (files | {"utils/constant": FIELDS}).items():
         path = tmp_path / PACKAGE / f"{name}.py"
@@ -160,7 +160,7 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     forget()
 
 
-def test_without_data_juicer_the_package_is_what_is_missed(
+def test_without_data_juicer_the_package_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(data_juicer_ops, "find_spec", lambda name: None)
@@ -172,7 +172,7 @@ def test_without_data_juicer_the_package_is_what_is_missed(
 
 
 @pytest.mark.slow
-def test_the_adapter_alone_imports_no_data_juicer() -> None:
+def test_the_adapter_does_not_import_data_juicer() -> None:
     program = (
         "import sys; from strandline.plan.stages.registry import list_registered\n"
         "list_registered(); sys.exit('data_juicer' in sys.modules)"
@@ -182,7 +182,7 @@ def test_the_adapter_alone_imports_no_data_juicer() -> None:
 
 @pytest.mark.usefixtures("standin")
 @pytest.mark.parametrize("name", ["length_filter", "LengthFilter"])
-def test_a_filter_drops_counts_and_keeps_what_it_measures(name: str) -> None:
+def test_a_filter_drops_and_counts_rows_and_keeps_measures(name: str) -> None:
     rows = [{"body": text} for text in TEXTS]
     stage = StageRun(f"data_juicer:{name}", column="body", minLen=3)
     assert rows[:1] == stage.rows(rows)
@@ -193,7 +193,7 @@ def test_a_filter_drops_counts_and_keeps_what_it_measures(name: str) -> None:
 
 
 @pytest.mark.usefixtures("standin")
-def test_a_filter_of_samples_sees_all_columns_and_what_it_notes_is_kept() -> None:
+def test_a_filter_of_samples_sees_all_columns_and_its_notes_are_kept() -> None:
     stage = StageRun("data_juicer:suffix_filter", column=None, suffix=".md")
     rows = [{"name": "a.b.md"}, {"name": "a.txt"}]
     assert [{"name": "a.b.md", "dots": 2}] == stage.rows(rows)
@@ -253,7 +253,7 @@ def test_a_stage_can_be_sent_to_a_worker() -> None:
         ("length_filter", {"stats_export_path": "x"}, "which no ledger knows"),
     ],
 )
-def test_wrong_parameters_are_told_when_the_pipeline_is_planned(
+def test_wrong_parameters_are_reported_during_planning(
     name: str, values: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -274,7 +274,7 @@ def test_unknown_operators_and_columns_are_named(standin: Path) -> None:
 
 @pytest.mark.slow
 @needs_data_juicer
-def test_filters_of_data_juicer_itself_drop_and_measure() -> None:
+def test_real_filters_of_data_juicer_drop_and_measure() -> None:
     stage = StageRun("data_juicer:text_length_filter", minLen=3, keepStats=True)
     assert [{"text": TEXTS[0], "text_len": 41}] == stage.rows([{"text": text} for text in TEXTS])
     assert {"dropped: text_length_filter": 2} == stage.counters
@@ -288,7 +288,7 @@ def test_filters_of_data_juicer_itself_drop_and_measure() -> None:
 
 @pytest.mark.slow
 @needs_data_juicer
-def test_mappers_of_data_juicer_itself_change_texts_and_rows() -> None:
+def test_real_mappers_of_data_juicer_change_texts_and_rows() -> None:
     stage = StageRun("data_juicer:clean_links_mapper")
     assert ["See  today, all of you", "no", None] == [
         text or None for text in stage.column("text", TEXTS)
@@ -307,7 +307,7 @@ def test_mappers_of_data_juicer_itself_change_texts_and_rows() -> None:
         ("words_num_filter", {"textKey": "body"}, "give it as column"),
     ],
 )
-def test_wrong_parameters_of_data_juicer_itself_are_told(
+def test_wrong_parameters_of_real_operators_are_reported(
     name: str, values: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""Steps of datatrove as stages; what runs one is skipped where datatrove is not installed."""
+"""Steps of datatrove as stages; tests that run steps are skipped if datatrove is not installed."""
 
 import pickle
 import subprocess
@@ -13,13 +13,13 @@ from strandline.plan.packages import list_missing
 from strandline.plan.stages.registry import UnknownStageError, find_stage
 from strandline_packs.text.filters.adapters import datatrove_steps
 
-# They start processes, or load another library.
+# Starts processes, or loads another library.
 pytestmark = pytest.mark.slow
 
 needs_datatrove = pytest.mark.skipif(bool(list_missing(["datatrove"])), reason="make rivals")
 
 
-def test_without_datatrove_the_package_is_what_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_datatrove_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datatrove_steps, "find_spec", lambda name: None)
     stage_class = find_stage("datatrove:GopherQualityFilter")
     stage = stage_class(stage_class.Params.model_validate({"anything": 1}))
@@ -27,7 +27,7 @@ def test_without_datatrove_the_package_is_what_is_missed(monkeypatch: pytest.Mon
     assert ["text"] == list(stage.list_needed_columns())
 
 
-def test_the_adapter_alone_imports_no_datatrove() -> None:
+def test_the_adapter_does_not_import_datatrove() -> None:
     program = (
         "import sys; from strandline.plan.stages.registry import list_registered\n"
         "list_registered(); sys.exit('datatrove' in sys.modules)"
@@ -89,7 +89,7 @@ def test_a_stage_can_be_sent_to_a_worker() -> None:
         ("URLFilter", {"exclusion_writer": "x"}, "which no ledger knows"),
     ],
 )
-def test_wrong_parameters_are_told_when_the_pipeline_is_planned(
+def test_wrong_parameters_are_reported_during_planning(
     name: str, values: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""The filters of Gopher, C4 and FineWeb: each rule has a text that breaks it."""
+"""The filters of Gopher, C4, and FineWeb: every rule has a text that violates it."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ SENTENCES = "\n".join(f"This is the line number {n} of it." for n in "abcdef")
 
 
 def judge(run: type[StageRun], use: str, text: str, **values: Any) -> str | None:
-    """The reason for which one text is dropped."""
+    """Return the reason for dropping a text, or None if the text stays."""
     stage = run(use, reasonColumn="why", **values)
     (row,) = stage.rows([{"text": text}])
     reason: str | None = row["why"]
@@ -48,7 +48,7 @@ def judge(run: type[StageRun], use: str, text: str, **values: Any) -> str | None
         (f"{PROSE} {PROSE[:90]} so", {}, "duplicated_5_n_grams"),
         (f"{PROSE} {PROSE[:90]} so", {"dupNGrams": {}}, None),
         ("Ships wait outside.", {}, None),
-        # What occurs once is not repeated, whatever datatrove says.
+        # A single occurrence is not a repetition, although datatrove counts it as one.
         ("Ships wait outside.", {"compatible": True}, "top_2_gram"),
         ("a\nb\na", {"dupLineFrac": 0, "topNGrams": {}}, "dup_line_frac"),
         ("a\nb\na", {"dupLineFrac": 0, "dupLineCharFrac": 0, "topNGrams": {},
@@ -83,7 +83,7 @@ def test_gopher_repetition(
         ("Storm closes harbour " * 20, {"language": "xx"}, None),
         (PROSE + " #", {"maxSymbolWordRatio": 0}, "gopher_too_many_hashes"),
         (PROSE + " #", {"maxSymbolWordRatio": 0, "compatible": True}, None),
-        # Bullets are no words.
+        # Bullets are not words.
         ("▪ the tides of all those seas\n" * 8 , {}, "gopher_short_doc"),
         ("▪ the tides of all those seas\n" * 8 , {"compatible": True}, None),
     ],
@@ -174,7 +174,7 @@ def test_reasons_are_marked_and_the_first_one_stays(run: type[StageRun]) -> None
     assert not [name for name in second.counters if name.startswith("dropped")]
 
 
-def test_only_texts_that_are_kept_go_on(run: type[StageRun]) -> None:
+def test_only_kept_texts_are_passed_on(run: type[StageRun]) -> None:
     stage = run("gopher-quality", column="body")
     assert [PROSE] == stage.column("body", ["short", PROSE, None])
     assert {"dropped: gopher_short_doc": 2} == stage.counters
@@ -185,7 +185,7 @@ WORDS = st.lists(st.sampled_from(["a", "b", "ab", "c", "dd"]), max_size=60)
 
 
 def count_again(words: list[str], n: int) -> int:
-    """What is repeated, counted one n-gram after the other."""
+    """Return the size of repetitions, counted n-gram by n-gram."""
     seen: set[tuple[str, ...]] = set()
     at = size = 0
     while at + n <= len(words):

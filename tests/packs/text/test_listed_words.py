@@ -1,4 +1,4 @@
-"""Texts with words of lists: how words are found, which texts stay, and that lists are known."""
+"""Texts with listed words: how words are found, which texts stay, and fingerprints of lists."""
 
 import re
 from pathlib import Path
@@ -47,14 +47,16 @@ def list_texts(count: int) -> list[str]:
         ("", "anything", False),
     ],
 )
-def test_a_word_is_found_between_what_is_no_letter(item: str, text: str, is_found: bool) -> None:
+def test_a_word_is_found_between_other_characters_than_letters(
+    item: str, text: str, is_found: bool
+) -> None:
     stage = StageRun("drop-listed-words", words={"items": [item, " "]})
     assert ([] if is_found else [text]) == stage.column("text", [text])
     assert ({DROPPED: 1} if is_found else {}) == stage.counters
 
 
 ITEMS = st.sets(st.text("ab .*é", min_size=1, max_size=3), min_size=1, max_size=4)
-# Of items and what may stand between them, so that many are found and many nearly.
+# Texts made of items and separators, to get many matches and near matches.
 TEXTS = ITEMS.flatmap(
     lambda items: st.tuples(
         st.just(items),
@@ -64,7 +66,7 @@ TEXTS = ITEMS.flatmap(
 
 
 @given(TEXTS, st.booleans())
-def test_law_words_are_those_that_one_pattern_of_all_finds(
+def test_law_found_words_equal_those_of_one_combined_pattern(
     drawn: tuple[set[str], str], anywhere: bool
 ) -> None:
     items, text = drawn
@@ -74,7 +76,7 @@ def test_law_words_are_those_that_one_pattern_of_all_finds(
     assert expected == WordFinder(items, anywhere=anywhere).is_found(text)
 
 
-def test_a_text_is_held_against_the_list_of_its_language(tmp_path: Path) -> None:
+def test_a_text_is_compared_with_the_list_of_its_language(tmp_path: Path) -> None:
     german = tmp_path / "de.txt"
     german.write_text("# of ours\n\nGift\n")
     stage = StageRun(
@@ -98,7 +100,7 @@ def test_a_text_is_held_against_the_list_of_its_language(tmp_path: Path) -> None
     assert {DROPPED: 5, "texts of languages without a list": 3} == stage.counters
 
 
-def test_which_share_is_kept_follows_from_the_text_alone() -> None:
+def test_the_kept_share_depends_only_on_the_text() -> None:
     texts = list_texts(400)
 
     def keep(given: list[str], **values: Any) -> set[str]:
@@ -125,7 +127,7 @@ def test_dropped_texts_can_be_marked_and_earlier_reasons_stay() -> None:
     assert {DROPPED: 1} == stage.counters
 
 
-def test_what_is_in_the_lists_is_in_the_fingerprint(tmp_path: Path) -> None:
+def test_the_fingerprint_covers_the_lists(tmp_path: Path) -> None:
     path = tmp_path / "de.txt"
     digests = []
     for text in ("a\nb\n", "B\n\na\n", "a\nc\n"):
@@ -150,7 +152,7 @@ def test_mistakes_are_found_when_a_run_is_planned() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(list_missing(["datatrove"])), reason="make rivals")
-def test_words_are_those_that_datatrove_finds(
+def test_found_words_equal_those_of_datatrove(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from datatrove.data import Document  # noqa: PLC0415 - may not be there
@@ -158,7 +160,7 @@ def test_words_are_those_that_datatrove_finds(
 
     path = tmp_path / "list"
     path.write_text("tide\nthe lamp\nof\n潮\nf*sh\n", encoding="utf-8")
-    # Else it would fetch its lists.
+    # Otherwise datatrove would download its lists.
     monkeypatch.setattr(c4_filters, "cached_asset_path_or_download", lambda *_, **__: str(path))
     theirs = C4BadWordsFilter()
     texts = [

@@ -1,4 +1,4 @@
-"""What is redacted, what is left, and that redacting twice changes nothing."""
+"""Redacted and unredacted text, and idempotence of redaction."""
 
 import base64
 import random
@@ -92,7 +92,7 @@ def test_secrets(text: str, expected: str | None) -> None:
     assert (text if expected is None else expected) == redact(text, SECRETS, ignore)
 
 
-def test_a_private_key_goes_with_its_body() -> None:
+def test_a_private_key_is_redacted_with_its_body() -> None:
     body = "\n".join(["MIIEpAIBAAKCAQEA0123456789"] * 3)
     begin, end = "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
     assert "a <SECRET> b" == redact(f"a {begin}\n{body}\n{end} b", SECRETS, ignore)
@@ -150,7 +150,7 @@ def test_entropy() -> None:
         "0a:" * 20_000,
     ],
 )
-def test_long_runs_of_half_a_match_are_left_alone(text: str) -> None:
+def test_long_runs_of_partial_matches_are_not_redacted(text: str) -> None:
     assert text == redact(text, (*SECRETS, *PERSONAL), ignore)
 
 

@@ -1,4 +1,4 @@
-"""Filters on sensible pages in scripts of all kinds, limits by language, and rules that sweep."""
+"""Filters on ordinary pages in many scripts, limits by language, and rules that drop everything."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_sensible_pages_stay_in_every_script(use: str, language: str) -> None:
 
 @pytest.mark.parametrize("use", FILTERS)
 @pytest.mark.parametrize("language", SENTENCES)
-def test_noise_goes_in_every_script(use: str, language: str) -> None:
+def test_noise_is_dropped_in_every_script(use: str, language: str) -> None:
     noise = {
         "gopher-quality": "※ " * 200 + SENTENCES[language][0],
         "gopher-repetition": "\n".join([SENTENCES[language][0]] * 40),
@@ -55,7 +55,7 @@ def test_noise_goes_in_every_script(use: str, language: str) -> None:
     assert StageRun(use, **FILTERS[use]).rows([{"text": noise[use]}]) == []
 
 
-def test_a_rule_that_means_nothing_in_a_script_is_counted() -> None:
+def test_a_rule_that_does_not_apply_to_a_script_is_counted() -> None:
     stage = StageRun("gopher-quality", minDocWords=30)
     stage.rows([{"text": page} for page in write_pages("ko")])
     assert stage.counters == {
@@ -70,13 +70,13 @@ def test_a_rule_that_means_nothing_in_a_script_is_counted() -> None:
     }
 
 
-def test_all_rules_are_asked_where_datatrove_asks_them() -> None:
+def test_all_rules_apply_in_compatible_mode() -> None:
     stage = StageRun("gopher-quality", minDocWords=30, compatible=True)
     assert stage.rows([{"text": page} for page in write_pages("ja")]) == []
     assert stage.counters == {"dropped: gopher_below_avg_threshold": 10}
 
 
-def test_stop_words_are_asked_for_in_their_own_script() -> None:
+def test_stop_words_are_required_only_in_their_own_script() -> None:
     texts = [{"text": page} for page in write_pages("ru")]
     words = ("и", "что", "на", "в")
     stage = StageRun("gopher-quality", minDocWords=30, stopWords=words, minStopWords=5)
@@ -93,7 +93,7 @@ def test_sensible_pages_stay_by_the_limits_of_their_language(language: str, pres
             assert stage.rows(pages) == pages, (use, stage.counters)
 
 
-def test_what_is_written_wins_over_a_preset() -> None:
+def test_explicit_parameters_override_a_preset() -> None:
     german = GopherQuality(preset="deu_Latn").params
     assert (german.max_avg_word_length, german.min_alpha_words_ratio) == (15, 0.774)
     assert "und" in (german.stop_words or ())
@@ -104,7 +104,7 @@ def test_what_is_written_wins_over_a_preset() -> None:
 
 
 @pytest.mark.parametrize("use", ["gopher-quality", "gopher-repetition", "fineweb-quality"])
-def test_every_preset_is_one(use: str) -> None:
+def test_every_preset_is_valid(use: str) -> None:
     stage_class = find_stage(use)
     plain = stage_class().params.model_dump()
     for name in list_presets():
@@ -135,14 +135,14 @@ def count(rows: int, **dropped: int) -> StageCounts:
         ({"a": count(1000, short=991, long=9)}, ["one rule of a took 991 of 1,000 rows: short"]),
         ({"a": count(10, short=5, long=5)}, []),
         ({"a": count(2, short=2), "b": count(0)}, []),
-        # A reader of 75 files drops 75 of their lines, or all of them.
+        # A reader of 75 files drops 75 of their lines, or all lines.
         ({"a": replace(count(75, short=75), rows_out=7425)}, []),
         ({"a": count(75, short=7500)}, ["one rule of a took all 7,500 rows: short"]),
         ({"a": count(10), "b": count(10, other_language=10)},
          ["one rule of b took all 10 rows: other language"]),
     ],
 )  # fmt: skip
-def test_a_rule_that_takes_everything_is_told(
+def test_a_rule_that_drops_everything_is_reported(
     counts: dict[str, StageCounts], messages: list[str]
 ) -> None:
     assert messages == [str(rule) for rule in find_sweeping_rules(view_rows(counts))]

@@ -1,4 +1,4 @@
-"""Words and sentences: by rules of our own, by spaCy's and by NLTK's."""
+"""Words and sentences by our own rules, spaCy's, and NLTK's."""
 
 import sys
 
@@ -54,7 +54,7 @@ def test_sentences_by_rules(text: str, sentences: list[str]) -> None:
 
 
 @given(st.text(max_size=80))
-def test_law_words_are_all_that_is_not_blank(text: str) -> None:
+def test_law_words_cover_all_nonblank_text(text: str) -> None:
     words = split_words(text)
     assert "".join(words) == "".join(text.split())
     assert len(words) >= len(text.split())
@@ -86,7 +86,7 @@ def test_every_library_splits_the_same_simple_text(splitting: Splitting) -> None
     ]
 
 
-def test_spacy_is_begun_anew_before_its_words_fill_the_memory(
+def test_spacy_is_reloaded_before_its_vocabulary_fills_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     splitter = SpacySplitter("de")
@@ -104,7 +104,7 @@ def test_a_language_without_rules_is_named(run: type[StageRun]) -> None:
         run("gopher-quality", splitting="spacy", language="qq")
 
 
-def test_a_library_that_is_missing_is_asked_for_only_where_it_splits(
+def test_a_missing_library_is_reported_only_when_it_must_split(
     run: type[StageRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert () == run("gopher-quality").stage.packages

@@ -22,7 +22,7 @@ PROSE = (
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
-def test_encodings_are_told_apart(encoding: str) -> None:
+def test_encodings_are_detected(encoding: str) -> None:
     assert "Möwe – 3 €" == decode_text("Möwe – 3 €".encode(encoding), "cp1252")
 
 
@@ -35,7 +35,7 @@ def test_encodings_are_told_apart(encoding: str) -> None:
         (b"\xff\xfe\x00", "cp1252", "not utf-16"),
     ],
 )
-def test_what_is_no_text_is_refused(
+def test_other_content_than_text_is_refused(
     content: bytes, fallback: str | None, reason: str | None
 ) -> None:
     with pytest.raises(UndecodableError, match=reason):
@@ -95,11 +95,11 @@ def test_an_unknown_encoding_is_refused(run: type[StageRun]) -> None:
         ("<main><nav>only</nav></main>", ""),
     ],
 )
-def test_main_text_of_html(html: str, text: str) -> None:
+def test_the_main_text_of_html_is_extracted(html: str, text: str) -> None:
     assert text == extract_html_text(html)
 
 
-def test_deeply_nested_html_is_survived() -> None:
+def test_deeply_nested_html_is_parsed() -> None:
     assert "deep" == extract_html_text("<div>" * 3000 + "deep")
 
 
@@ -117,7 +117,7 @@ def test_normal_form(text: str, expected: str | None) -> None:
     assert expected == normalise(text, "NFC")
 
 
-def test_compatibility_form_is_on_request(run: type[StageRun]) -> None:
+def test_the_compatibility_form_is_optional(run: type[StageRun]) -> None:
     assert ["fi"] == run("normalise-text", form="NFKC").column("text", ["ﬁ"])
 
 
@@ -157,7 +157,7 @@ def test_other_and_uncertain_languages_are_dropped(run: type[StageRun]) -> None:
         run("identify-language", languages=["german"])
 
 
-def test_only_the_start_of_a_text_is_looked_at(run: type[StageRun]) -> None:
+def test_only_the_start_of_a_text_is_examined(run: type[StageRun]) -> None:
     stage = run("identify-language", maxCharacters=len(TEXTS["de"]))
     assert ["de"] == stage.column("text", [TEXTS["de"] + TEXTS["en"] * 50], "language")
 
@@ -209,7 +209,7 @@ def test_scripts_without_blanks_are_not_judged_by_word_length(run: type[StageRun
 
 
 @given(st.text(max_size=200))
-def test_shares_are_shares(text: str) -> None:
+def test_shares_are_between_zero_and_one(text: str) -> None:
     measures = measure_text(text)
     measured = measures._asdict()
     del measured["script"]

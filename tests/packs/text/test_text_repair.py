@@ -1,4 +1,4 @@
-"""Text repaired, and addresses replaced as FineWeb replaces them."""
+"""Repaired text, and addresses replaced as in FineWeb."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_text_is_repaired_as_the_parameters_say(
     assert [repaired] == stage.column("text", [repaired])
 
 
-def test_a_text_of_which_nothing_is_left_is_dropped() -> None:
+def test_a_text_that_becomes_empty_is_dropped() -> None:
     stage = StageRun("repair-text")
     assert ["a"] == stage.column("text", ["\x00\x01", "a"])
     assert {"repaired": 1, "dropped: empty": 1} == stage.counters
@@ -55,7 +55,7 @@ FINEWEB = {
 }
 
 
-def test_addresses_become_others_that_are_nobodys_and_stay_so() -> None:
+def test_addresses_become_placeholders_that_stay_unchanged() -> None:
     stage = StageRun("redact-pii", **FINEWEB)
     texts = [f"write to keeper{number}@lighthouse.net or 8.8.4.{number}" for number in range(20)]
     found = stage.column("text", texts)
@@ -68,7 +68,7 @@ def test_addresses_become_others_that_are_nobodys_and_stay_so() -> None:
     assert found == StageRun("redact-pii", **FINEWEB).column("text", texts)
 
 
-def test_private_addresses_are_redacted_where_that_is_asked_for() -> None:
+def test_private_addresses_are_redacted_on_request() -> None:
     texts = ["192.168.0.7 and 10.0.0.1 and 999.1.1.1 and ::1 and fe80::1:2"]
     assert texts == StageRun("redact-pii").column("text", texts)
     (found,) = StageRun("redact-pii", privateIps=True).column("text", texts)

@@ -1,4 +1,4 @@
-"""Texts labelled by a classifier, and scored by a language model."""
+"""Texts labeled by a classifier, and scored by a language model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ needs_kenlm = pytest.mark.skipif(
 
 
 class Counting:
-    """A scorer to which every token, and the end of a line, is one in a hundred."""
+    """A scorer that gives every token and line end a probability of one in a hundred."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -47,7 +47,7 @@ class Counting:
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Counting, str]:
-    """A scorer in KenLM's place, and a file for it."""
+    """Install a scorer in place of KenLM, with a model file."""
     scorer = Counting()
     monkeypatch.setattr(score_perplexity, "load_kenlm", lambda _path: scorer)
     (tmp_path / "any.arpa").write_text("any")
@@ -67,7 +67,7 @@ def test_a_classifier_gives_its_best_label_and_keeps_every_row_by_default() -> N
     assert {"model"} == find_stage("classify-text")(model=MODEL).digest_inputs().keys()
 
 
-def test_a_label_that_is_asked_for_is_scored_where_another_one_is_likelier() -> None:
+def test_a_requested_label_is_scored_even_if_another_is_likelier() -> None:
     columns = {"labelColumn": "quality", "probabilityColumn": "quality_score"}
     rows, _ = classify_texts(labels=["__label__de"], **columns)
     assert {"de"} == {row["quality"] for row in rows}
@@ -80,7 +80,7 @@ def test_a_label_that_is_asked_for_is_scored_where_another_one_is_likelier() -> 
     assert {"dropped: improbable label": len(TEXTS) - len(kept)} == counters
 
 
-def test_labels_have_bounds_of_their_own_and_some_drop_a_row() -> None:
+def test_labels_have_their_own_bounds_and_some_drop_rows() -> None:
     rows, counters = classify_texts(
         labels=["de", "pl", "ja"], minProbability=0.5, minProbabilities={"pl": 1.0},
         dropLabels={"__label__ja": 0.5},
@@ -90,7 +90,7 @@ def test_labels_have_bounds_of_their_own_and_some_drop_a_row() -> None:
     assert len(TEXTS) - 2 == counters["dropped: improbable label"]
 
 
-def test_the_reason_may_be_kept_in_the_place_of_the_drop() -> None:
+def test_the_reason_may_be_recorded_instead_of_the_drop() -> None:
     rows, _ = classify_texts(labels=["de"], minProbability=0.5, reasonColumn="why")
     assert len(TEXTS) == len(rows)
     assert ["de"] == [row["label"] for row in rows if row["why"] is None]
@@ -126,7 +126,7 @@ def test_an_onnx_model_that_takes_text_classifies_it(
     assert ("onnxruntime", "numpy") == stage.stage.packages
 
 
-def test_an_onnx_model_that_takes_or_gives_other_things_is_refused(tmp_path: Path) -> None:
+def test_an_onnx_model_with_other_inputs_or_outputs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="it must take texts, a tensor of strings; it takes x"):
         StageRun("classify-text", model=make_mean(tmp_path / "mean.onnx"))
     bare = make_classifier(tmp_path / "bare.onnx", [], {"good": 0.75})
@@ -137,7 +137,7 @@ def test_an_onnx_model_that_takes_or_gives_other_things_is_refused(tmp_path: Pat
         StageRun("classify-text", model=f"{tmp_path}/no.onnx")
 
 
-def test_names_and_files_that_can_not_be_are_refused_when_it_is_planned() -> None:
+def test_invalid_names_and_files_are_refused_during_planning() -> None:
     with pytest.raises(SpecError, match="columns need names of their own: text, text"):
         find_stage("classify-text")(model=MODEL, labelColumn="text")
     with pytest.raises(SpecError, match="names a label that `labels` does not"):
@@ -153,7 +153,7 @@ def test_a_model_behind_a_url_is_copied(tmp_path: Path) -> None:
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.floats(0, 1)), st.sets(st.sampled_from("abcd")))
-def test_law_the_label_is_one_that_is_looked_at_and_none_of_them_is_likelier(
+def test_law_the_label_is_the_likeliest_of_the_chosen_labels(
     probabilities: dict[str, float], labels: set[str]
 ) -> None:
     found = classify(probabilities, frozenset(labels))
@@ -166,7 +166,9 @@ LINES = st.lists(st.text(alphabet="ab \t\u00a0\u3000", max_size=8), max_size=5)
 
 
 @given(LINES)
-def test_law_tokens_that_are_equally_likely_are_that_likely_in_any_text(lines: list[str]) -> None:
+def test_law_perplexity_of_equally_likely_tokens_does_not_depend_on_the_text(
+    lines: list[str],
+) -> None:
     scorer = Counting()
     found = measure_perplexity("\n".join(lines), scorer, str.split)
     if not "".join(lines).strip():
@@ -186,7 +188,7 @@ def test_law_tokens_that_are_equally_likely_are_that_likely_in_any_text(lines: l
         ("", ""),
     ],
 )
-def test_a_text_is_written_as_the_models_of_ccnet_know_it(text: str, normal: str) -> None:
+def test_a_text_is_normalized_as_in_ccnet(text: str, normal: str) -> None:
     assert normal.replace("€ -", "€  - ") == normalise_as_ccnet(text)
     assert normalise_as_ccnet(normalise_as_ccnet(text)) == normalise_as_ccnet(text)
 
@@ -229,13 +231,13 @@ def test_a_tokenizer_of_hugging_face_splits_too(counting: tuple[Counting, str]) 
     assert ["the sea ? the"] == scorer.lines
 
 
-def test_a_tokenizer_that_is_none_is_refused(counting: tuple[Counting, str]) -> None:
+def test_an_invalid_tokenizer_is_refused(counting: tuple[Counting, str]) -> None:
     _, model = counting
     with pytest.raises(ValueError, match=r"any\.arpa: no model of SentencePiece"):
         StageRun("score-perplexity", model=model, tokenizer=model)
 
 
-def test_without_kenlm_it_is_said_what_installs_it() -> None:
+def test_without_kenlm_the_install_command_is_reported() -> None:
     installs = "pip install 'strandline[perplexity]', which needs a C++ compiler"
     assert f"{installs}, since KenLM has no wheels" == advise("kenlm")
 
@@ -254,9 +256,9 @@ def train_pieces(path: Path) -> str:
 
 
 @needs_kenlm
-def test_kenlm_scores_a_text_as_ccnet_counts_it(tmp_path: Path) -> None:
+def test_kenlm_scores_equal_those_of_ccnet(tmp_path: Path) -> None:
     stage = StageRun("score-perplexity", model=make_pairs(tmp_path / "tiny.arpa"))
-    # <s> the sea rises </s>, and <s> <unk> </s>, by hand: seen pairs, else back-off and unigram.
+    # By hand: <s> the sea rises </s>, and <s> <unk> </s>; seen pairs, else back-off plus unigram.
     first = -0.2 - 0.3 - 0.4 - (0.2 + 0.9)
     second = -(0.3 + 1.0) - 0.9
     found = stage.column("text", ["the sea rises", "the sea rises\nfast"], answer="perplexity")
@@ -266,7 +268,7 @@ def test_kenlm_scores_a_text_as_ccnet_counts_it(tmp_path: Path) -> None:
 
 
 @needs_kenlm
-def test_a_file_that_is_no_model_of_kenlm_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_kenlm_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "no.arpa").write_text("no model\n")
     with pytest.raises(ModelError, match=r"no\.arpa: no model that KenLM can read"):
         StageRun("score-perplexity", model=str(tmp_path / "no.arpa"))

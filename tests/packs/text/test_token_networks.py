@@ -1,4 +1,4 @@
-"""Texts scored and labelled by networks over tokens: tiny ones that add up numbers of words."""
+"""Texts scored and labeled by networks over tokens: tiny networks that add up word values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strandline_api.documents.problems import SpecError
 from strandline_packs.models.model_files import ModelError
 from strandline_packs.text.scoring.token_networks import list_batches
 
-# Sums of these are exact in 32 bits, so that a score is the same in any company.
+# Sums of these numbers are exact in 32 bits, so scores do not depend on the batch.
 NUMBERS = {"sea": 1.5, "tide": -0.25, "lamp": 0.5, "rope": 2.0}
 LABELS = {word: [number, 1 - number, number / 2] for word, number in NUMBERS.items()}
 NAMES = ["math", "code", "spam"]
@@ -41,14 +41,14 @@ def name_files(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def scorer(tmp_path: Path) -> dict[str, Any]:
-    """The files of a network with one number."""
+    """Return the files of a network with one output."""
     rows = {word: [number] for word, number in NUMBERS.items()}
     return name_files(write_network(tmp_path / "scorer", rows))
 
 
 @pytest.fixture
 def classifier(tmp_path: Path) -> dict[str, Any]:
-    """The files of a network with three labels, which its `config.json` names."""
+    """Return the files of a network with three labels, which its `config.json` names."""
     return name_files(write_network(tmp_path / "classifier", LABELS, NAMES))
 
 
@@ -59,7 +59,7 @@ def _own_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def watch(stage: Any, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the network of a stage is given, call by call."""
+    """Return a list that collects the inputs of a stage's network."""
     calls: list[dict[str, Any]] = []
     session = stage._network._session
 
@@ -72,14 +72,14 @@ def watch(stage: Any, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return calls
 
 
-def test_a_text_gets_the_number_of_the_network(scorer: dict[str, Any]) -> None:
+def test_a_text_gets_the_score_of_the_network(scorer: dict[str, Any]) -> None:
     stage = StageRun("score-text", **scorer, scoreColumn="edu")
     assert [add_up(text) for text in TEXTS] == stage.column("text", TEXTS, answer="edu")
     assert {} == stage.counters
     assert {"model", "tokenizer"} == stage.stage.digest_inputs().keys()
 
 
-def test_bounds_drop_texts_and_are_scores_that_are_kept(scorer: dict[str, Any]) -> None:
+def test_bounds_drop_texts_and_include_their_own_values(scorer: dict[str, Any]) -> None:
     stage = StageRun("score-text", **scorer, minScore=0, maxScore=1.75)
     assert TEXTS[:1] + TEXTS[2:3] + TEXTS[5:] == stage.column("text", TEXTS)
     assert {"dropped: low score": 1, "dropped: high score": 2} == stage.counters
@@ -97,7 +97,7 @@ def test_scores_are_rounded_before_they_are_judged(tmp_path: Path) -> None:
     )
 
 
-def test_a_long_text_is_cut_as_the_parameters_say(scorer: dict[str, Any]) -> None:
+def test_a_long_text_is_truncated_by_the_parameters(scorer: dict[str, Any]) -> None:
     texts = ["rope " * 600, "rope " * 6]
     for most in (512, 5, 3):
         stage = StageRun("score-text", **scorer, maxTokens=most)
@@ -108,7 +108,7 @@ def test_a_long_text_is_cut_as_the_parameters_say(scorer: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("multi_label", [False, True])
-def test_labels_get_probabilities_of_the_networks_numbers(
+def test_labels_get_probabilities_from_the_networks_outputs(
     classifier: dict[str, Any], multi_label: bool
 ) -> None:
     stage = StageRun("classify-text", **classifier, multiLabel=multi_label)
@@ -130,7 +130,7 @@ def test_labels_get_probabilities_of_the_networks_numbers(
     assert ("numpy", "onnxruntime", "tokenizers") == stage.stage.packages
 
 
-def test_labels_of_a_network_keep_and_drop_as_those_of_other_classifiers(
+def test_labels_of_a_network_keep_and_drop_like_other_classifiers(
     classifier: dict[str, Any],
 ) -> None:
     stage = StageRun("classify-text", **classifier, labels=["math"], minProbability=0.7)
@@ -200,7 +200,7 @@ def test_law_a_score_does_not_depend_on_order_and_batches(
 
 
 @given(st.lists(st.integers(0, 9)), st.integers(1, 6), st.integers(1, 30))
-def test_law_each_text_is_in_one_batch_that_is_no_larger_than_it_may_be(
+def test_law_each_text_is_in_one_batch_within_the_limit(
     lengths: list[int], texts: int, tokens: int
 ) -> None:
     batches = list(list_batches(lengths, texts, tokens))
@@ -211,7 +211,7 @@ def test_law_each_text_is_in_one_batch_that_is_no_larger_than_it_may_be(
         longest = lengths[batch[-1]]
         assert 1 <= len(batch) <= texts
         assert len(batch) == 1 or len(batch) * longest <= tokens
-    for batch, (first, *_) in pairwise(batches):  # none is closed while the next text fits
+    for batch, (first, *_) in pairwise(batches):  # no batch closes while the next text fits
         assert len(batch) == texts or (len(batch) + 1) * lengths[first] > tokens
 
 
@@ -227,7 +227,7 @@ def test_texts_of_like_length_share_a_batch(
     assert {"input_ids", "attention_mask", "token_type_ids"} == calls[0].keys()
 
 
-def test_what_fills_up_is_the_tokenizers_own_or_the_one_that_is_named(
+def test_padding_uses_the_tokenizers_token_or_the_configured_one(
     scorer: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = Path(scorer["tokenizer"])
@@ -242,7 +242,7 @@ def test_what_fills_up_is_the_tokenizers_own_or_the_one_that_is_named(
         assert [padding] * 3 == calls[0]["input_ids"][0].tolist()[3:]
 
 
-def test_a_tokenizer_without_a_token_to_fill_up_with_is_refused(
+def test_a_tokenizer_without_a_padding_token_is_refused(
     scorer: dict[str, Any], tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match=r"has no token <fill> to fill up .* in `padToken`"):
@@ -263,7 +263,7 @@ def test_a_text_without_a_token_has_no_score(scorer: dict[str, Any]) -> None:
     assert {"dropped: no text": 1} == stage.counters
 
 
-def test_kinds_of_tokens_go_in_where_the_network_takes_them(tmp_path: Path) -> None:
+def test_token_types_are_passed_to_networks_that_accept_them(tmp_path: Path) -> None:
     for inputs in (["input_ids", "attention_mask"], ["attention_mask", "input_ids"]):
         folder = write_network(tmp_path / inputs[0], {"sea": [1.5]}, inputs=inputs)
         stage = StageRun("score-text", **name_files(folder))
@@ -272,13 +272,13 @@ def test_kinds_of_tokens_go_in_where_the_network_takes_them(tmp_path: Path) -> N
     tokenizer = Tokenizer.from_file(files["tokenizer"])
     tokenizer.post_processor = processors.TemplateProcessing("$A:1", None, [])
     tokenizer.save(files["tokenizer"])
-    # of the second kind, where each token is larger by one
+    # tokens of the second kind count one more each
     stage = StageRun("score-text", **files)
     assert [5.0, 2.5] == stage.column("text", ["sea sea", "sea"], answer="score")
 
 
 def save_network(folder: Path, inputs: dict[str, Any], make: str = "Cast") -> dict[str, Any]:
-    """A network whose answer is its first input: as floats, as they are, or with one axis more."""
+    """Write a network that returns its first input as floats, unchanged, or with one more axis."""
     write_tokenizer(folder / "tokenizer.json", list(NUMBERS))
     kinds = {key: TensorProto.FLOAT if key == "floats" else TensorProto.INT64 for key in inputs}
     given = [helper.make_tensor_value_info(key, kinds[key], inputs[key]) for key in inputs]
@@ -314,7 +314,7 @@ BOTH = {"input_ids": OPEN, "attention_mask": OPEN}
         (BOTH, "Unheard", "no model that can be loaded"),
     ],
 )
-def test_a_network_of_another_make_is_refused(
+def test_a_network_with_other_inputs_is_refused(
     tmp_path: Path, inputs: dict[str, Any], make: str, message: str
 ) -> None:
     files = save_network(tmp_path, inputs, make)
@@ -335,14 +335,14 @@ def test_an_answer_that_does_not_fit_is_refused(
         StageRun("classify-text", **classifier, modelLabels=["a", "b"])
 
 
-def test_a_number_that_is_none_fails_the_task(tmp_path: Path) -> None:
+def test_a_score_of_nan_fails_the_task(tmp_path: Path) -> None:
     files = name_files(write_network(tmp_path / "nan", {"sea": [float("nan")], "tide": [1.0]}))
     stage = StageRun("score-text", **files)
     with pytest.raises(ModelError, match="it gives a text something that is no number"):
         stage.column("text", ["tide", "sea"])
 
 
-def test_more_tokens_than_the_network_was_made_for_are_refused(tmp_path: Path) -> None:
+def test_more_tokens_than_the_network_supports_are_refused(tmp_path: Path) -> None:
     files = name_files(write_network(tmp_path / "short", {"sea": [1.5]}, positions=8))
     with pytest.raises(ModelError, match=r"can't be run on 512 tokens; .* lower `maxTokens`"):
         StageRun("score-text", **files)
@@ -352,9 +352,7 @@ def test_more_tokens_than_the_network_was_made_for_are_refused(tmp_path: Path) -
         StageRun("score-text", **files, maxTokens=2)
 
 
-def test_files_that_are_not_there_or_no_such_thing_are_told(
-    scorer: dict[str, Any], tmp_path: Path
-) -> None:
+def test_missing_and_invalid_files_are_reported(scorer: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"gone\.json: No such file"):
         find_stage("score-text")(**scorer | {"tokenizer": f"{tmp_path}/gone.json"})
     with pytest.raises(SpecError, match="tokenizer: "):
@@ -392,7 +390,7 @@ def test_files_behind_urls_are_copied_to_the_node_once(
         stage.stage.setup_on_node()
 
 
-def test_speed_is_no_part_of_the_fingerprint_and_labels_are(classifier: dict[str, Any]) -> None:
+def test_the_fingerprint_covers_labels_but_not_speed(classifier: dict[str, Any]) -> None:
     def digest(use: str, **values: Any) -> str:
         stage = find_stage(use)(**values)
         return compute_fingerprint({"a": (use, stage, None)}).digest

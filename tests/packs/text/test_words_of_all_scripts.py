@@ -1,4 +1,4 @@
-"""Words in all scripts: the same for counts, filters, signatures and languages, however written."""
+"""Words in all scripts: counts, filters, signatures, and languages treat all forms alike."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strandline_packs.text.filters.words.word_rules import (
 )
 from strandline_packs.text.text_quality import measure_text
 
-# Sentences of ten words, with signs and accents that stand by themselves in one form or in both.
+# Sentences of ten words with signs and accents that are separate in one or both forms.
 TEN_WORDS = {
     "Devanagari": "हम सब लोग समुद्र के किनारे बैठकर लहरें देखते हैं।",
     "Bengali": "আমরা সবাই সমুদ্রের তীরে বসে বড় ঢেউ দেখি আর গাই।",
@@ -39,7 +39,7 @@ TEN_WORDS = {
     "Amharic": "ሁላችንም በባሕር ዳር ተቀምጠን ትልልቅ ማዕበሎችን ቀስ ብለን እያየን እንዘምራለን።",
     "Tibetan": "ང་ཚོ་མི་ཀུན་མཚོ་འགྲམ་ལ་བསྡད་ནས་བལྟ།",
 }
-# Each letter is a word, with the signs upon it.
+# Each letter with its signs is a word.
 LETTERS = {
     "Thai": ("ที่นี่", ["ที่", "นี่"]),
     "Lao": ("ຢູ່", ["ຢູ່"]),
@@ -64,7 +64,7 @@ def test_signs_and_accents_are_part_of_a_word(script: str, form: Form) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("script", LETTERS)
-def test_a_letter_of_a_script_without_blanks_is_a_word_with_its_signs(
+def test_in_scripts_without_blanks_each_letter_with_its_signs_is_a_word(
     script: str, form: Form
 ) -> None:
     text, words = LETTERS[script]
@@ -74,7 +74,7 @@ def test_a_letter_of_a_script_without_blanks_is_a_word_with_its_signs(
 
 
 @pytest.mark.parametrize("script", TEN_WORDS)
-def test_texts_that_share_no_word_do_not_sign_alike(script: str) -> None:
+def test_texts_without_common_words_have_different_signatures(script: str) -> None:
     words = list_words(TEN_WORDS[script])
     signer = Signer(words=1)
     first, second = signer.sign(" ".join(words[:5])), signer.sign(" ".join(words[5:]))
@@ -94,22 +94,22 @@ def test_texts_that_share_no_word_do_not_sign_alike(script: str) -> None:
         ("これは海。あれは山。", 2),
     ],
 )
-def test_sentences_end_where_the_script_says(text: str, sentences: int) -> None:
+def test_sentences_end_at_the_marks_of_their_script(text: str, sentences: int) -> None:
     assert len(list(find_sentences(text))) == sentences
 
 
-def test_what_is_not_seen_is_no_part_of_a_word() -> None:
+def test_invisible_characters_are_not_part_of_a_word() -> None:
     assert list_words(compose("Donau\u00addampf \u200fشاطئ\u200f \ufeffend")) == [
         "Donaudampf",
         "شاطئ",
         "end",
     ]
     assert split_words("👩‍💻 ☺️") == ["👩\u200d", "💻", "☺️"]
-    # The joiner that tells one Persian word from two is part of it.
+    # The joiner that separates parts of a Persian word belongs to the word.
     assert list_words(compose("می‌خواهم")) == ["می‌خواهم"]
 
 
-def test_a_listed_word_is_none_within_another_that_goes_on_with_a_sign() -> None:
+def test_a_listed_word_is_not_found_in_a_word_that_continues_with_a_sign() -> None:
     finder = WordFinder(["कर"])
     assert finder.is_found("वह कर गया")
     assert not finder.is_found("वह करो गया")
@@ -141,7 +141,7 @@ def stages() -> dict[str, StageRun]:
 
 
 @given(text=texts)
-def test_law_what_a_stage_makes_of_a_text_does_not_depend_on_its_form(
+def test_law_results_of_stages_do_not_depend_on_the_normal_form(
     stages: dict[str, StageRun], text: str
 ) -> None:
     for use, stage in stages.items():

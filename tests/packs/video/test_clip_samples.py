@@ -1,4 +1,4 @@
-"""What `filter-video` gathers: how many clips were kept and dropped, and pictures of some."""
+"""Statistics of `filter-video`: counts of kept and dropped clips, and images of some."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def samples(draw: st.DrawFn) -> ClipSample:
 
 
 def paint(*levels: int, width: int = 64, height: int = 32) -> list[dict[str, Any]]:
-    """Frames that are of one colour each, with a dark border on the left."""
+    """Draw frames of one color each, with a dark border on the left."""
     frames = []
     for level in levels:
         pixels = np.full((height, width, 3), (level, 128, 255 - level), np.uint8)
@@ -63,7 +63,7 @@ def make_clips(*rows: tuple[str, float | None, list[dict[str, Any]]]) -> pa.Tabl
 
 
 def look(folder: Path, *tables: pa.Table, **values: Any) -> dict[str, dict[str, Any]]:
-    """The rows of the artifact by outcome, of tables that pass one after another."""
+    """Return the rows of the artifact by outcome, for consecutive tables."""
     gathering = Gathering(folder, "filter-video", **BOUNDS, **values)
     rows = gathering.read(gathering.merge(gathering.pieces(tables)))
     return {row["outcome"]: row for row in rows}
@@ -74,7 +74,7 @@ def open_jpeg(text: str) -> Any:
 
 
 @given(a=samples(), b=samples(), c=samples())
-def test_law_samples_join_in_any_order(a: ClipSample, b: ClipSample, c: ClipSample) -> None:
+def test_law_samples_merge_in_any_order(a: ClipSample, b: ClipSample, c: ClipSample) -> None:
     assert (a + b) + c == a + (b + c)
     assert a + b == b + a
     assert (a + b).number == a.number + b.number
@@ -82,18 +82,18 @@ def test_law_samples_join_in_any_order(a: ClipSample, b: ClipSample, c: ClipSamp
 
 
 @given(sample=samples())
-def test_law_a_sample_is_read_as_it_was_dumped(sample: ClipSample) -> None:
+def test_law_a_dumped_sample_is_read_back(sample: ClipSample) -> None:
     assert sample == ClipSample.parse(sample.dump())
 
 
 @given(names=st.lists(st.text(), min_size=1, max_size=9, unique=True))
-def test_law_the_clip_that_is_shown_depends_on_names_alone(names: list[str]) -> None:
+def test_law_the_shown_clip_depends_only_on_names(names: list[str]) -> None:
     found = names[choose_clip(names)]
     assert found == names[::-1][choose_clip(names[::-1])]
     assert all(rank_clip(found) <= rank_clip(name) for name in names)
 
 
-def test_kept_and_dropped_are_counted_and_shown(tmp_path: Path) -> None:
+def test_kept_and_dropped_clips_are_counted_and_shown(tmp_path: Path) -> None:
     clips = make_clips(
         ("a", 0.1, paint(10, 200, 250)),
         ("b", 0.9, paint(90)),
@@ -105,7 +105,7 @@ def test_kept_and_dropped_are_counted_and_shown(tmp_path: Path) -> None:
         outcome: row["clips"] for outcome, row in found.items()
     }
     (dropped,) = [row["shown"] for outcome, row in found.items() if "above" in outcome]
-    assert {"e", min("bd", key=rank_clip)} == {each["clip"] for each in dropped}  # one a task
+    assert {"e", min("bd", key=rank_clip)} == {each["clip"] for each in dropped}  # one per task
     assert [{"clip": "c", "jpeg": ""}] == found["dropped: no black_share"]["shown"]
     (kept,) = found["kept"]["shown"]
     image = np.asarray(open_jpeg(kept["jpeg"]), float)
@@ -121,7 +121,7 @@ def test_only_some_of_many_are_shown(tmp_path: Path) -> None:
     assert sorted(names, key=rank_clip)[:SHOWN] == [each["clip"] for each in row["shown"]]
 
 
-def test_clips_are_counted_where_nothing_is_to_be_shown(tmp_path: Path) -> None:
+def test_clips_are_counted_even_if_none_is_shown(tmp_path: Path) -> None:
     table = make_clips(("a", 0.1, []), ("b", 0.9, [])).select(["black_share"])
     found = look(tmp_path, table)
     assert [(1, []), (1, [])] == [(row["clips"], row["shown"]) for row in found.values()]
@@ -129,7 +129,7 @@ def test_clips_are_counted_where_nothing_is_to_be_shown(tmp_path: Path) -> None:
         StageRun("filter-video", **BOUNDS, pictures=True).rows(table)
 
 
-def test_clips_that_a_stage_before_has_marked_are_no_outcome_of_this_one(tmp_path: Path) -> None:
+def test_clips_marked_by_an_earlier_stage_are_not_counted(tmp_path: Path) -> None:
     clips = make_clips(("a", 0.1, paint(9)), ("b", 0.9, paint(9)), ("c", 0.9, paint(9)))
     marked = clips.append_column("why", pa.array([None, "earlier", None]))
     found = look(tmp_path, marked, pictures=True, reasonColumn="why")
@@ -154,7 +154,7 @@ def test_a_picture_is_small_and_keeps_its_proportions(
     assert raw == draw_jpeg([frame])
 
 
-def test_the_panel_shows_pictures_and_names_as_they_are(tmp_path: Path) -> None:
+def test_the_panel_shows_images_and_escapes_names(tmp_path: Path) -> None:
     gathering = Gathering(tmp_path, "filter-video", **BOUNDS, pictures=True)
     clips = make_clips(("videos/<b>.mp4#0", 0.1, paint(9)), ("c", 0.9, []))
     artifacts = gathering.artifacts(gathering.merge(gathering.pieces([clips])))

@@ -1,4 +1,4 @@
-"""Videos of phones, cameras and editors: seen and heard is what a player shows and plays."""
+"""Videos of phones, cameras, and editors: clips show and sound as in a player."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from stage_runs import Rows, StageRun
 from strandline.data.files.opening import UnreadableFileError
 from strandline_packs.video.files.clips import decode_clip
 
-# They encode and decode.
+# Encodes and decodes.
 pytestmark = pytest.mark.slow
 
 ALL = list(range(FRAMES))
 CUT = {"by": "length", "maxSeconds": 0.8, "minSeconds": 0}
-# What cameras, phones' voice tracks, old programs and telephones write, by the container's name.
+# Codecs of cameras, voice recorders, old programs, and telephones, by container name.
 SOUNDS = [
     ("mov", "pcm_s16le"),
     ("mov", "pcm_s16be"),
@@ -72,7 +72,7 @@ def run(name: str, rows: Rows, **values: Any) -> Rows:
 
 
 def show(rows: Rows) -> list[Any]:
-    """Return the frames of clips, as arrays."""
+    """Return the frames of clips as arrays."""
     return [each.frame.to_ndarray(format="rgb24") for row in rows for each in decode_clip(row)]
 
 
@@ -94,7 +94,7 @@ def hear(content: bytes) -> Any:
 
 @pytest.mark.parametrize("by", ["length", "scenes", "key-frames"])
 @pytest.mark.parametrize("how", TURNS)
-def test_pictures_that_lie_stand_upright(tmp_path: Path, how: str, by: str) -> None:
+def test_rotated_videos_become_upright(tmp_path: Path, how: str, by: str) -> None:
     path = turn(write_odd_video(tmp_path / "phone.mp4", lies=how), how)
     rows = split(path, by=by)
     assert {SIZE} == {(row["width"], row["height"]) for row in rows}
@@ -104,7 +104,7 @@ def test_pictures_that_lie_stand_upright(tmp_path: Path, how: str, by: str) -> N
 
 
 @pytest.mark.parametrize("how", TURNS)
-def test_whatever_is_made_of_them_stands_upright_too(tmp_path: Path, how: str) -> None:
+def test_derived_images_are_upright_too(tmp_path: Path, how: str) -> None:
     lying = split(turn(write_odd_video(tmp_path / "phone.mp4", lies=how), how))
     upright = split(write_odd_video(tmp_path / "camera.mp4"))
     sampled = [run("decode-frames", rows, rate=5, longest=48) for rows in (lying, upright)]
@@ -124,7 +124,7 @@ def test_whatever_is_made_of_them_stands_upright_too(tmp_path: Path, how: str) -
 
 
 @pytest.mark.parametrize(("container", "codec"), SOUNDS)
-def test_sound_of_every_kind_goes_along(tmp_path: Path, container: str, codec: str) -> None:
+def test_sound_of_every_codec_is_kept(tmp_path: Path, container: str, codec: str) -> None:
     path = tmp_path / f"camera.{container}"
     pictures = "mpeg2video" if container == "vob" else "libx264"
     rows = split(write_odd_video(path, sound=codec, codec=pictures))
@@ -136,7 +136,9 @@ def test_sound_of_every_kind_goes_along(tmp_path: Path, container: str, codec: s
 
 
 @pytest.mark.parametrize("codec", ["pcm_f32be", "pcm_s16be", "pcm_mulaw", "pcm_s8", "pcm_f64le"])
-def test_law_what_a_clip_cant_hold_loses_no_sample(tmp_path: Path, codec: str) -> None:
+def test_law_unsupported_sound_is_converted_without_losing_samples(
+    tmp_path: Path, codec: str
+) -> None:
     path = write_odd_video(tmp_path / "camera.mov", sound=codec)
     (row,) = split(path, maxSeconds=10)
     assert hear(path.read_bytes()).tolist() == hear(row["content"]).tolist()
@@ -164,7 +166,7 @@ def test_sound_may_outlast_the_pictures(
 
 @pytest.mark.parametrize(("name", "sound"), [("a.mkv", "aac"), ("a.mkv", ""), ("a.avi", "")])
 @pytest.mark.parametrize("kept", [0.3, 0.6])
-def test_one_that_was_copied_in_part_is_still_told_from_that(
+def test_a_partially_copied_video_is_still_detected(
     tmp_path: Path, name: str, sound: str, kept: float
 ) -> None:
     path = write_odd_video(tmp_path / name, frames=4 * FRAMES, sound=sound)
@@ -186,7 +188,7 @@ EDITS = {
 
 @pytest.mark.parametrize("case", EDITS)
 @pytest.mark.parametrize("by", ["length", "scenes"])
-def test_law_what_an_edit_leaves_out_is_not_shown(tmp_path: Path, case: str, by: str) -> None:
+def test_law_frames_outside_the_edit_list_are_not_shown(tmp_path: Path, case: str, by: str) -> None:
     path = edit(write_odd_video(tmp_path / "edited.mp4"), *EDITS[case])
     expected = [read_number(each) for each in play(path)]
     assert 0 < len(expected) < FRAMES
@@ -199,20 +201,20 @@ def test_law_what_an_edit_leaves_out_is_not_shown(tmp_path: Path, case: str, by:
 
 
 @pytest.mark.parametrize("name", ["a.mp4", "a.mov", "a.mkv"])
-def test_a_cover_is_no_video(tmp_path: Path, name: str) -> None:
+def test_a_cover_image_is_not_a_video(tmp_path: Path, name: str) -> None:
     rows = split(write_odd_video(tmp_path / name, cover=True))
     assert ALL == [read_number(each) for each in show(rows)]
     assert {"h264"} == {row["codec"] for row in rows}
 
 
-def test_a_file_of_music_with_a_cover_is_named_as_that(tmp_path: Path) -> None:
+def test_a_music_file_with_a_cover_is_reported_as_such(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFileError, match=r"no video, since there is only a cover in it"):
         split(write_album(tmp_path / "song.mp4"))
 
 
 @pytest.mark.parametrize("sound", [True, False])
 @pytest.mark.parametrize("container", ["ts", "mkv", "mp4", "mov", "avi"])
-def test_times_are_told_from_the_first_picture(tmp_path: Path, container: str, sound: bool) -> None:
+def test_times_count_from_the_first_frame(tmp_path: Path, container: str, sound: bool) -> None:
     codec = ("pcm_s16le" if container == "avi" else "aac") if sound else ""
     path = write_odd_video(tmp_path / f"late.{container}", begin=Fraction(10), sound=codec)
     rows = split(path)
@@ -221,8 +223,8 @@ def test_times_are_told_from_the_first_picture(tmp_path: Path, container: str, s
 
 
 @pytest.mark.parametrize("by", ["length", "scenes"])
-def test_frames_of_avi_stand_in_the_order_in_which_they_are_shown(tmp_path: Path, by: str) -> None:
-    """It tells only when they are decoded."""
+def test_frames_of_avi_are_in_display_order(tmp_path: Path, by: str) -> None:
+    """AVI reveals the display order only during decoding."""
     path = write_odd_video(tmp_path / "old.avi")
     rows = split(path, by=by)
     assert ALL == [read_number(each) for each in show(rows)]
@@ -237,7 +239,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def hurt(whole: bytes, path: Path, places: list[int]) -> Path:
-    """Write the video with other bytes at places of its pictures; its head stays."""
+    """Damage bytes of the video's images at these places; the header stays intact."""
     begin, end = whole.index(b"mdat") + 4, whole.index(b"moov") - 4
     changed = bytearray(whole)
     for at in places:
@@ -248,7 +250,7 @@ def hurt(whole: bytes, path: Path, places: list[int]) -> Path:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
 @given(places=st.lists(st.integers(0, 2**20), max_size=40))
-def test_law_of_damaged_pictures_each_frame_comes_out_or_is_counted(
+def test_law_each_frame_of_a_damaged_video_is_output_or_counted(
     whole: bytes, tmp_path: Path, places: list[int]
 ) -> None:
     rows = split(hurt(whole, tmp_path / "a.mp4", places))
@@ -263,16 +265,14 @@ def test_law_of_damaged_pictures_each_frame_comes_out_or_is_counted(
     assert 2 * FRAMES == sum(row["frame_count"] for row in clips) + lacking
 
 
-def test_frames_that_are_lost_to_those_who_sample_them_are_counted(
-    whole: bytes, tmp_path: Path
-) -> None:
+def test_frames_lost_to_sampling_stages_are_counted(whole: bytes, tmp_path: Path) -> None:
     rows = split(hurt(whole, tmp_path / "a.mp4", list(range(700, 4000, 3))))
     stage = StageRun("decode-frames", badVideos="drop")
     stage.tables(rows)
     assert stage.counters
 
 
-def test_streams_that_no_clip_has_are_counted(tmp_path: Path) -> None:
+def test_omitted_streams_are_counted(tmp_path: Path) -> None:
     write_odd_video(tmp_path / "a.mp4", cover=True)
     path = write_odd_video(tmp_path / "one.mkv", sound="aac")
     two = tmp_path / "two.mkv"

@@ -1,4 +1,4 @@
-"""Files with several pictures: the first is decoded, the others are counted."""
+"""Files with several images: the first is decoded, the others are counted."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ def test_frames_after_the_first_are_counted(kind: str) -> None:
     assert max(green, blue) < 60
 
 
-def test_a_later_frame_that_is_damaged_is_no_reason_to_drop_the_first() -> None:
+def test_a_damaged_later_frame_does_not_drop_the_first() -> None:
     whole = save("tiff", COLOURS)
     at = int.from_bytes(whole[4:8], "little")
     size = int.from_bytes(whole[at : at + 2], "little")
-    link = at + 2 + 12 * size  # where the second directory is
+    link = at + 2 + 12 * size  # the second directory
     broken = whole[:link] + (len(whole) - 1).to_bytes(4, "little") + whole[link + 4 :]
     rows, counts = decode(broken)
     assert 1 == len(rows)
     assert {"left out: frames that can't be counted": 1} == counts
 
 
-def test_layers_of_a_picture_and_sizes_of_an_icon_are_no_frames() -> None:
+def test_layers_of_an_image_and_sizes_of_an_icon_are_not_frames() -> None:
     file = io.BytesIO()
     Image.new("RGB", (64, 64), "red").save(file, "ico", sizes=[(16, 16), (64, 64)])
     assert {} == decode(file.getvalue())[1]
 
 
-def test_other_columns_of_a_sample_are_counted_but_for_facts_of_files() -> None:
+def test_other_columns_of_a_sample_are_counted_except_file_metadata() -> None:
     red, blue = save("png", ["red"]), save("png", ["blue"])
     _, counts = decode(red, blue, txt=[b"a cat", None], caption=["a", "b"], path=["a", "b"])
     assert {"left out: column 'txt'": 1, "left out: column 'caption'": 2} == counts

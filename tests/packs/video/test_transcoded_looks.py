@@ -1,4 +1,4 @@
-"""Transcoded clips look like their source: levels, colours, and the shape of pixels."""
+"""Transcoded clips look like their source: levels, colors, and pixel shape."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stage_runs import StageRun
 from strandline.data.files.opening import UnreadableFileError
 from strandline_packs.video.files.clips import decode_clip
 
-# They encode and decode.
+# Encodes and decodes.
 pytestmark = pytest.mark.slow
 
 RATE, SIZE = 25, (96, 64)
@@ -48,7 +48,7 @@ def write_video(
     options: dict[str, str] | None = None,
     begin: int = 0,
 ) -> Path:
-    """Write a video of one brown colour, with tags of how it is shown."""
+    """Write a video of one brown color, with color tags."""
     with av.open(str(path), "w", options={"fflags": "+bitexact"}) as file:
         pictures: Any = file.add_stream(codec, rate=RATE)
         pictures.width, pictures.height, pictures.pix_fmt = *SIZE, kind
@@ -75,7 +75,7 @@ def write_video(
 
 
 def transcode(path: Path, **values: Any) -> tuple[pa.Table, pa.Table, dict[str, int]]:
-    """The clip, the same encoded again, and what was counted."""
+    """Return the clip, the transcoded clip, and the counters."""
     (clip,) = StageRun("split-video").tables([{"key": path.name, "path": str(path)}])
     run = StageRun("transcode-clip", **values)
     table = run.table(clip)
@@ -84,7 +84,7 @@ def transcode(path: Path, **values: Any) -> tuple[pa.Table, pa.Table, dict[str, 
 
 
 def read_look(content: bytes) -> tuple[tuple[int, ...], Fraction, Any]:
-    """Tags as players read them, the shape of a pixel, and a pixel in colours."""
+    """Return the color tags as players read them, the pixel shape, and one pixel's color."""
     with av.open(io.BytesIO(content), "r") as container:
         stream = container.streams.video[0]
         tags = tuple(getattr(stream.codec_context, name) for name in TAGS)
@@ -155,8 +155,8 @@ def shrink(path: Path) -> None:
         assert RATE == len(list(decode_clip(row)))
 
 
-def test_narrow_pictures_end_no_process(tmp_path: Path) -> None:
-    """The encoder of HEVC damages the memory of its process, which is found only now and then."""
+def test_narrow_images_do_not_crash_the_process(tmp_path: Path) -> None:
+    """The HEVC encoder corrupts its process's memory, which rarely shows; use a child process."""
     path = write_video(tmp_path / "a.mp4")
     child = multiprocessing.get_context("fork").Process(target=shrink, args=(path,))
     child.start()
@@ -186,7 +186,7 @@ def test_pictures_that_are_turned_keep_their_look(tmp_path: Path) -> None:
     assert Fraction(4, 3) == read_look(read_content(transcode(path)[1]))[1]
 
 
-def test_what_the_files_can_not_hold_is_counted(tmp_path: Path) -> None:
+def test_metadata_that_files_cannot_hold_is_counted(tmp_path: Path) -> None:
     deep = write_video(tmp_path / "deep.mp4", (1, BT2020, BT2020, PQ), kind="yuv420p10le")
     assert {"reduced: more than 8 bits a colour": 1} == transcode(deep)[2]
     display = "G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(10000000,1)"

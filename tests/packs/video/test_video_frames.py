@@ -1,4 +1,4 @@
-"""Frames of clips: sampled, measured against what was drawn, filtered and hashed."""
+"""Frames of clips: sampled, measured against the drawn frames, filtered, and hashed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from strandline_packs.video.measures import (
     to_grey,
 )
 
-# They encode, decode or run models.
+# Encodes, decodes, or runs models.
 pytestmark = pytest.mark.slow
 
 GREY = np.array([0.299, 0.587, 0.114])
@@ -38,7 +38,7 @@ def list_clips(path: Path, **values: Any) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def clips(videos: Path) -> pa.Table:
-    """The five scenes of the silent video, a clip each."""
+    """Return the five scenes of the silent video, one clip each."""
     return list_clips(videos / "silent.mp4")
 
 
@@ -49,7 +49,7 @@ def run(use: str, table: pa.Table, **values: Any) -> pa.Table:
 
 
 def draw(kind: str, **values: Any) -> Any:
-    """The grey levels of a scene as it was drawn."""
+    """Return the gray levels of a scene as drawn."""
     (scene,) = [each for each in SCENES if each.kind == kind]
     return np.stack([pixels @ GREY for pixels in draw_scene(scene)])
 
@@ -69,19 +69,19 @@ def test_frames_are_sampled_at_their_time(clips: pa.Table, rate: float) -> None:
 def test_uneven_videos_are_sampled_by_time_and_not_by_number(videos: Path) -> None:
     table = run("decode-frames", list_clips(videos / "uneven.mkv"), rate=5)
     for row in table.to_pylist():
-        # no frame is further from its time than the longest step from frame to frame
+        # No frame is further from its time than the longest interval between frames.
         off = [time - at / 5 for at, time in enumerate(row["frame_times"])]
         assert all(0 <= each + 0.0011 and each < 0.08 for each in off)
 
 
-def test_frames_are_shrunk_in_proportion_and_never_grown(clips: pa.Table) -> None:
+def test_frames_are_shrunk_in_proportion_and_never_enlarged(clips: pa.Table) -> None:
     for longest, size in ((80, (80, 60)), (500, (160, 120))):
         (first, *_) = run("decode-frames", clips, longest=longest)["frames"].to_pylist()
         assert {size} == {(each["width"], each["height"]) for each in first}
         assert {3 * size[0] * size[1]} == {len(each["rgb"]) for each in first}
 
 
-def test_a_long_clip_has_its_frames_further_apart(clips: pa.Table) -> None:
+def test_frames_of_a_long_clip_are_further_apart(clips: pa.Table) -> None:
     for row in run("decode-frames", clips, rate=25, maxFrames=4).to_pylist():
         assert 4 == len(row["frames"])
         length = row["end"] - row["start"]
@@ -102,7 +102,7 @@ def test_a_clip_without_frames_fails_or_is_dropped_and_counted(clips: pa.Table) 
     assert [] == stage.rows(bad.slice(1, 1))
 
 
-def test_measures_are_those_of_what_was_drawn(clips: pa.Table) -> None:
+def test_measures_match_the_drawn_frames(clips: pa.Table) -> None:
     table = run("measure-video", run("decode-frames", clips, rate=RATE))
     looks = {scene.kind: row for scene, row in zip(SCENES, table.to_pylist(), strict=True)}
     for kind in ("shapes", "still", "black", "titled"):
@@ -116,13 +116,13 @@ def test_measures_are_those_of_what_was_drawn(clips: pa.Table) -> None:
     frozen = {kind: row["frozen_share"] for kind, row in looks.items()}
     assert (1, 1, 0) == (frozen["still"], frozen["black"], frozen["noise"])
     assert frozen["shapes"] < 0.2
-    # the line of strokes is an eighth of the height, in cells of 8 pixels
+    # The line of strokes has an eighth of the height, in cells of 8 pixels.
     assert looks["titled"]["text_share"] == pytest.approx(1 / 15, abs=0.02)
     assert 0 == looks["shapes"]["text_share"] == looks["noise"]["text_share"]
     assert looks["noise"]["sharpness"] > 100 * looks["still"]["sharpness"]
 
 
-def test_motion_is_what_moves_between_frames(clips: pa.Table) -> None:
+def test_motion_measures_changes_between_frames(clips: pa.Table) -> None:
     table = run("measure-motion", run("decode-frames", clips, rate=RATE))
     moves = {scene.kind: row for scene, row in zip(SCENES, table.to_pylist(), strict=True)}
     drawn = measure_motion(draw("shapes"))
@@ -138,7 +138,7 @@ def test_motion_is_computed_from_the_square_that_moves() -> None:
         frames[at, 40 : 40 + SIDE, SPEED * at : SPEED * at + SIDE] = 255
     motion = measure_motion(frames)
     assert motion.motion == pytest.approx(2 * SPEED * SIDE / (WIDTH * HEIGHT), abs=1e-6)
-    # two columns of three cells, the left and the right edge of the square
+    # Two columns of three cells: the left and the right edge of the square.
     assert motion.moving_share == pytest.approx(2 * 3 / (20 * 15), abs=1e-6)
     assert (0.0, 0.0) == measure_motion(frames[:1])
 
@@ -177,7 +177,7 @@ def test_clips_out_of_bounds_are_dropped_under_their_first_reason() -> None:
         StageRun("filter-video", bounds={"a": [2, 1]})
 
 
-def test_the_filter_keeps_what_is_to_be_seen(clips: pa.Table) -> None:
+def test_the_filter_keeps_visible_content(clips: pa.Table) -> None:
     kept = StageRun("filter-video").rows(run("measure-video", run("decode-frames", clips)))
     assert ["shapes", "noise", "titled"] == [SCENES[int(row["clip"][-5:])].kind for row in kept]
 
@@ -193,7 +193,7 @@ def test_copies_are_found_among_all_clips_and_others_are_not(videos: Path) -> No
                 assert signature is not None
                 signatures.append((f"{row['clip']} {kind}", signature))
     found = find_near_duplicates(signatures, 0.5)
-    noise = "silent.mp4#00003"  # no encoder keeps it as it was
+    noise = "silent.mp4#00003"  # no encoder preserves noise
     expected = {
         f"{clip} first": f"{clip} again"
         for clip in (f"{name}#{at:05}" for name, count in
@@ -201,7 +201,7 @@ def test_copies_are_found_among_all_clips_and_others_are_not(videos: Path) -> No
                      for at in range(count))
         if clip != noise
     }  # fmt: skip
-    # the first scene is in two videos
+    # The first scene is in two videos.
     same = {f"silent.mp4#00000 {kind}": "again.mkv#00000 again" for kind in ("first", "again")}
     assert expected | same == found
 

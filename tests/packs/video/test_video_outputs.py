@@ -1,4 +1,4 @@
-"""Clips as files: encoded again, and written as shards with what is known of them beside."""
+"""Clips as files: transcoded, and written as shards with their metadata beside them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strandline_packs.sinks.webdataset_sink import WebdatasetSink
 from strandline_packs.video.files.clips import decode_clip
 from strandline_packs.video.files.containers import load_av, open_content
 
-# They encode, decode or run models.
+# Encodes, decodes, or runs models.
 pytestmark = pytest.mark.slow
 
 
@@ -43,7 +43,7 @@ def transcode(clips: pa.Table, **values: Any) -> pa.Table:
 def test_a_clip_is_exactly_its_frames_and_the_same_bytes_again(videos: Path, codec: str) -> None:
     clips = list_clips(videos / "silent.mp4").slice(0, 3)
     table = transcode(clips, codec=codec)
-    # in memory that is used otherwise between, since an encoder may read what is not its own
+    # Change the memory in between, because an encoder may read memory that is not its own.
     for size in range(4 if codec == "h264" else 1):
         assert np.full(300_000 + 70_001 * size, 7 * size, np.uint8).any() or size == 0
         assert table.equals(transcode(clips, codec=codec))
@@ -63,7 +63,7 @@ def test_a_clip_is_exactly_its_frames_and_the_same_bytes_again(videos: Path, cod
             )
 
 
-def test_frames_stay_when_they_are_or_come_at_a_steady_rate(videos: Path) -> None:
+def test_frames_keep_their_times_or_get_a_steady_rate(videos: Path) -> None:
     clips = list_clips(videos / "uneven.mkv")
     before = [[each.time for each in decode_clip(row)] for row in clips.to_pylist()]
     kept = [[each.time for each in decode_clip(row)] for row in transcode(clips).to_pylist()]
@@ -76,7 +76,7 @@ def test_frames_stay_when_they_are_or_come_at_a_steady_rate(videos: Path) -> Non
             assert row["rate"] == pytest.approx(float(rate))
 
 
-def test_what_is_shown_stays_until_the_next_frame(videos: Path) -> None:
+def test_a_frame_is_shown_until_the_next_frame(videos: Path) -> None:
     clips = list_clips(videos / "silent.mp4").slice(0, 1)
     (row,) = transcode(clips, rate=50).to_pylist()
     frames = [each.frame.to_ndarray(format="gray").astype(int) for each in decode_clip(row)]
@@ -96,7 +96,7 @@ def test_sizes_are_even_and_in_proportion(videos: Path) -> None:
         assert size == (next(decode_clip(row)).frame.width, next(decode_clip(row)).frame.height)
 
 
-def test_sound_is_kept_or_not_and_its_tone_is_where_it_was(videos: Path) -> None:
+def test_sound_is_kept_or_dropped_without_a_shift(videos: Path) -> None:
     clips = list_clips(videos / "audible.mp4")
     for row in transcode(clips).to_pylist():
         with open_content(row["content"], "x") as container:
@@ -121,7 +121,7 @@ def test_a_clip_that_can_not_be_decoded_fails(videos: Path) -> None:
 
 
 def write(table: pa.Table) -> tuple[bytes, pa.Table]:
-    """The shard, and the table beside it."""
+    """Return the shard and the table beside the shard."""
     stage = StageRun("webdataset")
     assert isinstance(stage.stage, WebdatasetSink)
     ((suffix, write_beside),) = stage.stage.list_companions().items()
@@ -165,7 +165,7 @@ def test_shards_open_with_webdataset_and_agree_with_the_table_beside(
             assert container.streams.video[0].frames == clip["frame_count"]
 
 
-def test_samples_have_names_of_their_own_without_dots(tmp_path: Path) -> None:
+def test_samples_have_unique_names_without_dots(tmp_path: Path) -> None:
     keys = ["a/b.c.mp4#00001", "x/b.c.mp4#00001", "é" * 300, "", "a b"]
     contents = [b"\xff\xd8\xff", b"\x89PNG", b"\x1aE\xdf\xa3", b"?", None]
     shard, _ = write(pa.table({"clip": keys, "content": pa.array(contents, pa.binary())}))

@@ -1,4 +1,4 @@
-"""Videos become clips: cut at the very frame, while the rest is unread, and whatever is broken."""
+"""Splitting videos into clips: exact cuts, streaming reads, and broken files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from strandline_packs.video.files import containers
 from strandline_packs.video.files.clips import decode_clip
 from strandline_packs.video.files.containers import load_av, open_content
 
-# They encode, decode or run models.
+# Encodes, decodes, or runs models.
 pytestmark = pytest.mark.slow
 
 WHOLE = [video for video in VIDEOS if video.kept == 1]
@@ -54,12 +54,12 @@ def decode(row: dict[str, Any]) -> list[Pixels]:
 
 
 def find_frame(drawn: list[Pixels], decoded: Pixels) -> int:
-    """Of all drawn frames the one that looks most like a decoded one."""
+    """Return the index of the drawn frame most similar to a decoded frame."""
     return int(np.argmin([np.abs(each.astype(int) - decoded).mean() for each in drawn]))
 
 
 @pytest.mark.parametrize("video", WHOLE, ids=lambda video: video.name)
-def test_scenes_are_cut_at_the_very_frame(videos: Path, video: Video) -> None:
+def test_scenes_are_cut_at_the_exact_frame(videos: Path, video: Video) -> None:
     rows = split(videos / video.name)
     times = list_times(video)
     begins = [times[cut] for cut in (0, *video.cuts)]
@@ -72,9 +72,7 @@ def test_scenes_are_cut_at_the_very_frame(videos: Path, video: Video) -> None:
 
 
 @pytest.mark.parametrize("video", WHOLE, ids=lambda video: video.name)
-def test_frames_of_clips_are_those_that_were_drawn_at_their_time(
-    videos: Path, video: Video
-) -> None:
+def test_frames_of_clips_match_the_frames_drawn_at_their_time(videos: Path, video: Video) -> None:
     drawn, times = list(draw_video(video)), list_times(video)
     for row in split(videos / video.name, by="length", maxSeconds=0.72):
         for time, frame in decode_clip(row):
@@ -105,7 +103,7 @@ def test_every_codec_and_container_is_cut_to_the_frame(tmp_path: Path, video: Vi
     for row in rows:
         frames = decode(row)
         assert len(frames) == row["frame_count"]
-        if done < 45:  # shapes: the square tells which frame it is
+        if done < 45:  # shapes: the square identifies the frame
             assert done == find_frame(drawn, frames[0])
         done += len(frames)
 
@@ -119,12 +117,12 @@ def test_key_frames_need_no_lead(videos: Path) -> None:
 
 def test_a_clip_begins_with_the_key_frame_that_it_needs_and_no_earlier(videos: Path) -> None:
     by_scene = {row["start"]: row["lead"] for row in split(videos / "silent.mp4")}
-    # key frames are at each second; the scene at 3.6 s needs that at 3 s
+    # Key frames are at full seconds; the scene at 3.6 s needs the key frame at 3 s.
     assert by_scene[3.6] == pytest.approx(0.6, abs=0.001)
     assert 0 == by_scene[2.0]
 
 
-def test_sound_goes_with_its_clip(videos: Path) -> None:
+def test_sound_stays_with_its_clip(videos: Path) -> None:
     for row in split(videos / "audible.mp4", by="length", maxSeconds=2):
         with open_content(row["content"], "x") as container:
             sound = container.streams.audio[0]
@@ -151,7 +149,7 @@ def test_the_same_video_gives_the_same_bytes(videos: Path) -> None:
         assert split(videos / name) == split(videos / name)
 
 
-def test_tasks_have_so_many_clips_and_end_with_their_video(videos: Path) -> None:
+def test_tasks_have_a_limited_number_of_clips_and_end_with_their_video(videos: Path) -> None:
     stage = StageRun("split-video", clipsPerTask=2)
     rows = [{"key": name, "path": str(videos / name)} for name in ("silent.mp4", "audible.mp4")]
     tables = stage.tables(rows)
@@ -160,7 +158,7 @@ def test_tasks_have_so_many_clips_and_end_with_their_video(videos: Path) -> None
 
 
 class WatchedFile(io.RawIOBase):
-    """A file that counts what is read of it."""
+    """A file that counts the bytes read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -188,7 +186,7 @@ class WatchedFile(io.RawIOBase):
         super().close()
 
 
-def test_clips_come_while_the_rest_of_the_video_is_unread(
+def test_clips_are_returned_before_the_rest_of_the_video_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_video(Video("noise.mp4", (Scene("noise", 300),)), tmp_path)
@@ -210,13 +208,13 @@ def test_clips_come_while_the_rest_of_the_video_is_unread(
     assert opened[0].closed
 
 
-def test_a_url_is_read_as_a_path_is(videos: Path) -> None:
+def test_a_url_is_read_like_a_path(videos: Path) -> None:
     with fsspec.open("memory://videos/silent.mp4", "wb") as file:
         file.write((videos / "silent.mp4").read_bytes())
     assert split(videos / "silent.mp4") == split("memory://videos/silent.mp4")
 
 
-def test_what_a_clip_needs_is_bounded(tmp_path: Path) -> None:
+def test_the_memory_of_a_clip_is_bounded(tmp_path: Path) -> None:
     path = write_video(Video("keyless.mp4", (Scene("noise", 100),), key_every=1000), tmp_path)
     with pytest.raises(
         UnreadableFileError, match=r"keyless.mp4: a clip needs more than 500,000 .*"
@@ -237,7 +235,7 @@ def test_what_a_clip_needs_is_bounded(tmp_path: Path) -> None:
         (".", r": Is a directory"),
     ],
 )
-def test_what_is_broken_is_told_in_one_sentence_or_dropped_and_counted(
+def test_broken_videos_are_reported_or_dropped_and_counted(
     videos: Path, tmp_path: Path, name: str, message: str
 ) -> None:
     (tmp_path / "empty.mp4").touch()
@@ -251,7 +249,7 @@ def test_what_is_broken_is_told_in_one_sentence_or_dropped_and_counted(
         [{"key": "bad", "path": str(path)}, {"key": "good", "path": str(videos / "again.mkv")}]
     )
     kept = [table["key"][0].as_py() for table in tables]
-    # of the truncated one, the scenes that are whole, and what is left of the one it ends in
+    # The truncated video gives its complete scenes and the rest of the last scene.
     assert (["bad"] * 4 if name == "truncated.mp4" else []) + ["good"] * 2 == kept
     assert {"dropped: no video or an end that can't be read": 1} == stage.counters
 
@@ -267,7 +265,7 @@ def write_sound(path: Path) -> None:
 
 
 @given(data=st.data())
-def test_law_a_damaged_video_is_read_or_told_and_nothing_else(videos: Path, data: Any) -> None:
+def test_law_a_damaged_video_is_read_or_reported(videos: Path, data: Any) -> None:
     name = data.draw(st.sampled_from(["audible.mp4", "again.mkv"]))
     content = bytearray((videos / name).read_bytes())
     for _ in range(data.draw(st.integers(1, 20))):
@@ -285,7 +283,7 @@ def test_law_a_damaged_video_is_read_or_told_and_nothing_else(videos: Path, data
         assert sum(frames) <= sum(row["frame_count"] for row in rows)
 
 
-def test_bad_lengths_are_told(tmp_path: Path) -> None:
+def test_bad_lengths_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="minSeconds must be less than maxSeconds"):
         StageRun("split-video", maxSeconds=1, minSeconds=1)
 
@@ -313,7 +311,9 @@ def find_cuts(levels: list[float], threshold: float = 0.08) -> list[int]:
         ([], []),
     ],
 )
-def test_a_cut_is_a_step_unlike_those_around_it(levels: list[float], expected: list[int]) -> None:
+def test_a_cut_is_an_outlier_among_the_steps_around(
+    levels: list[float], expected: list[int]
+) -> None:
     assert expected == find_cuts(levels)
 
 
@@ -323,7 +323,7 @@ def test_a_cut_is_a_step_unlike_those_around_it(levels: list[float], expected: l
     longest=st.integers(6, 40),
     horizons=st.lists(st.integers(0, 400)).map(sorted),
 )
-def test_law_lengths_are_kept_whenever_cuts_are_heard_of(
+def test_law_lengths_are_respected_whenever_cuts_become_known(
     cuts: list[int], shortest: int, longest: int, horizons: list[int]
 ) -> None:
     def choose(steps: list[int]) -> list[Fraction]:
@@ -341,7 +341,7 @@ def test_law_lengths_are_kept_whenever_cuts_are_heard_of(
     assert 400 - longest < (ends[-1] if ends else 0)
 
 
-def test_the_examples_have_what_they_say() -> None:
+def test_the_examples_match_their_description() -> None:
     assert {"shapes", "still", "black", "noise", "titled"} == {scene.kind for scene in SCENES}
     assert replace(VIDEOS[0], scenes=SCENES[:2]).cuts == [50]
     assert SIDE < 120 // 3

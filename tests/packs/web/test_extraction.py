@@ -1,4 +1,4 @@
-"""Main content of pages: engines, encodings, and pages that take a parser with them."""
+"""Main content of pages: engines, encodings, and pages that crash a parser."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from strandline_packs.web import extractor_process
 from strandline_packs.web.extractor_process import ExtractorDiedError
 from web_archive import SENTENCES, write_pages
 
-# Each starts a process.
+# Each test starts a process.
 pytestmark = [pytest.mark.slow, pytest.mark.first(reason="pages that exhaust time or memory")]
 
 ENGINES = ["trafilatura", "resiliparse"]
 PAGES = [page for page in write_pages(36) if page.kind in {"prose", "unclosed"}]
-# One nests until what walks the tree is lost in it; the other asks of each block what it is.
+# One engine walks the tree and gets lost in deep nesting; the other examines every block.
 PATHOLOGICAL = {
     "resiliparse": b"<div><b><i>" * 800_000 + b"text",
     "trafilatura": b"<html><body>" + b"<p>word <a href=x>y</a><td>" * 200_000,
@@ -36,7 +36,7 @@ def make_page(language: str, body: str = "") -> bytes:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_prose_is_kept_and_what_is_around_it_is_not(engine: str) -> None:
+def test_prose_is_kept_without_its_surroundings(engine: str) -> None:
     rows = [{"key": page.url, "content": page.body, "charset": ""} for page in PAGES]
     stage = StageRun("extract-text", engine=engine)
     found = stage.rows(rows)
@@ -57,7 +57,7 @@ def test_pages_without_text_are_dropped_and_counted(engine: str) -> None:
     assert {"dropped: no text": 2} == stage.counters
 
 
-def test_favour_decides_about_blocks_that_may_be_content() -> None:
+def test_favour_decides_about_doubtful_blocks() -> None:
     lists = "".join(f"<li><a href='/{n}'>Offer {n}</a></li>" for n in range(3))
     page = make_page("en", f"<div class='related'><ul>{lists}</ul></div>")
     texts = {
@@ -70,7 +70,7 @@ def test_favour_decides_about_blocks_that_may_be_content() -> None:
     assert "MENU" in full.rows(make_rows(page))[0]["text"]
 
 
-def test_a_text_follows_from_its_page_alone_also_where_blocks_are_deduplicated() -> None:
+def test_a_text_depends_only_on_its_page_even_with_deduplication() -> None:
     stage = StageRun("extract-text", deduplicate=True)
     page = make_page("en")
     texts = [row["text"] for row in stage.rows(make_rows(*[page] * 6))]
@@ -106,7 +106,7 @@ GREEDY = {
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", GREEDY)
-def test_a_greedy_page_costs_itself(engine: str, kind: str) -> None:
+def test_a_greedy_page_drops_only_itself(engine: str, kind: str) -> None:
     stage = StageRun(
         "extract-text",
         engine=engine,
@@ -121,7 +121,7 @@ def test_a_greedy_page_costs_itself(engine: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_page_that_overruns_is_dropped_and_the_next_is_extracted(engine: str) -> None:
+def test_a_page_beyond_the_time_limit_is_dropped_and_the_next_extracted(engine: str) -> None:
     stage = StageRun("extract-text", engine=engine, timeoutSeconds=0.4, maxPageBytes=100 << 20)
     pages = [make_page("en"), PATHOLOGICAL[engine], make_page("de")]
     found = stage.rows(make_rows(*pages))
@@ -131,10 +131,8 @@ def test_a_page_that_overruns_is_dropped_and_the_next_is_extracted(engine: str) 
     assert reason in {"dropped: extraction too slow", "dropped: extraction crashed"}
 
 
-def test_c_code_that_never_returns_is_ended(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A regular expression that backtracks for ages holds the interpreter; no alarm is heard."""
+def test_endless_c_code_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A backtracking regular expression holds the interpreter, so no alarm is handled."""
     program = tmp_path / "hanging.py"
     program.write_text(
         "import re\n"
@@ -205,7 +203,7 @@ def test_large_pages_are_dropped_before_they_are_parsed() -> None:
     assert {"dropped: page too large": 1} == stage.counters
 
 
-def test_text_that_is_decoded_may_be_extracted_in_its_place() -> None:
+def test_decoded_text_can_be_extracted_instead_of_bytes() -> None:
     stage = StageRun("extract-text", column="text")
     (row,) = stage.rows([{"text": make_page("pl").decode()}])
     assert SENTENCES["pl"][0] in row["text"]
@@ -214,8 +212,8 @@ def test_text_that_is_decoded_may_be_extracted_in_its_place() -> None:
     assert {"key", "content", "text"} == set(keeping.rows(make_rows(make_page("pl")))[0])
 
 
-def test_a_child_that_can_not_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A library of a library may be missing; then no page is at fault, and no memory."""
+def test_a_child_that_can_not_start_reports_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transitive dependency may be missing; then neither a page nor memory is at fault."""
     monkeypatch.setattr(
         extractor_process,
         "_PROGRAM",

@@ -1,4 +1,4 @@
-"""Bodies of responses are taken for what they are, whatever their heads say of them."""
+"""Bodies of responses are decoded by their content, whatever their headers claim."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ PAIRS = [(packing, told) for packing, heads in HEADS.items() for told in heads]
 def read_blocks(
     folder: Path, *blocks: bytes, **params: object
 ) -> tuple[list[bytes], dict[str, int]]:
-    """The contents of the rows that come of responses, and what was counted."""
+    """Return the contents of the rows from responses, and the counters."""
     path = folder / "a.warc"
     path.write_bytes(b"".join(format_record("https://a.example/", block) for block in blocks))
     stage = StageRun("read-warc", maxRecordBytes=MOST, **params)
@@ -71,7 +71,7 @@ def format_block(body: bytes, *fields: str, kind: str = "text/html") -> bytes:
 
 @pytest.mark.parametrize(("packing", "told"), PAIRS)
 @pytest.mark.parametrize("transfer", ["", "chunked", "dechunked"])
-def test_a_body_is_unpacked_by_what_it_is(
+def test_a_body_is_decoded_by_its_content(
     tmp_path: Path, packing: str, told: str, transfer: str
 ) -> None:
     body = PACKERS[packing](PAGE)
@@ -91,7 +91,7 @@ def test_plain_text_stays_whole_whatever_its_first_line_looks_like(
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "iso2022_jp", "shift_jis"])
-def test_plain_text_of_any_encoding_is_no_damage(tmp_path: Path, encoding: str) -> None:
+def test_plain_text_of_any_encoding_is_not_damage(tmp_path: Path, encoding: str) -> None:
     body = "<html>hello 123</html>".encode(encoding)
     assert ([body], {}) == read_blocks(tmp_path, format_block(body, "Content-Encoding: gzip"))
 
@@ -123,7 +123,7 @@ def test_plain_text_of_any_encoding_is_no_damage(tmp_path: Path, encoding: str) 
         (PACKERS["zstd"](b" " * MOST + PAGE), "Content-Encoding: zstd", "too large"),
     ],
 )
-def test_what_is_not_whole_is_counted_by_the_true_reason(
+def test_incomplete_bodies_are_counted_by_the_true_reason(
     tmp_path: Path, body: bytes, field: str, reason: str
 ) -> None:
     blocks = (format_block(PAGE), format_block(body, field), format_block(PAGE))
@@ -132,13 +132,13 @@ def test_what_is_not_whole_is_counted_by_the_true_reason(
     assert {f"dropped: broken record ({reason})": 1} == counters
 
 
-def test_chunks_without_the_last_are_taken_where_the_head_names_them(tmp_path: Path) -> None:
+def test_chunks_without_the_last_are_accepted_if_declared(tmp_path: Path) -> None:
     block = format_block(chunk(PAGE, end=b""), "Transfer-Encoding: chunked")
     assert ([PAGE], {}) == read_blocks(tmp_path, block)
 
 
 @pytest.mark.parametrize("kind", ["image/png", "application/gzip"])
-def test_files_stay_as_they_are(tmp_path: Path, kind: str) -> None:
+def test_downloaded_files_stay_unchanged(tmp_path: Path, kind: str) -> None:
     body = gzip.compress(b"\x89PNG\r\n\x1a\n\0\0")
     picture = b"\x89PNG\r\n\x1a\n\0\0"
     blocks = (
@@ -156,7 +156,7 @@ def test_files_stay_as_they_are(tmp_path: Path, kind: str) -> None:
         b"HTTP/1.0 200 Connection established\r\n\r\n",
     ],
 )
-def test_what_announces_a_response_is_passed_over(tmp_path: Path, before: bytes) -> None:
+def test_informational_responses_are_skipped(tmp_path: Path, before: bytes) -> None:
     block = before + format_block(gzip.compress(PAGE), "Content-Encoding: gzip")
     assert ([PAGE], {}) == read_blocks(tmp_path, block)
 

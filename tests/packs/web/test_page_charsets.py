@@ -1,4 +1,4 @@
-"""Pages get the characters that were meant, whatever server and page say of their bytes."""
+"""Pages are decoded correctly despite wrong declarations by server and page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make_page(language: str, meta: str = "") -> str:
 
 
 @pytest.mark.parametrize(("language", "encoding"), ENCODINGS)
-def test_what_is_declared_rightly_is_taken_by_server_and_page(language: str, encoding: str) -> None:
+def test_correct_declarations_of_server_and_page_are_used(language: str, encoding: str) -> None:
     page = make_page(language)
     assert page == decode_page(page.encode(encoding), encoding)
     page = make_page(language, f"<meta charset='{encoding}'>")
@@ -47,7 +47,7 @@ def test_what_is_declared_rightly_is_taken_by_server_and_page(language: str, enc
 
 @pytest.mark.parametrize(("language", "encoding"), ENCODINGS)
 @pytest.mark.parametrize("told", ["utf-8", "utf-16", "no-such", "us-ascii", "x-user-defined"])
-def test_a_server_that_is_wrong_is_not_believed_where_the_bytes_are_no_such_text(
+def test_a_wrong_server_charset_is_ignored_if_the_bytes_do_not_fit(
     language: str, encoding: str, told: str
 ) -> None:
     page = make_page(language, f"<meta charset='{encoding}'>")
@@ -56,7 +56,7 @@ def test_a_server_that_is_wrong_is_not_believed_where_the_bytes_are_no_such_text
 
 @pytest.mark.parametrize(("language", "encoding"), ENCODINGS)
 @pytest.mark.parametrize("told", ["iso-8859-1", "windows-1252", "us-ascii"])
-def test_a_page_knows_better_than_what_its_server_says_of_all_pages(
+def test_the_charset_of_a_page_overrides_its_servers_default(
     language: str, encoding: str, told: str
 ) -> None:
     page = make_page(language, f"<meta charset='{encoding}'>")
@@ -65,7 +65,7 @@ def test_a_page_knows_better_than_what_its_server_says_of_all_pages(
 
 @pytest.mark.parametrize("told", ["iso-8859-1", "gbk", "shift_jis", "euc-kr", "windows-1251"])
 @pytest.mark.parametrize("language", WORDS)
-def test_utf_8_is_utf_8_whatever_else_it_is_called(language: str, told: str) -> None:
+def test_utf_8_is_detected_despite_other_declarations(language: str, told: str) -> None:
     page = make_page(language, f"<meta charset='{told}'>")
     assert page == decode_page(page.encode(), told)
 
@@ -88,7 +88,7 @@ def test_utf_8_is_utf_8_whatever_else_it_is_called(language: str, told: str) -> 
         (b"", "utf-8", ""),
     ],
 )
-def test_bytes_are_decoded_to_what_was_meant(content: bytes, charset: str, text: str) -> None:
+def test_bytes_are_decoded_to_the_intended_text(content: bytes, charset: str, text: str) -> None:
     assert text == decode_page(content, charset)
 
 
@@ -113,13 +113,13 @@ def test_bytes_are_decoded_to_what_was_meant(content: bytes, charset: str, text:
         ("<meta charset=koi8-r", ""),
     ],
 )
-def test_a_page_names_its_encoding_as_browsers_read_it(head: str, codec: str) -> None:
+def test_encodings_of_pages_are_read_as_browsers_do(head: str, codec: str) -> None:
     assert codec == find_meta_charset(head.encode())
 
 
 @pytest.mark.parametrize("told", ["gbk", "shift_jis", "big5", "euc-kr", "utf-16"])
 @pytest.mark.parametrize("language", ["de", "pl", "ru"])
-def test_noise_of_cjk_characters_is_no_text(language: str, told: str) -> None:
+def test_noise_of_cjk_characters_is_not_accepted_as_text(language: str, told: str) -> None:
     encoding = dict(ENCODINGS)[language] if language != "de" else "iso-8859-1"
     text = decode_page(make_page(language).encode(encoding), told)
     assert not [character for character in text if character > "\u2e80"]

@@ -1,4 +1,4 @@
-"""URLs held against lists of the user's, and languages told by a fastText model."""
+"""URLs compared with the user's lists, and languages identified by a fastText model."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_lists_come_inline_and_from_files_and_reasons_are_counted(tmp_path: Path
     assert {"dropped: listed domain": 2, "dropped: soft words in the URL": 1} == stage.counters
 
 
-def test_a_listed_url_is_one_page_by_the_case_of_its_path() -> None:
+def test_listed_urls_distinguish_the_case_of_paths() -> None:
     stage = StageRun("filter-urls", urls={"items": ["https://A.example/a/b/", "a.example/X?q=Y"]})
     urls = ["https://a.example/A/b", "http://a.example/a/b", "https://a.example/a/b/",
             "https://a.example/x?q=Y", "https://A.EXAMPLE/X?q=Y", "https://a.example/X?q=y",
@@ -82,7 +82,7 @@ def create(name: str, **values: Any) -> Any:
     return find_stage(name)(**values)
 
 
-def test_what_is_in_a_list_decides_the_fingerprint_and_not_its_order(tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_a_lists_content_and_not_its_order(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     digests = []
     for text in ("a\nb\n", "B\na\n", "a\nc\n"):
@@ -95,7 +95,7 @@ def test_what_is_in_a_list_decides_the_fingerprint_and_not_its_order(tmp_path: P
         stage.setup()
 
 
-def test_a_list_or_a_model_that_is_missing_is_named_when_it_is_planned() -> None:
+def test_a_missing_list_or_model_is_named_during_planning() -> None:
     with pytest.raises(SpecError, match=r"gone\.txt: No such file"):
         create("filter-urls", words={"paths": ["gone.txt"]})
     with pytest.raises(SpecError, match=r"gone\.ftz: No such file"):
@@ -103,9 +103,7 @@ def test_a_list_or_a_model_that_is_missing_is_named_when_it_is_planned() -> None
 
 
 @pytest.mark.parametrize("name", ["damaged.txt.gz", "damaged.txt.zst"])
-def test_a_list_that_can_not_be_unpacked_is_named_when_it_is_planned(
-    name: str, tmp_path: Path
-) -> None:
+def test_an_undecodable_list_is_named_during_planning(name: str, tmp_path: Path) -> None:
     packed = gzip.compress(b"word\n" * 100) if name.endswith(".gz") else b"no zstd at all"
     (tmp_path / name).write_bytes(packed[:10] + b"\xff" * 20)
     with pytest.raises(SpecError, match=name):
@@ -122,7 +120,7 @@ def test_a_model_given_by_path_labels_texts_and_is_in_the_fingerprint() -> None:
 
 
 @pytest.mark.parametrize("model", [None, MODEL])
-def test_several_languages_are_kept_each_with_a_probability_of_its_own(model: str | None) -> None:
+def test_several_languages_have_their_own_probabilities(model: str | None) -> None:
     rows = [{"text": " ".join(texts)} for texts in SENTENCES.values()]
     values = {"languages": ["de", "pl", "ja"], "minProbabilities": {"de": 0.0, "pl": 1.0}}
     stage = StageRun("identify-language", model=model, minProbability=0.4, **values)
@@ -142,7 +140,7 @@ def test_an_empty_text_has_no_language_to_a_model() -> None:
     assert {"dropped: uncertain language": 1} == stage.counters
 
 
-def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_model_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "no.ftz").write_bytes(b"no model")
     stage = create("identify-language", model=f"{tmp_path}/no.ftz")
     with pytest.raises(ValueError, match="wrong file format"):

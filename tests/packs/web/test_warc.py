@@ -1,4 +1,4 @@
-"""WARC files read whole, in ranges, and broken: a record costs itself alone."""
+"""WARC files read whole, in ranges, and damaged: a bad record costs only itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/html"
 
 
 def read(path: str, *, length: int | None = None, **params: Any) -> tuple[list[Any], StageRun]:
-    """The rows that come of a file, and the stage that has read it."""
+    """Return the rows of a file, and the stage."""
     stage = StageRun("read-warc", **params)
     rows = []
     for source in StageRun("warc-files", paths=[path], rangeBytes=length).sources():
@@ -36,7 +36,7 @@ def read(path: str, *, length: int | None = None, **params: Any) -> tuple[list[A
 
 
 def count_dropped(stage: StageRun) -> dict[str, int]:
-    """What was counted of pages; records of other types stand beside them."""
+    """Return the counters of dropped pages, without those of other record types."""
     return {name: n for name, n in stage.counters.items() if name.startswith("dropped: ")}
 
 
@@ -74,7 +74,7 @@ def test_pages_are_read_in_order_whatever_packs_them(
     assert others == {name: stage.counters[name] for name in others}
 
 
-def test_what_is_no_page_is_counted_by_its_reason(tmp_path: Path) -> None:
+def test_records_that_are_no_pages_are_counted_by_reason(tmp_path: Path) -> None:
     pages = write_pages(54)
     (tmp_path / "a.warc.gz").write_bytes(b"".join(map(pack, format_archive(pages))))
     kinds = [page.kind for page in pages]
@@ -105,7 +105,7 @@ def test_tasks_are_bounded_by_rows_and_bytes(tmp_path: Path) -> None:
     assert [2, 2, 2, 1] == [table.num_rows for table in by_bytes]
 
 
-def test_ranges_are_sources_that_are_listed_without_opening_the_file(tmp_path: Path) -> None:
+def test_ranges_are_listed_without_opening_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.warc.gz"
     path.write_bytes(b"x" * 2500)
     sources = StageRun("warc-files", paths=[str(path)], rangeBytes=1000).sources()
@@ -121,7 +121,7 @@ def test_ranges_are_sources_that_are_listed_without_opening_the_file(tmp_path: P
 
 
 @pytest.mark.parametrize("suffix", [".warc", ".warc.gz"])
-def test_a_range_reads_no_more_than_what_begins_in_it(tmp_path: Path, suffix: str) -> None:
+def test_a_range_reads_only_records_that_begin_in_it(tmp_path: Path, suffix: str) -> None:
     record = pack if suffix.endswith(".gz") else bytes
     packed = [record(format_page(make_page(n))) for n in range(5)]
     starts = [0, *accumulate(map(len, packed))]
@@ -141,7 +141,7 @@ RECORDS = [bytes(part) for part in format_archive(PAGES[:8])]
 
 
 @given(length=st.integers(200, 6000), is_packed=st.booleans())
-def test_law_ranges_of_any_length_give_what_the_whole_file_gives(
+def test_law_ranges_of_any_length_give_the_rows_of_the_whole_file(
     tmp_path_factory: pytest.TempPathFactory, length: int, is_packed: bool
 ) -> None:
     path = tmp_path_factory.getbasetemp() / ("law.warc.gz" if is_packed else "law.warc")
@@ -154,7 +154,7 @@ def test_law_ranges_of_any_length_give_what_the_whole_file_gives(
 
 
 @given(at=st.integers(0, 1 << 20), flip=st.integers(1, 255), length=st.integers(500, 9000))
-def test_law_a_changed_byte_costs_at_most_the_record_it_is_in(
+def test_law_a_changed_byte_costs_at_most_its_record(
     tmp_path_factory: pytest.TempPathFactory, at: int, flip: int, length: int
 ) -> None:
     packed = [pack(record) for record in RECORDS]
@@ -166,13 +166,13 @@ def test_law_a_changed_byte_costs_at_most_the_record_it_is_in(
     hit = sum(end <= position for end in accumulate(map(len, packed)))
     spared = [page.url for number, page in enumerate(PAGES[:8]) if 2 * number + 2 != hit]
     whole, stage = read(str(path))
-    # A byte of the gzip header that nobody reads (a time) changes nothing.
+    # A byte of the gzip header that is not evaluated (a time) changes nothing.
     assert set(spared) <= set(list_urls(whole)) <= {page.url for page in PAGES[:8]}
     assert sum(n for name, n in stage.counters.items() if "broken" in name) <= 1
     assert whole == read(str(path), length=length)[0]
 
 
-def test_gzip_within_a_page_is_no_member_to_the_range_that_begins_before_it(tmp_path: Path) -> None:
+def test_gzip_within_a_page_is_not_mistaken_for_a_member(tmp_path: Path) -> None:
     page = format_page(make_page(1, b"<html>" + b"x" * 400 + pack(b"hello") + b"y" * 400))
     path = tmp_path / "a.warc.gz"
     path.write_bytes(gzip.compress(page, compresslevel=0) + pack(format_page(make_page(2))))
@@ -220,7 +220,7 @@ def test_a_broken_record_is_counted_and_the_next_is_read(
 
 
 @pytest.mark.parametrize("suffix", [".warc", ".warc.gz"])
-def test_a_file_that_ends_too_early_keeps_what_it_has(tmp_path: Path, suffix: str) -> None:
+def test_a_truncated_file_keeps_its_complete_records(tmp_path: Path, suffix: str) -> None:
     wrap = pack if suffix.endswith(".gz") else bytes
     path = tmp_path / f"a{suffix}"
     path.write_bytes(wrap(FIRST) + wrap(LONG)[:-60])
@@ -229,7 +229,7 @@ def test_a_file_that_ends_too_early_keeps_what_it_has(tmp_path: Path, suffix: st
     assert {"dropped: broken record (truncated)": 1} == stage.counters
 
 
-def test_content_that_was_sent_packed_is_unpacked(tmp_path: Path) -> None:
+def test_encoded_content_is_decoded(tmp_path: Path) -> None:
     body = gzip.compress(b"<html>zipped</html>")
     block = (ZIPPED.removesuffix("\r\n") + "Transfer-Encoding: chunked\r\n\r\n").encode()
     block += b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"
@@ -238,7 +238,7 @@ def test_content_that_was_sent_packed_is_unpacked(tmp_path: Path) -> None:
     assert [b"<html>zipped</html>"] == [row["content"] for row in rows]
 
 
-def test_pages_without_a_content_type_are_kept_where_they_look_like_html(tmp_path: Path) -> None:
+def test_pages_without_a_content_type_are_kept_if_they_look_like_html(tmp_path: Path) -> None:
     pages = [make_page(1, b"\n<!DOCTYPE html><p>x"), make_page(2, b"plain text")]
     bare = [page._replace(head="HTTP/1.1 200 OK") for page in pages]
     (tmp_path / "a.warc").write_bytes(b"".join(map(format_page, bare)))
@@ -259,14 +259,14 @@ def test_plain_text_of_wet_files_is_text(tmp_path: Path) -> None:
     assert "content" not in rows[0]
 
 
-def test_a_file_that_is_gone_fails_its_source(tmp_path: Path) -> None:
+def test_a_missing_file_fails_its_source(tmp_path: Path) -> None:
     row = {"key": "a.warc.gz", "path": f"{tmp_path}/gone.warc.gz", "start": 0, "stop": None}
     table = pa.table({name: pa.array([value]) for name, value in row.items()})
     with pytest.raises(UnreadableFileError, match=r"^a.warc.gz: No such file"):
         StageRun("read-warc").tables(table.to_pylist())
 
 
-def test_the_maker_writes_the_same_pages_again_and_each_kind_of_them() -> None:
+def test_the_generator_reproduces_its_pages_and_covers_each_kind() -> None:
     again = write_pages(24)
     assert PAGES == again
     assert PAGES != write_pages(24, seed=1)

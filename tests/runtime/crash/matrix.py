@@ -26,14 +26,14 @@ from strandline.storage.faults import ACTIONS, STEPS
 from strandline_api.outcome.exit_codes import ExitCode
 
 ENGINES = tuple(sorted(product.ENGINES))
-# Parts of a run that have a process of their own, apart from the driver.
+# The parts of a run that have their own process beside the driver.
 SEPARATE = {
     "inline": frozenset[str](),
     "processes": frozenset({"worker"}),
     "ray": frozenset({"worker", "ledger"}),
 }
 KILLED = 137
-# Disturbed passes through a step, counted in one process. At all other steps it is the first pass.
+# The pass through a step at which the fault fires; the default is the first pass.
 TIMES = {
     "output.opened": (2,),
     "output.written": (3,),
@@ -64,7 +64,7 @@ TOLERATED = {
     "lease.ended": "all work is done; a lease that is not released ends with its process",
 }
 SOURCES = 9
-# Modules that a forked run would otherwise import by itself: half a second each time.
+# Modules that a forked run would otherwise import, which takes half a second each time.
 LOADED = (
     "gather_stages",
     "kill_stages",
@@ -74,7 +74,7 @@ LOADED = (
     "strandline.stages",
     "streaming_stages",
 )
-# In one process nothing runs beside a stage, so a slow stage only delays the fault.
+# In one process, nothing runs concurrently with a stage, so a slow stage only delays the fault.
 QUICK = {"SPLIT_SECONDS": "0"}
 
 
@@ -89,7 +89,7 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """Return the part of the product that the step belongs to."""
+        """Return the part of the product to which the step belongs."""
         return self.step.partition(".")[0]
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class Finding:
 
     @property
     def faults(self) -> list[str]:
-        """Return the deviations from the expected result, one sentence each."""
+        """Return the deviations from the expected result, as sentences."""
         case, found = self.case, list(self.problems)
         if self.fired.split()[:2] != [case.step, case.action]:
             found.append("the fault has not fired")
@@ -140,12 +140,12 @@ def list_cases() -> list[Case]:
 
 
 def in_full_tier(*cases: Case) -> list[ParameterSet]:
-    """Return cases as test parameters of the third tier, each with its name as an identifier."""
+    """Return cases as parameters of tests in the third tier, with their names as ids."""
     return [pytest.param(case, marks=pytest.mark.full, id=str(case)) for case in cases]
 
 
 def list_telling_cases(engine: str) -> list[Case]:
-    """Return every kill in an engine's runs, and one of the two errors at each step, in turn.
+    """Return all kills in an engine's runs, and one of the two errors per step, alternating.
 
     The product handles both errors in the same way.
     """
@@ -167,12 +167,12 @@ def expect_code(case: Case) -> int:
         return ExitCode.COMPLETE  # another worker repeats the call
     is_of_ledger = case.step in LEDGER or (case.step == "commit.written" and case.nth > 1)
     if "ledger" in separate and is_of_ledger:
-        return ExitCode.APPLICATION_ERROR  # the driver cannot go on without its ledger
+        return ExitCode.APPLICATION_ERROR  # the driver cannot continue without its ledger
     return KILLED
 
 
 class Ground:
-    """A job with a past: a volume to copy for each case, and the result of an undisturbed run.
+    """A job with a previous run: a volume to copy, and the result of an undisturbed run.
 
     Args:
         folder: for all files of the job.
@@ -205,7 +205,8 @@ class Ground:
         """Disturb a run, run again, and compare the volume with that of an undisturbed run.
 
         Args:
-            is_forked: runs of the engine `inline` are forked from a process that has loaded all
+            is_forked: whether to fork runs of the engine `inline` from a process that has loaded
+                all
                 modules. If False, each run starts an interpreter.
         """
         job = self.job if is_forked else self._unforked

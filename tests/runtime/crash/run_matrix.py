@@ -1,4 +1,4 @@
-"""`make crash`: every fault at every named step in both engines, and keep the table.
+"""`make crash`: run every fault at every named step in all engines, and keep the table.
 
 PYTHONPATH=tests/runtime:tests/support python tests/runtime/crash/run_matrix.py \
     [--only TEXT] [--chains on|off|random] [--write]
@@ -22,11 +22,11 @@ ROOT = Path(__file__).parents[3]
 REPORT = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- crash: begin -->", "<!-- crash: end -->"
 AT_ONCE = 2
-SHARES = {"on": 0.0, "off": 1.0, "random": 0.5}  # of the stages that are in no chain
+SHARES = {"on": 0.0, "off": 1.0, "random": 0.5}  # share of stages that run outside chains
 
 
 def main() -> int:
-    """Carry all cases out; exit code 1 where one of them is not as it has to be."""
+    """Run all cases; return exit code 1 if a result differs from the expectation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="cases that have this in their name")
     parser.add_argument(
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def describe_cut(share: float, paths: str) -> dict[str, Any]:
-    """The pipeline of the matrix, with as large a share of its stages in workers of their own."""
+    """Return the pipeline of the matrix, with a share of its stages in separate workers."""
     spec = describe_texts(paths)
     for stage in spec["stages"]:
         stage["isolate"] = random.random() < share
@@ -63,7 +63,7 @@ def describe_cut(share: float, paths: str) -> dict[str, Any]:
 
 
 def tabulate(findings: Sequence[Finding]) -> str:
-    """The table: a line a step, and how many cases ended as they have to."""
+    """Return the table: one line per step, with the number of cases that ended as expected."""
     columns = [(engine, action) for engine in ENGINES for action in ACTIONS]
     good = sum(not finding.faults for finding in findings)
     lines = [
@@ -79,7 +79,7 @@ def tabulate(findings: Sequence[Finding]) -> str:
 
 
 def _spell_cell(findings: Sequence[Finding], engine: str, step: str, action: str) -> str:
-    """The exit codes of the disturbed runs, in the order of `nth`; BAD where one is not good."""
+    """Return the exit codes of the disturbed runs by `nth`, with BAD after a wrong result."""
     own = [
         finding
         for finding in findings

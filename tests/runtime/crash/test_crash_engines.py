@@ -1,6 +1,6 @@
 """A fault at any named step of a run with several processes costs only the work in flight.
 
-`make crash` also has the error that is left out here at each step.
+`make crash` also runs the errors omitted here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A fault at any named step costs only the work in flight.
 
-Here are all steps in one process, and the two kinds of processes of the engine `processes`. The
-kinds of processes on Ray are in test_kills.py, the remaining cases in test_crash_engines.py and
-`make crash`.
+This module covers all steps in one process, and both kinds of processes of the engine `processes`.
+test_kills.py covers the processes on Ray; test_crash_engines.py and `make crash` cover the
+remaining cases.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ def test_each_engine_has_all_actions_at_every_step() -> None:
     assert len(list_cases()) == len(set(list_cases()))
 
 
-def test_the_expectations_name_existing_steps() -> None:
+def test_expected_results_refer_to_existing_steps() -> None:
     assert TIMES.keys() | TOLERATED.keys() <= set(STEPS)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_telling_cases_have_a_kill_and_an_error_at_each_step(engine: str) -> None:
+def test_the_selected_cases_have_a_kill_and_an_error_at_each_step(engine: str) -> None:
     chosen = list_telling_cases(engine)
     assert {case.engine for case in chosen} == {engine}
     for step in STEPS:

@@ -13,7 +13,7 @@ import pytest
 from gather_stages import LARGE
 from matrix import LEDGER, WORKERS, Case, Ground, in_full_tier
 
-# Partitions by the last digit: 01 is joined by 11, and 03 by 13; those of 06 and 07 vanish.
+# Partitions by the last digit: 11 joins 01, and 13 joins 03; those of 06 and 07 vanish.
 SHARED = r"\d\.txt$"
 CASES = [
     *(Case("inline", step, "kill", 2) for step in sorted(WORKERS)),

@@ -1,7 +1,7 @@
-"""A fault before or after a shared file is durable costs no row and doubles none.
+"""A fault before or after the sync of a shared file neither loses nor duplicates rows.
 
 The disturbed run replaces sources that share files with others. It writes new files, rewrites old
-files, and removes the files that no source refers to any more.
+files, and removes files without any source.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CASES = [
 ]
 
 
-# Each shard has a table beside it, so there are twice as many files.
+# Shards have tables beside them, so there are twice as many files.
 PAIRED = [
     *(
         Case("inline", step, "kill", nth)
@@ -108,22 +108,22 @@ class SharedGround(Ground):
         return rows
 
     def list_files(self, volume: Path) -> list[Path]:
-        """Return the files of the sink, without indexes and tables beside them."""
+        """Return the files of the sink, without the indexes and tables beside them."""
         return list(self.job.find_folder(volume).output.rglob(f"*{self.suffix}"))
 
     def read_file(self, path: Path) -> list[tuple[str, bytes]]:
-        """Return path and content of each row."""
+        """Return path and content of all rows."""
         table = pq.read_table(path)
         columns = (table[name].to_pylist() for name in ("path", "content"))
         return list(zip(*columns, strict=True))
 
     def expect_rows(self) -> Counter[tuple[str, bytes]]:
-        """Return one row for each input text."""
+        """Return one row per input text."""
         return Counter((str(path), path.read_bytes()) for path in self._texts.iterdir())
 
 
 class ShardGround(SharedGround):
-    """Shards of samples, with a table beside each."""
+    """Shards of samples with their tables."""
 
     suffix = ".tar"
 
@@ -138,7 +138,7 @@ class ShardGround(SharedGround):
 
 
 class TokenGround(SharedGround):
-    """Shards of tokens, with an index beside each; the tokens identify a row."""
+    """Shards of tokens with their indexes; the tokens identify a row."""
 
     suffix = ".bin"
 
@@ -194,7 +194,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedGround]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_fault_costs_no_row_and_doubles_none(case: Case, ground: SharedGround) -> None:
+def test_a_fault_loses_and_doubles_no_row(case: Case, ground: SharedGround) -> None:
     finding = ground.carry_out(case)
     assert finding.faults == [], finding.log
 
@@ -217,6 +217,6 @@ def test_in_an_undisturbed_run_sources_share_shards(
     ground: SharedGround = request.getfixturevalue(kind)
     ground.job.run_whole(tmp_path)
     assert ground.read_rows(tmp_path) == ground.expect_rows()
-    # How many sources fit into a shard depends on their order, and that on the folder's name.
+    # The folder's name determines the order of sources, and thus how many fit into a shard.
     assert 0 < len(ground.list_files(tmp_path)) < ground.expect_rows().total()
     assert ground.job.verify(tmp_path)
