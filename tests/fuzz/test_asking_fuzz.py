@@ -1,4 +1,4 @@
-"""Runs that send requests to a faulty model server, with kills at drawn moments."""
+"""Runs that send requests to a faulty model server, with kills at random moments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from asking_rounds import play_asking
 
 
-# The first tier shows the same without random moments: tests/run/test_asked_runs.py.
+# The first tier tests the same without random moments: tests/run/test_asked_runs.py.
 @pytest.mark.more
 @pytest.mark.slow
 @pytest.mark.parametrize(

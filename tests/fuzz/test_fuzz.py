@@ -19,7 +19,7 @@ from strandline.storage.faults import STEPS
 pytestmark = pytest.mark.first(reason="drawn runs of two engines")
 
 PLAYERS = sorted(KINDS)
-# A round with outputs, and pieces of its sources.
+# A round with outputs and artifacts.
 TELLING = 106
 
 
@@ -76,7 +76,7 @@ def test_a_drawn_run_to_a_store_ends_as_one_that_nobody_disturbs(
 
 
 class Tampering:
-    """Runs as another player does, and then spoils what is left."""
+    """Runs like another player, and then corrupts the results."""
 
     name = "inline"
 
