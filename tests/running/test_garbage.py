@@ -1,4 +1,4 @@
-"""What lasts is not gone through by the garbage collector; what comes later is."""
+"""The garbage collector skips long-lived objects and still collects new ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from garbage import spare_collector
 
 
 class Knot:
-    """Refers to itself, so that only the collector ends it."""
+    """A self-reference, which only the collector can free."""
 
     def __init__(self) -> None:
         self.itself = self

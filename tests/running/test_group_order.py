@@ -1,4 +1,4 @@
-"""Tests share processes by file, those with a Ray by two groups; the longest groups begin first."""
+"""Tests share processes by file or by Ray; the longest groups start first."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_new_file_counts_as_the_median_of_its_folder() -> None:
     st.dictionaries(st.sampled_from(FILES), st.floats(0, 1000)),
 )
 def test_law_every_group_has_a_rank_of_its_own(files: list[str], seconds: dict[str, float]) -> None:
-    """Whatever is known of files, each group has one rank, and order does not depend on theirs."""
+    """Each group has one rank, independent of the order and of known durations."""
     tests = [f"{name}::test_{number}" for number, name in enumerate(files)]
     ranks = order_groups(tests, seconds)
     assert sorted(ranks.values()) == list(range(len({find_group(test) for test in tests})))

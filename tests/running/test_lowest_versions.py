@@ -1,4 +1,4 @@
-"""The lowest versions that are allowed, as they are handed to pip."""
+"""The lowest allowed versions, as constraints for pip."""
 
 from __future__ import annotations
 

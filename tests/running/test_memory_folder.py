@@ -1,4 +1,4 @@
-"""The folder in memory: only where there is room, and gone afterwards."""
+"""The folder in memory: used only if there is room, and removed afterwards."""
 
 from __future__ import annotations
 

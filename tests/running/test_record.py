@@ -1,4 +1,4 @@
-"""The record of test runs, and what a release requires of it."""
+"""The record of test runs, and its requirements for a release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups are run, or named with the reason why they are not."""
+"""Groups run, or are listed with the reason for skipping."""
 
 from __future__ import annotations
 

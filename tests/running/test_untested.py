@@ -1,4 +1,4 @@
-"""The line at the end of a run that says what was not tested."""
+"""The last line of a run, which reports skipped tests."""
 
 from __future__ import annotations
 
