@@ -1,4 +1,4 @@
-"""The page that describes the house names its rooms, and nothing that is not there."""
+"""ARCHITECTURE.md describes every package and mentions only existing names."""
 
 from __future__ import annotations
 

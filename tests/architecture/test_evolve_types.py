@@ -1,4 +1,4 @@
-"""A model is changed by names and types that mypy knows, in the contract and in the operator."""
+"""The API and the operator change models only through calls that mypy can check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from source_tree import ROOT, Module, list_modules
 
-# Where `evolve` itself stands, and what it calls.
+# Definition of `evolve`, and the methods it calls.
 OWN = {"crds/strandline_api/api_model.py", "crds/strandline_api/status/records.py"}
 PLANTED = """
 from typing import TypeVar
@@ -33,7 +33,7 @@ def change(status: Status, attempt: AttemptStatus, progress: Progress | None) ->
 
 
 def find_unchecked(module: Module) -> Iterator[str]:
-    """Yield the calls that mypy can't check: a dict of changes may have any names."""
+    """Yield calls that mypy can't check: a dict of changes may contain any names."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func).rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""A folder named `operator` must never be importable, or Python itself breaks at the root."""
+"""The folder `operator` is never importable, or it would shadow the standard library's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs in Go that are built one after another share what they compile."""
+"""Go programs that are built in sequence share compiled packages."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import pytest
 
 from source_tree import ROOT
 
-# The later one finds compiled what it has in common with the earlier one, Kubernetes' client above
-# all, as long as both name the same versions: a package is compiled again for each other version of
-# anything below it.
+# The later program reuses the packages compiled for the earlier, above all Kubernetes' client. This
+# requires equal versions: a package is compiled again if any of its dependencies differs.
 SHARED = [("helm", "dns")]
 
 
 def read_versions(text: str) -> dict[str, str]:
-    """Return the version of each module that a `go.mod` requires."""
+    """Return the module versions that a `go.mod` requires."""
     return dict(re.findall(r"^(?:require )?\s*([\w.~-]+\.\w+/\S+) (v\S+)", text, re.MULTILINE))
 
 
 def find_differences(first: str, second: str) -> list[str]:
-    """Find modules of which two `go.mod` name different versions."""
+    """Return the modules with different versions in two `go.mod` files."""
     versions, others = read_versions(first), read_versions(second)
     both = sorted(versions.keys() & others.keys())
     return [

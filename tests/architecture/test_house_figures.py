@@ -1,4 +1,4 @@
-"""The figures of the house count what they say."""
+"""The size figures count correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules stay small, say why they exist, and have a name that says what lives in them."""
+"""Modules are short, documented, and have meaningful names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from source_tree import PACKAGES, Function, Module, list_modules, walk_public
 
 MAX_MODULE_LINES = 450
-MAX_TEST_LINES = 500  # tables of cases are long and read one by one
+MAX_TEST_LINES = 500  # long tables of test cases are read case by case
 MAX_FUNCTION_LINES = 60
 EMPTY_NAMES = {
     "utils",
@@ -54,7 +54,7 @@ def find_empty_names(module: Module) -> Iterator[str]:
 
 
 def find_definitions(module: Module) -> Iterator[str]:
-    """Code of a conftest that only imports fixtures, by its place; of any other module nothing."""
+    """Yield code of a conftest other than imports of fixtures, by location."""
     if not module.path.endswith("/conftest.py") or module.path == ROOT_CONFTEST:
         return
     for node in module.tree.body:
@@ -64,7 +64,7 @@ def find_definitions(module: Module) -> Iterator[str]:
 
 
 def find_documented_methods(modules: tuple[Module, ...]) -> frozenset[str]:
-    """Names of methods that some class documents, so that others may take the words over."""
+    """Return names of methods that some class documents; overrides may omit the docstring."""
     return frozenset(
         dotted.rpartition(".")[2]
         for module in modules
@@ -74,7 +74,7 @@ def find_documented_methods(modules: tuple[Module, ...]) -> frozenset[str]:
 
 
 def find_adapters(module: Module) -> frozenset[str]:
-    """Classes built on a library's (`click.Group`), whose methods that library documents."""
+    """Return subclasses of library classes, whose methods the library documents."""
     return frozenset(
         dotted
         for dotted, node in walk_public(module.tree)

@@ -1,4 +1,4 @@
-"""What GitHub would run is what runs here: the same targets, each of them there."""
+"""The GitHub workflows and local commands run the same existing targets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_jobs(name: str = "ci") -> dict[str, Any]:
 
 
 def find_movable(text: str) -> list[str]:
-    """Actions that somebody else could change under their name."""
+    """Return actions whose reference another person could move."""
     return [used for used in USES.findall(text) if not PINNED.fullmatch(used)]
 
 
@@ -52,7 +52,7 @@ def test_targets_are_seen(text: str, expected: list[str]) -> None:
 
 
 def test_the_workflow_runs_the_first_tier_and_the_selected_groups() -> None:
-    """`.ci/run` and GitHub take the groups from the same rules."""
+    """`.ci/run` and GitHub select groups by the same rules."""
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "make --silent test\n" in run
     assert "run_groups.py --changed" in run
@@ -79,14 +79,15 @@ def test_a_change_selects_the_jobs_that_it_needs() -> None:
     assert jobs["group"]["if"] == "needs.changes.outputs.groups != '[]'"
     for name in ("node", "wheel"):
         assert jobs[name]["if"] == f"needs.changes.outputs.{name} == 'true'"
-    # The first tier runs for every change; branch protection requires one job, which needs all.
+    # The first tier runs for every change. Branch protection requires one job, which needs all
+    # others.
     assert "needs" not in jobs["first"]
     assert set(jobs["all"]["needs"]) == jobs.keys() - {"all"}
     assert jobs["all"]["if"] == "always()"
 
 
 def test_a_missing_server_is_a_failure() -> None:
-    """With CI=true a test without its server fails, and each group builds its servers."""
+    """With CI=true, a test without its server fails, and each group builds its servers."""
     assert read_workflow("ci")["env"]["CI"] == "true"
     groups = read_groups()
     assert groups["stores"].builds == ("s3", "gcs", "azure")
@@ -94,7 +95,7 @@ def test_a_missing_server_is_a_failure() -> None:
 
 
 def test_every_python_that_is_named_is_tried() -> None:
-    """The first tier runs on each Python of the classifiers, the wheel on a newer one too."""
+    """The first tier runs on each Python of the classifiers, and the wheel also on a newer one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = PYTHON.findall("\n".join(project["classifiers"]))
     jobs = read_jobs()
@@ -143,7 +144,7 @@ def test_actions_are_pinned_and_rights_are_few(path: Path) -> None:
 
 
 def test_kuberay_is_looked_for_where_its_manifests_put_it() -> None:
-    """`config/default` of v1.7.0 installs into `default`; a wait elsewhere never ends well."""
+    """`config/default` of v1.7.0 installs into `default`; a wait elsewhere would time out."""
     job = read_jobs()["node"]
     assert job["env"]["KUBERAY_VERSION"] == "v1.7.0"
     named = re.findall(r"--namespace (\S+)", spell_commands(job))
