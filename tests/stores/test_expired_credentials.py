@@ -1,6 +1,6 @@
-"""Credentials that expire while a run goes on: one sentence, and the next run goes on with others.
+"""Credentials that expire during a run: one message, and the next run resumes with new ones.
 
-A right that is missing for one file is another thing: it fails that file's source.
+A missing permission for one file is different: it fails that file's source.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from store_runs import COUNT, StoreRuns
 from store_server import Store
 from strandline_api.outcome.exit_codes import ExitCode
 
-REFUSALS = 20  # a library that tries again for minutes asks more often
+REFUSALS = 20  # libraries that retry for minutes send more requests
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def list_errors(done: CompletedProcess[str]) -> list[str]:
 
 
 def assert_refused(done: CompletedProcess[str], place: str, said: str) -> None:
-    """One sentence names the store and says what to do, and nothing is tried again here."""
+    """Check that one sentence names the store and the remedy, and that our code does not retry."""
     assert done.returncode == ExitCode.APPLICATION_ERROR, done.stdout + done.stderr
     (error,) = list_errors(done)
     assert place in error
@@ -156,7 +156,7 @@ def test_a_token_of_azure_that_has_expired_is_told(
 
 @pytest.fixture
 def google_account(tmp_path: Path) -> Iterator[Path]:
-    """A key file whose account was removed: no token is given for it."""
+    """Provide a key file of a deleted account, for which no token is issued."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

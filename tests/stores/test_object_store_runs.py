@@ -1,4 +1,4 @@
-"""Runs that read from and write to a server of each cloud, and are killed on the way."""
+"""Runs that read from and write to a server of each cloud, and are killed meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def runs(cloud: Store, tmp_path_factory: pytest.TempPathFactory) -> StoreRuns:
 
 @pytest.fixture(scope="session")
 def whole(runs: StoreRuns, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What a run leaves that nobody disturbs."""
+    """Provide the results of an undisturbed run."""
     volume = str(tmp_path_factory.mktemp("whole"))
     done = runs.run("run", "--engine", "inline", "--volume", volume, output="whole")
     assert done.returncode == 0, done.stderr
@@ -56,7 +56,7 @@ def test_a_killed_run_goes_on_where_it_was(
 
     assert killed.returncode != 0
     left = runs.read_outputs(output)
-    assert left.items() <= whole.items()  # each is whole, or not there
+    assert left.items() <= whole.items()  # each output is complete or absent
     finished = runs.read_finished(tmp_path)
     runs.take_opened()
     again = runs.run(*words, output=output)

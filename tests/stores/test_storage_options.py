@@ -1,4 +1,4 @@
-"""Stores that are asked by what a source says, where the environment says nothing or otherwise."""
+"""Stores configured by a source's options, with an empty or different environment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def filled(cloud: Store) -> Store:
 
 
 def choose_options(store: Store) -> tuple[dict[str, Any], dict[str, str]]:
-    """What a source says of the store, and variables under names of the user's own."""
+    """Return a source's store options, and variables with user-defined names."""
     if store.protocol == "s3":
         names = {"accessKeyId": "READER_KEY", "secretAccessKey": "READER_SECRET"}
         values = {"READER_KEY": KEY, "READER_SECRET": SECRET, "AWS_DEFAULT_REGION": "us-east-1"}

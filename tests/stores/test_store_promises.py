@@ -1,4 +1,4 @@
-"""What is built on in every store: versions, puts that lose to others, and who is asked as whom."""
+"""Required properties of every store: versions, conditional puts, and identities of requests."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_version_is_the_same_by_name_and_by_pattern_and_changes_with_the_conte
     assert find_version(f"{base}/a.txt") == find_version(f"{base}/*") != first
     stage = Files(paths=[f"{base}/**"])
     list(stage.list_sources())
-    assert stage.counters == {}  # versions can be told
+    assert stage.counters == {}  # versions can be distinguished
 
 
 def test_a_row_group_is_fetched_and_not_the_file(
@@ -135,7 +135,7 @@ def test_an_account_in_a_url_is_that_of_the_files_it_lists(
 
 
 class Platform:
-    """Gives credentials as a platform does beside each pod; they expire within a minute."""
+    """Issues credentials as a cloud platform does for each pod; they expire within a minute."""
 
     def __init__(self) -> None:
         self.asked = 0
