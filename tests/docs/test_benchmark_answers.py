@@ -1,4 +1,4 @@
-"""The first answers of docs/benchmarks.md are those of its tables, which a program writes."""
+"""The summary of docs/benchmarks.md agrees with its generated tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every block of code in README and docs is run, as a reader would run it."""
+"""Every code block in README and docs is run, as a reader would run it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.first(reason="runs every block of every page")
 
 
 def check_requirement(words: list[str]) -> None:
-    """What a line installs is this checkout, with extras that it has; nothing is fetched."""
+    """Check that a line installs this checkout with existing extras. Nothing is downloaded."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     first, *others = words
     found = re.fullmatch(r"\.\[([\w,-]+)\]", first)
@@ -33,7 +33,7 @@ def check_requirement(words: list[str]) -> None:
 
 @pytest.mark.more
 def test_a_checkout_is_installed_by_its_path_alone(tmp_path: Path) -> None:
-    """The first line of README's, but for what others have published."""
+    """README's first command, without published dependencies."""
     target = tmp_path / "there"
     words = ["install", "--no-deps", "--quiet", "--target", str(target), "."]
     done = run_in(ROOT, sys.executable, "-m", "pip", *words)
@@ -48,7 +48,7 @@ def test_no_page_installs_what_nobody_has_published() -> None:
             assert "pip install 'strandline" not in page.read_text(), page.name
 
 
-# Arrow's threads abort one process of some hundred that end while a thread of theirs begins.
+# About one process in a hundred aborts if it ends while Arrow starts a thread.
 END = "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 
 
@@ -65,14 +65,14 @@ def test_blocks_run_in_the_order_they_stand(document: str, tmp_path: Path) -> No
         if block.language == "python":
             commands = [[sys.executable, "-c", block.code + END]]
         elif block.language == "bash":
-            # As in a shell: within a word, as in FILE#NAME, it begins no comment.
+            # As in a shell, `#` within a word, as in FILE#NAME, begins no comment.
             lines = [COMMENT.sub("", line).split() for line in block.code.splitlines()]
             commands = [line for line in lines if line]
         for command in commands:
             if command[:2] == ["pip", "install"]:
                 check_requirement(shlex.split(" ".join(command[2:])))
                 continue
-            if command[0] == "make":  # a target that there is; its work is tested elsewhere
+            if command[0] == "make":  # only its existence: other tests cover the work
                 done = run_in(ROOT, "make", "--dry-run", *command[1:])
             else:
                 done = run_in(tmp_path, *command)

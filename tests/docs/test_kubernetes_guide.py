@@ -1,4 +1,4 @@
-"""The guide for Kubernetes: a driver takes its pipelines, and every command of it is run."""
+"""The Kubernetes guide: a driver accepts its pipelines, and every command is run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SETTINGS = (ROOT / "docs" / "cluster-settings.md").read_text(encoding="utf-8")
 STEPS = list(read_guide(GUIDE))
 FILES = {step.name: step.text for step in STEPS if isinstance(step, File)}
 WRONG = "misspelt.yaml"
-REFUSED = "nameless.yaml"  # by the API server's side, and so by `validate`
-# By itself it reads what no pipeline has made yet; the guide has applied this one before it.
+REFUSED = "nameless.yaml"  # the API server rejects it, and so does `validate`
+# Reads another pipeline's output; the guide has applied that pipeline before.
 READ = {"tokens.yaml": "pipeline.yaml"}
 MODULES = {name for name in FILES if name.endswith(".py")}
 
@@ -70,7 +70,7 @@ def test_every_command_shows_what_it_prints_and_every_file_is_applied() -> None:
 
 
 def test_every_kubectl_line_of_the_guide_is_run() -> None:
-    """A command in a block of another language would be read and never tried."""
+    """Tests would ignore a command in a block of another language."""
     run = {step.line for step in STEPS if isinstance(step, Command)}
     blocks = re.findall(r"^```\w+\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
     typed = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]

@@ -1,4 +1,4 @@
-"""The checklist of the operator has every row, and names tests that exist."""
+"""The operator's checklist is complete and names existing tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_rows() -> list[list[str]]:
 
 
 def find_missing(text: str) -> list[str]:
-    """Tests that a page names and nobody has."""
+    """Yield tests that a page names but that do not exist."""
     files = {path.name: path for top in TOPS for path in (ROOT / top).rglob("test_*.py")}
     return [
         f"{name}::{test}" if test else name

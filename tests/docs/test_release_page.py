@@ -1,4 +1,4 @@
-"""docs/verifying.md: what it checks is what the release's workflow signs, and no fork passes."""
+"""The checks of docs/verifying.md match the release workflow's signatures and reject forks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages that a first pipeline is applied by say how much room its head needs."""
+"""Pages about a first pipeline state the memory and CPU that its head needs."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_law_a_stage_that_looks_at_rows_judges_each_by_itself(use: str, tmp_path
     scope = describe_scope(find_stage(use)).partition(";")[0]
     stage = StageRun(use, **STAGES[use](tmp_path))
     is_same = stage.rows(ROWS) == work_on_rows_alone(stage)
-    # The rows hold a text twice, which only a stage that compares rows can notice.
+    # The rows contain a text twice, which affects only stages that compare rows.
     assert is_same == (scope in {"row", "list"})
 
 

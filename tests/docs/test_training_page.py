@@ -1,4 +1,4 @@
-"""The page about training: its loops are run by the loaders that it names, where these are."""
+"""The training page's loops run with the loaders it names, if these are installed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def needs_loaders(code: str) -> bool:
 
 @pytest.mark.slow
 def test_blocks_run_and_loops_read_what_was_written(tmp_path: Path) -> None:
-    """All but the loops always; these too where `make trainers` has installed their loaders."""
+    """Loops run only if `make trainers` has installed their loaders; other blocks always run."""
     shutil.copytree(ROOT / "pipelines/examples", tmp_path / "pipelines/examples")
     for block in read_blocks(PAGE):
         if block.file:
