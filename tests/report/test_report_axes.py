@@ -1,4 +1,4 @@
-"""Where moments and numbers are drawn: in order, within the picture, and idle time kept short."""
+"""Positions of times and numbers: ordered, within the picture, with shortened idle times."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ spans = st.lists(
     st.builds(lambda begin, length: Span(begin, begin + length), moments, st.floats(0, 1e6)),
     max_size=20,
 )
-# What is much shorter than that can't be told apart beside the epoch.
+# Much shorter spans are indistinguishable near times since the epoch.
 worked = spans.filter(lambda spans: sum(end - begin for begin, end in spans) > 1)
 
 
-@example(spans=[Span(0, 1e-38), Span(2, 2)], times=[1, 2])  # 2 + 1e-38 - 2 is nothing
+@example(spans=[Span(0, 1e-38), Span(2, 2)], times=[1, 2])  # 2 + 1e-38 - 2 is zero
 @given(spans=spans, times=st.lists(moments, min_size=2))
 def test_law_time_goes_from_left_to_right_within_the_picture(
     spans: list[Span], times: list[float]

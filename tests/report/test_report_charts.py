@@ -1,4 +1,4 @@
-"""Charts are whole SVG, say what they show, and draw what they are told."""
+"""Charts are complete SVG with a description, and show their data."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_rate_is_an_area_up_to_its_height() -> None:
 
 
 def test_the_area_of_many_samples_is_whole() -> None:
-    """A path is no text: it must not be cut where texts are."""
+    """A path must not be truncated like a text."""
     steps = [RateStep(at / 500, (at + 1) / 500, at % 7 + 1) for at in range(500)]
     path = parse(draw_rate("Tasks", [steps], AXIS, "/s")).find("svg/path")
     assert path is not None

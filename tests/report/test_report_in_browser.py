@@ -1,4 +1,4 @@
-"""The page in a browser: nothing fails, overlaps, leaves the window or is pale; keys suffice."""
+"""The page in a browser: no errors, overlaps, overflow, or low contrast; keyboard access."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMES = ("light", "dark")
 TAB, ENTER = ("Tab", 9), ("Enter", 13)
 LOOK = (Path(__file__).parent / "look.js").read_text(encoding="utf-8")
 
-# Needs a browser. In the first tier, test_report_page.py reads the elements of the same pages.
+# These tests need a browser. In the first tier, test_report_page.py reads the same pages' elements.
 pytestmark = pytest.mark.more
 shown = pytest.mark.parametrize(
     ("width", "scheme"), [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
@@ -27,7 +27,7 @@ shown = pytest.mark.parametrize(
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """A page of a browser; without one, these tests are skipped, and fail in CI."""
+    """Provide a page of a browser. Without a browser, the tests are skipped, and fail in CI."""
     try:
         with opened_page(tmp_path_factory.mktemp("browser")) as page:
             yield page
@@ -39,14 +39,14 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 @pytest.fixture
 def page(browser: Page) -> Page:
-    """The same, with nothing noted yet."""
+    """Provide the same page without recorded errors."""
     browser.troubles.clear()
     return browser
 
 
 @pytest.fixture
 def full(tmp_path: Path) -> Path:
-    """The page of a run that has something in every section."""
+    """Provide the page of a run with content in every section."""
     return write(tmp_path, render_page(troubled()))
 
 
@@ -57,7 +57,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def look(page: Page, what: str) -> Any:
-    """What one of the functions of `look.js` finds."""
+    """Return the result of a function of `look.js`."""
     return page.evaluate(f"(() => {{ {LOOK}\nreturn {what}; }})()")
 
 
@@ -83,7 +83,7 @@ def test_all_text_can_be_read(page: Page, full: Path, width: int, scheme: str) -
         f"document.head.append(Object.assign(document.createElement('style'), "
         f"{{textContent: '{pale}'}}))"
     )
-    assert look(page, "findPale(5.5)") != []  # what is too pale is seen
+    assert look(page, "findPale(5.5)") != []  # the check detects low contrast
 
 
 @pytest.mark.parametrize("change", ["h1 { width: 2000px }", "h2 { margin-top: -60px }"])
@@ -106,7 +106,7 @@ def test_the_two_schemes_differ_and_follow_the_reader(page: Page, full: Path) ->
 
 
 def read_focus(page: Page) -> str:
-    """Read what has the focus; a frame gets it a moment after the key."""
+    """Return the focused element; a frame gets the focus slightly after the key."""
     names = (str(look(page, "nameFocused()")) for _ in range(100))
     return next((name for name in names if not name.startswith("body.")), "body")
 
@@ -148,7 +148,7 @@ def test_enter_opens_details_and_closes_them(page: Page, full: Path) -> None:
 @pytest.mark.parametrize("harm", HARM)
 def test_nothing_that_means_harm_runs_or_fetches(page: Page, tmp_path: Path, harm: str) -> None:
     page.open(write(tmp_path, render_page(harmful(harm))), scheme="light")
-    # A frame without rights may say that it kept a script from running; nothing else is said.
+    # A sandboxed frame may log that it blocked a script. No other message is allowed.
     said = [trouble for trouble in page.troubles if "sandboxed" not in trouble]
     assert [trouble for trouble in said if "Content Security Policy" not in trouble] == []
     assert page.evaluate("document.title") != "taken"

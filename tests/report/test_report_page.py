@@ -1,4 +1,4 @@
-"""The page: what it says in each state of a run, how large it may grow, and that no text acts."""
+"""The page: its text in each state of a run, its size limits, and the escaping of texts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_no_text_from_outside_acts(harm: str) -> None:
     outline = Outline(page)
     assert not ACTING.intersection(outline.tags)
     plain = read(harmful("harmless"))
-    # Whatever the text is, the elements and the names of their attributes are the same.
+    # Elements and attribute names are the same for every text.
     assert [(tag, [*attributes]) for tag, attributes in outline.elements] == [
         (tag, [*attributes]) for tag, attributes in plain.elements
     ]
@@ -208,7 +208,7 @@ def test_a_page_stays_small_whatever_the_run_is() -> None:
 
 
 def check_names(outline: Outline) -> None:
-    """See that tables and figures have names, and that links lead somewhere on the page."""
+    """Check that tables and figures have names, and that links lead to places on the page."""
     ids = [attributes["id"] for _, attributes in outline.elements if attributes.get("id")]
     assert len(set(ids)) == len(ids)
     for tag, attributes in outline.elements:
@@ -254,7 +254,7 @@ def test_several_pipelines_are_on_one_page_and_what_is_well_is_folded() -> None:
     assert [("open" in attributes) for attributes in folded if "id" in attributes] == [False, True]
     assert outline.tags.count("h1") == 1
     heads = [facts.pipeline for facts in (well, troubled())]
-    assert all(outline.text.count(name) >= 3 for name in heads)  # line, navigation, its own part
+    assert all(outline.text.count(name) >= 3 for name in heads)  # line, navigation, section
 
 
 def test_stages_that_run_in_one_worker_have_one_chart() -> None:
