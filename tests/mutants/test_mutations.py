@@ -149,10 +149,10 @@ def test_faults_of_functions_are_tried_without_a_new_import(tmp_path: Path) -> N
     )
     fates = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
     assert fates == [
-        ["2", "killed"],  # its test looks
+        ["2", "killed"],  # its test checks the result
         ["6", "alive"],  # its test does not
         ["10", "alive"],
         ["10", "alive"],
         ["11", "too slow"],
-        ["14", "alive"],  # outside of functions, which is for a new import
+        ["14", "alive"],  # outside of functions, so only a new import has the fault
     ], done.stderr
