@@ -1,4 +1,4 @@
-"""That the benchmarks run and print their table; how fast anything is, is not looked at."""
+"""The benchmarks run and print their tables; speed is not tested."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def load_run(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script that runs them, which lies in no package."""
+    """Load the script that runs benchmarks, which is not part of a package."""
     spec = importlib.util.spec_from_file_location("bench_run_under_test", BENCH / "run.py")
     assert spec is not None
     assert spec.loader is not None
@@ -96,8 +96,8 @@ def test_one_source_is_spread_in_a_chain_and_apart() -> None:
         ("redo", "of the whole", ["%", "%"]),
         ("crawl", "of the whole", ["%", "%"]),
         ("requests", "of httpx alone", ["%", "%"]),
-        ("filters", "four in a row, words by rules ", ["documents/s"]),  # here without rivals
-        ("recipe", "pages, whole ", ["pages/s"]),  # the same
+        ("filters", "four in a row, words by rules ", ["documents/s"]),  # without rivals here
+        ("recipe", "pages, whole ", ["pages/s"]),  # without other products here
         ("shuffle", "exact: ", ["s", "GB"]),
         ("shuffle", "rows in one worker: ", ["GB", "GB", "s"]),
         ("duplicates", "half of them in pairs", ["GB"] * 2),
@@ -117,7 +117,7 @@ def test_products_are_compared_where_they_are_installed() -> None:
     rows = [line.split("|") for line in done.stdout.splitlines() if " MB: " in line]
     commands = [row[1].partition(" MB: ")[2].split(" ")[0].strip(",") for row in rows]
     assert commands.count("ours") == 5
-    assert {"Polars", "DuckDB", "datasets"} <= set(commands)  # here without the others
+    assert {"Polars", "DuckDB", "datasets"} <= set(commands)  # the others are not installed here
     assert "s" in {row[2].split()[1].strip(",") for row in rows}
 
 
@@ -152,7 +152,7 @@ def test_a_whole_command_is_measured_in_the_parts_that_can_be_seen() -> None:
     assert done.returncode == 0, done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines() if "text-documents, cold" in line]
     own = [float(row[2].split()[0]) for row in rows if "--engine ray`" in row[1]]
-    assert len(own) == 4  # a node, a worker, an output, and the prompt again
+    assert len(own) == 4  # a node, a worker, an output, and the prompt
     assert own == sorted(own)
 
 

@@ -1,4 +1,4 @@
-"""What the table of engines says of runs: ratios, rates, and results that are wrong."""
+"""The engines' table: ratios, rates, and wrong results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def take(*seconds: float) -> list[Trial]:
 
 
 def test_ratio_is_the_median_over_turns_and_not_of_medians() -> None:
-    # The second turn was slow for both: only runs of the same turn may be compared.
+    # The second turn was slow for both: only runs of the same turn are comparable.
     seen: Seen = {"ours": take(1, 10, 4), "other": take(2, 30, 1)}
     assert find_ratio(seen, "other", "ours") == 2
     assert find_ratio(seen, "ours", "other") == pytest.approx(0.5)
@@ -144,7 +144,7 @@ def test_time_to_the_optimum_counts_runs_that_never_reached_it(
 
 
 def play(*rates: tuple[float, float]) -> list[Mark]:
-    """Marks of one item each: so many a second for so many seconds, one after the other."""
+    """Return marks of one item each at constant rates, one phase after the other."""
     marks, now = [], 100.0
     for rate, seconds in rates:
         for _ in range(round(rate * seconds)):

@@ -1,4 +1,4 @@
-"""What was measured before: read, compared, held above floors, and drawn."""
+"""Past measurements: read, compared, checked against floors, and drawn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GIT = shutil.which("git") or "git"
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = (ROOT / "docs" / "design" / "measurements.md").read_text(encoding="utf-8")
 HISTORY = read_history(ROOT / "bench" / "history.jsonl")
-# Prints a table as the benchmarks do, with a number of the commit's own.
+# Prints a table like the benchmarks, with a number that depends on the commit.
 PROGRAM = """
 import sys
 assert sys.argv[1:] == ["tally"]
@@ -93,12 +93,12 @@ def test_another_commit_is_measured_by_turns(tmp_path: Path) -> None:
     program.write_text(PROGRAM.format(speed=3))
     run_git(tmp_path, "add", ".")
     run_git(tmp_path, "commit", "--quiet", "-m", "before")
-    program.write_text(PROGRAM.format(speed=2))  # what is here counts as it lies there
+    program.write_text(PROGRAM.format(speed=2))  # uncommitted changes count
 
     named = compare(tmp_path, "HEAD", ["tally"])
 
     assert [str(each) for each in named] == ["speed: 3 → 2 ×, 33% worse"]
-    assert TURNS >= 5  # fewer are apart by chance too often
+    assert TURNS >= 5  # with fewer turns, noise looks like a regression too often
     assert len(run_git(tmp_path, "worktree", "list").splitlines()) == 1
 
 
@@ -156,7 +156,7 @@ def test_the_history_ends_with_what_the_document_says() -> None:
 
 
 def test_pictures_are_drawn_of_what_is_written() -> None:
-    """`bench/run.py --write` draws them."""
+    """The pictures match the tables; `bench/run.py --write` draws them."""
     pictures = ROOT / "docs" / "pictures"
     bars = draw_bars(BARS, read_commands(TABLES, BARS))
     assert (pictures / "benchmarks.svg").read_text(encoding="utf-8") == bars

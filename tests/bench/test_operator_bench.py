@@ -1,4 +1,4 @@
-"""That the operator's benchmark measures what it says; how fast anything is, is not looked at."""
+"""The operator's benchmark measures the right quantities; speed is not tested."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOAD = Load(
 
 
 class Clock:
-    """CPU time that goes on when it is told to."""
+    """A CPU clock that advances on request."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -48,7 +48,7 @@ def test_a_meter_counts_the_steps_of_each_call_and_no_waiting() -> None:
 
     async def work(cost: float) -> str:
         clock.time += cost
-        await asyncio.sleep(0)  # others work meanwhile, and their time is theirs
+        await asyncio.sleep(0)  # other passes run meanwhile, and must not be counted
         clock.time += cost
         return f"cost {cost}"
 
@@ -224,7 +224,7 @@ def test_pipelines_are_seen_through_on_a_real_server(tmp_path: Path) -> None:
     assert (len(moments.end_delays), len(moments.retry_delays)) == (12, 2)
     assert len(moments.first_delays) == 10
     assert min(moments.retry_delays) >= 0
-    # A pass asks the server for its pipeline only where it makes something.
+    # A pass reads its pipeline from the server only before it creates something.
     assert 4 * findings.requests["GET curationpipelines.strandline.dev"] < len(findings.passes)
     assert findings.requests["POST curationattempts.strandline.dev"] == 12
     assert findings.requests["POST rayjobs.ray.io"] == 12

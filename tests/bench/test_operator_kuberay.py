@@ -1,4 +1,4 @@
-"""That KubeRay's controller is measured for the RayJobs that the operator has made."""
+"""KubeRay's controller is measured with the RayJobs of the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""That pages are counted as right by what stands in them, and ours reads an odd crawl."""
+"""Pages are correct if their known text is found, and our reader handles an odd crawl."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def test_ours_reads_every_body_and_what_is_told_of_a_charset(tmp_path: Path) -> 
     for name, count in right.items():
         for _ in range(count):
             wrong.remove(name)
-    # What nobody tells, or the server tells wrongly of bytes that are text in either, is a guess.
+    # If nothing declares the charset, or the server declares a wrong but valid one, readers must
+    # guess.
     assert len(wrong) <= 3
     assert set(wrong) <= {"charset: told by nobody", "charset: told wrongly by the server"}
 
