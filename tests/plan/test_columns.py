@@ -1,4 +1,4 @@
-"""Columns that a stage needs and none before it gives: found where a pipeline is planned."""
+"""Missing columns of a stage are found when a pipeline is planned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = st.lists(
 
 
 class Acting(Stage):
-    """Adds columns, drops them or keeps no others; to drop or select it needs them."""
+    """Adds columns, drops some, or selects some; to drop or select a column requires it."""
 
     def __init__(self, action: str, names: list[str]) -> None:
         super().__init__()
@@ -44,21 +44,21 @@ class Acting(Stage):
 
 
 class Silent(Stage):
-    """Says nothing of columns."""
+    """Declares no columns."""
 
     def process(self, task: Task) -> Task:
         return task
 
 
 class OwnNormalisation(NormaliseText):
-    """Does its work otherwise than what it is made from."""
+    """Overrides the work of its base class."""
 
     def process(self, task: Task) -> Task:
         return task
 
 
 class OwnFiles(Files):
-    """Is made from what declares columns, and changes nothing of its work."""
+    """Derives from a class with declared columns, and does not override its work."""
 
 
 @given(STEPS)
@@ -83,7 +83,7 @@ def test_law_of_a_stage_that_says_nothing_nobody_is_refused(
 ) -> None:
     stages: list[tuple[str, Stage]] = [("early", Acting(*step)) for step in before]
     stages.append(("silent", Silent()))
-    # Behind one that selects it is known again what there is.
+    # After `select`, the columns are known again.
     late = [(action, names) for action, names in after if action != "select"]
     stages += [("late", Acting(*step)) for step in late]
     found = find_missing(trace_columns(stages), {})

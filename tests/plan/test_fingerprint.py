@@ -1,4 +1,4 @@
-"""The fingerprint changes with what decides the output, and with nothing else."""
+"""The fingerprint depends on everything that decides the output, and on nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strandline.plan.stages.stage import Stage
 
 class Words(Stage):
     class Params(Stage.Params):
-        """One that decides."""
+        """One relevant parameter."""
 
         min_words: int = 5
 
@@ -37,7 +37,7 @@ class ListedWords(Words):
 
 class WordsOfALaterRelease(Words):
     class Params(Words.Params):
-        """One more than there was."""
+        """One additional parameter."""
 
         kinds: dict[str, int] = Field(default_factory=dict)
 
@@ -51,7 +51,7 @@ class NewWords(Words):
 
 class Listing(SourceStage):
     class Params(SourceStage.Params):
-        """One that decides and one that does not."""
+        """A relevant parameter, and one that does not affect the output."""
 
         limit: int | None = None
         folder: str = "a"
@@ -178,7 +178,7 @@ OLD = {
         ({"order": ["files", "read", "sink"]}, "sink"),
         ({"order": ["files", "new", "read", "own", "sink"]}, "new"),
         ({"order": ["files", "read", "sink", "own"]}, "sink"),
-        # Only a stage that names a module can be of the code that is brought.
+        # Only a stage that names a module can depend on the user's code.
         ({"code.files": "0b"}, "own"),
         ({"code.files": "0b", "own.use": "own"}, "own"),
         ({"code.files": "0b", "read.with.columns": ["b"]}, "read"),
@@ -260,7 +260,7 @@ def test_a_conversation_of_a_ledger_without_code_counts_by_its_lines() -> None:
     assert adopt_code(old, same)["b.code"]
     for before in (old, adopt_code(old, other)):
         assert find_first_change(before, other) == "b"
-    # Where its module's code is known, remarks between its lines do not count.
+    # If the module's files are recorded, changed comments do not count.
     assert find_first_change(same, other) is None
 
 
@@ -274,7 +274,7 @@ def test_a_file_of_several_stages_has_one_line() -> None:
 
 
 def test_a_file_of_a_parameter_may_appear() -> None:
-    """A stage writes a log, or a cache, to a path that it is given."""
+    """A stage may write a log or a cache to a path parameter."""
     params = {"b.with.log": "run.log", "b.with.lists": ["words.txt"]}
     old = with_code(("b", {"x.py": "1"}), **params)
     later = with_code(("b", {"x.py": "1", "run.log": "2", "words.txt": "3"}), **params)

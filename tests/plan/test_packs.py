@@ -1,4 +1,4 @@
-"""Packs of other packages: found by their entry points, and used as our own."""
+"""Third-party packs are found by their entry points, and used like our own."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PACK = Pack(
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Returns a function that installs a module as a pack: its name, its text, and its object."""
+    """Return a function that installs a module as a pack, given its name, text, and object."""
 
     def install(module: str, text: str, target: str = "PACK", entry: str = "") -> None:
         folder = tmp_path / module

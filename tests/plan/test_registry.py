@@ -1,4 +1,4 @@
-"""Which class a `use:` means, and what is said where it means none."""
+"""Resolution of `use:` to a class, and messages for unknown names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a class says of its shape, and which shapes are refused when a pipeline is built."""
+"""Shapes that classes declare, and shapes that are rejected when a pipeline is built."""
 
 from __future__ import annotations
 

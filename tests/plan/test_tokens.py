@@ -1,4 +1,4 @@
-"""Tokens name nodes: the same on every replay, different for every node."""
+"""Tokens identify nodes: the same on every replay, different for every node."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_keys_and_versions_keep_apart(one: str, other: str) -> None:
 
 
 def test_names_do_not_change_between_releases() -> None:
-    """A ledger and its outputs outlive the program that wrote them."""
+    """A ledger and its outputs outlive the program version that wrote them."""
     source = digest_key("a/path.py")
     root = derive_root(source, digest_version("12+34"))
 
