@@ -1,4 +1,4 @@
-"""Public names change on purpose only: a golden file has the signature of each."""
+"""Public names change only on purpose: a golden file has the signature of each."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read(code: str, path: str = "strandline") -> list[str]:
 
 
 def test_public_names_change_on_purpose_only(golden: Callable[[str, str], None]) -> None:
-    """A failure lists the changed lines; docs/python.md describes how a name may go."""
+    """A failure lists the changed lines; docs/python.md describes how to remove a name."""
     golden("api/python.txt", "\n".join(list_signatures()) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""What `from strandline import ...` gives, and a pipeline that is put together in Python."""
+"""The public names of `strandline`, and pipelines built in Python."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Numbers(SourceStage):
     """Lists numbers."""
 
     class Params(SourceStage.Params):
-        """How many."""
+        """Number of sources."""
 
         count: int = 4
 
@@ -64,7 +64,7 @@ class KeepEven(Stage):
 
 
 class DoubleAll(Stage):
-    """Works on batches."""
+    """Doubles numbers in batches."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         return [task.replace(task.data * 2) for task in tasks]
@@ -74,7 +74,7 @@ class Text(SinkStage):
     """Writes numbers as text."""
 
     class Params(SinkStage.Params):
-        """Where to."""
+        """Output folder."""
 
         path: str | None = None
 
@@ -123,7 +123,7 @@ def test_a_name_loads_only_what_it_needs(statement: str, absent: list[str]) -> N
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = json.loads(done.stdout)
     assert "strandline" in loaded
-    for name in ("strandline.plan", "strandline.plan.lazy_names"):  # they find the others
+    for name in ("strandline.plan", "strandline.plan.lazy_names"):  # these modules find the others
         loaded.remove(name)
     assert [name for name in loaded if name.startswith(tuple(absent))] == []
 
@@ -211,7 +211,7 @@ def test_names_come_from_the_registry_or_the_class() -> None:
 
     @register("face-test-stage")
     class Registered(KeepEven):
-        """Has a name."""
+        """A stage with a registered name."""
 
     assert work(Registered()).name == "face-test-stage"
 
@@ -319,11 +319,11 @@ def test_a_manifest_means_the_same_from_python(tmp_path: Path) -> None:
     outcome = pipeline.run(tmp_path, engine="inline")
 
     assert outcome.code is ExitCode.COMPLETE
-    assert outcome.standing.quarantined == 1  # at once, and so many are tolerated
+    assert outcome.standing.quarantined == 1  # immediately, because one is tolerated
     store = Store(PipelineFolder.of(tmp_path, "default", "notes").ledger, readonly=True)
     ((_, _, record),) = store.list_records()
     store.close()
-    assert record.efforts  # told source by source
+    assert record.efforts  # recorded per source
 
 
 def test_every_stage_that_ships_is_where_it_is_said_to_be() -> None:
@@ -340,7 +340,7 @@ def test_every_stage_that_ships_is_where_it_is_said_to_be() -> None:
         _ = stages.Nothing  # type: ignore[attr-defined]
 
 
-# What ends a command, and not a run.
+# Errors that end a command but not a run.
 OF_COMMANDS = {
     "BadTargetError",
     "RequirementsError",

@@ -1,4 +1,4 @@
-"""What a run came to, as code and notebooks read it."""
+"""The outcome of a run for code and notebooks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline_api.documents.problems import SpecError as ApiSpecError
 
 
 class Moody(Stage):
-    """Raises for most, answers with a failure for some."""
+    """Raises for most tasks, and returns a failure for some."""
 
     def process(self, task: Task) -> Any:
         (name,) = task.table["key"].to_pylist()
@@ -28,7 +28,7 @@ class Moody(Stage):
 
 
 class OwnSink(SinkStage):
-    """Has no parameters."""
+    """A sink without parameters."""
 
     def write(self, task: Task, file: Any) -> None:
         file.write(b"x")
@@ -43,7 +43,7 @@ def build(folder: Path, stages: list[Stage], **sink: Any) -> Pipeline:
 
 @pytest.fixture(params=["tracked", "untracked"])
 def outcome(request: pytest.FixtureRequest, tmp_path: Path) -> Outcome:
-    """Nine of ten sources failed, with a ledger and without."""
+    """Provide the outcome of a run where nine of ten sources fail, with a ledger and without."""
     is_tracked = request.param == "tracked"
     sink = {} if is_tracked else {"path": str(tmp_path / "out")}
     pipeline = build(tmp_path, [Moody()], **sink)

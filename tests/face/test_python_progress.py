@@ -1,4 +1,4 @@
-"""Where a run that was started from Python is shown, and what is shown there."""
+"""Where and how the progress of a run started from Python is shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.stages import Files, JsonlSink, ReadFiles
 
 
 class Cell:
-    """The output of a notebook's cell: what is drawn takes the place of what was."""
+    """The output of a notebook cell; each update replaces the previous one."""
 
     def __init__(self) -> None:
         self.drawn: list[str] = []
@@ -37,7 +37,7 @@ class Cell:
 
 
 def load_ipython(cell: Cell, *, kernel: object = "a kernel") -> dict[str, Any]:
-    """Modules that a notebook's kernel has loaded; without a kernel IPython's terminal has."""
+    """Provide the modules of a notebook kernel; without a kernel, those of IPython's terminal."""
     shell = SimpleNamespace(kernel=kernel) if kernel else SimpleNamespace()
     return {
         "IPython": SimpleNamespace(get_ipython=lambda: shell),
@@ -61,7 +61,7 @@ def test_a_cell_shows_a_run_from_its_beginning_to_its_end(
     outcome = build(tmp_path).run(tmp_path / "data", engine="inline")
     assert cell.drawn[0] == "notes  0.0 s\nstarting"
     assert cell.drawn[-1].endswith(f" s\n{outcome.message}")
-    assert cell.displays == 1  # all others take its place
+    assert cell.displays == 1  # all other updates replace the first
 
     build(tmp_path).run(tmp_path / "data", engine="inline", progress=False)
     assert cell.displays == 1
@@ -91,7 +91,7 @@ def test_only_a_kernel_has_cells() -> None:
     ("is_terminal", "is_wanted", "is_debugged", "is_shown"),
     [
         (True, None, False, True),
-        (True, None, True, False),  # a debugger has the terminal
+        (True, None, True, False),  # a debugger uses the terminal
         (True, True, True, True),
         (True, False, False, False),
         (False, None, False, False),
