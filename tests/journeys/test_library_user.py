@@ -1,4 +1,4 @@
-"""Somebody who puts a pipeline together in Python, with stages of their own."""
+"""A user builds a pipeline in Python, with custom stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody in a terminal, with a folder of texts and the README."""
+"""A user in a terminal has a folder of texts and the README."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_result_that_is_empty_says_which_stage_dropped_it(user: Journey) -> No
 
 def test_mistakes_are_told_at_once(user: Journey) -> None:
     assert "did you mean" in user.strandline("runn", "pipeline.yaml").text.lower()
-    assert_ends_at_once(user.strandline("run", "pipeline.yaml"), 64)  # it is not there yet
+    assert_ends_at_once(user.strandline("run", "pipeline.yaml"), 64)  # no folder yet
     user.strandline("init", "documents", "--input", "doks/**/*.md")
     assert_ends_at_once(user.strandline("run", "pipeline.yaml"), 64)
     file = user.folder / "pipeline.yaml"

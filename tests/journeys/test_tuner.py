@@ -1,4 +1,4 @@
-"""A person who tunes a pipeline that has run: looks, turns a limit, adds a column, looks again."""
+"""A user tunes a finished pipeline: preview, change a limit, add a column, compare."""
 
 from __future__ import annotations
 

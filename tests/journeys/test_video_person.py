@@ -1,4 +1,4 @@
-"""Somebody who cuts long recordings into clips, with a stage of their own and a GPU elsewhere."""
+"""A user cuts long recordings into clips, with a custom stage and a GPU on another machine."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_recordings_become_clips_and_dark_ones_are_counted(user: Journey) -> Non
     user.write("pipeline.yaml", PIPELINE.format(last="use: clips:DropDark"))
     said = user.time_first_result("run", "pipeline.yaml")
     assert said.code == 0, said
-    assert len(user.list_outputs()) == 9  # 25 bright frames are three clips
+    assert len(user.list_outputs()) == 9  # 25 bright frames become three clips
     assert "dropped: dark" in said.text
 
 
