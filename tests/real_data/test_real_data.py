@@ -1,4 +1,4 @@
-"""What other people's programs leave is read, or told in a sentence; nothing goes uncounted."""
+"""Other programs' files are read or rejected with a message, and every row is counted."""
 
 from __future__ import annotations
 
