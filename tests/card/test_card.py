@@ -1,4 +1,4 @@
-"""The card: what programs and people read of it, in each state of a run."""
+"""The card as programs and people read it, in each state of a run."""
 
 from __future__ import annotations
 

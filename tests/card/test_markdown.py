@@ -1,4 +1,4 @@
-"""A card's Markdown: whatever a text holds, a reader's parser gives it back as text."""
+"""A card's Markdown: a parser returns every text unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.cli.views.format import escape_text
 
 PARSER = MarkdownIt("gfm-like", {"linkify": False}).enable("table")
 EACH = r"a|b `c` *d* _e_ [f](g) <h> &amp; # i ~~j~~ $k$ \* http://localhost www.m n|"
-# With what means something in Markdown more often than chance would have it.
+# Prefer characters with a meaning in Markdown over uniformly random ones.
 texts = st.text(st.sampled_from("|`*_[]<>&#~\\$!:/.-+= 1)") | st.characters(), max_size=60)
 
 

@@ -1,4 +1,4 @@
-"""An archive in the layout of OCI: measured, read and laid out without the program that made it."""
+"""OCI archives are measured, read, and unpacked without the program that made them."""
 
 from __future__ import annotations
 

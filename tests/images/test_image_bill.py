@@ -1,4 +1,4 @@
-"""The bill of what is in an image: complete, the same every time, and readable by scanners."""
+"""The SPDX document of an image is complete, reproducible, and readable by scanners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of pip inside a build, and what of the libraries is left out."""
+"""pip's requirements inside a build, and library files that are removed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_all_that_is_asked_for_is_pinned(extras: list[str]) -> None:
 
 
 def find_by_extra(requirement: Requirement) -> set[str]:
-    """What an extra brings of which pip before 23.3 finds nothing, being written otherwise."""
+    """Return requirements of an extra that pip before 23.3 misses because of its spelling."""
     asked = distribution(requirement.name).metadata.get_all("Provides-Extra") or []
     unheard = requirement.extras - set(asked)
     each = [Requirement(text) for text in distribution(requirement.name).requires or ()]
@@ -90,7 +90,7 @@ def find_by_extra(requirement: Requirement) -> set[str]:
 
 
 def list_asked_with_extras() -> Iterator[Requirement]:
-    """All that pinned libraries ask for by extras, whatever their own extras are."""
+    """Return all extras that pinned libraries require, over all of their own extras."""
     pins = read_pins()
     for library in distributions():
         if canonicalize_name(library.metadata["Name"]) in pins:
@@ -100,7 +100,7 @@ def list_asked_with_extras() -> Iterator[Requirement]:
 
 
 def test_what_an_old_pip_finds_no_extra_for_is_asked_for_by_name() -> None:
-    """Debian 12 has pip 23.0; jusText asks lxml for html_clean, and lxml has html-clean."""
+    """Debian 12 has pip 23.0. jusText requires lxml[html_clean], and lxml declares html-clean."""
     named = {
         canonicalize_name(Requirement(line).name)
         for line in read_requirements((ROOT / "pyproject.toml").read_text(), RUNTIME_EXTRAS)

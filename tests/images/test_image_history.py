@@ -1,4 +1,4 @@
-"""Images of the release before: out of the history, and kept as long as they are used."""
+"""Images of the previous release: built from the history, and kept while in use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def git(root: Path, *words: str) -> str:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Two commits; a file was changed by the second, and another removed."""
+    """Provide two commits; the second changes one file and removes another."""
     root = tmp_path / "repository"
     (root / "crds").mkdir(parents=True)
     git(root, "init", "--quiet")

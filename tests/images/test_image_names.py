@@ -1,4 +1,4 @@
-"""The tag stands for all that goes into the images, and for nothing else."""
+"""The tag depends on all inputs of the images, and on nothing else."""
 
 from __future__ import annotations
 

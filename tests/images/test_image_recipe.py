@@ -1,4 +1,4 @@
-"""Laws of the Dockerfile: what it copies is what is hashed, and pods can run what comes out."""
+"""Laws of the Dockerfile: the tag's hash covers all copied files, and pods can run the images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def find_uncovered(copied: set[str], context: tuple[str, ...]) -> set[str]:
 
 
 def read_stages(text: str) -> dict[str, str]:
-    """The text of each stage, with the stages it stands on before it."""
+    """Return the text of each stage, including its base stages."""
     parts = re.split(r"^FROM (\S+) AS (\S+)$", text, flags=re.MULTILINE)
     stages: dict[str, str] = {}
     for parent, name, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):

@@ -1,4 +1,4 @@
-"""What a build learns of this machine's pip: where packages are, and nothing that is only ours."""
+"""Settings of this machine's pip that reach a build: only the locations of packages."""
 
 from __future__ import annotations
 

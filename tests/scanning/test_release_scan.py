@@ -1,4 +1,4 @@
-"""No image is released with a severe vulnerability that can be mended, but for a reason."""
+"""No image with a severe, fixable vulnerability is released without a documented reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scanning.findings import Finding, judge, read_findings
 from source_tree import ROOT
 
 BILL = ROOT / "tests" / "golden" / "images" / "sbom.spdx.json"
-# What OSV-Scanner 2.2.4 says of lists of our own; see the names of vulnerabilities.
+# Output of OSV-Scanner 2.2.4 for our own lists; see the names of the vulnerabilities.
 ANSWER = Path(__file__).with_name("scanner_answer.json").read_text(encoding="utf-8")
 TODAY = date(2026, 11, 25)
 REASON = "The code with the vulnerability is never called by us."
@@ -32,7 +32,7 @@ def write_entry(**changes: str | None) -> str:
     return "\n".join(["[[accepted]]", *lines]) + "\n"
 
 
-# --- What is asked about
+# --- The scanner's input
 
 
 def test_parts_are_named_as_the_lists_of_holes_name_them() -> None:
@@ -77,7 +77,7 @@ def test_what_is_no_bill_is_refused(text: str) -> None:
         read_bill(text)
 
 
-# --- What may stay
+# --- Accepted vulnerabilities
 
 
 def test_an_entry_holds_up_to_its_day() -> None:
@@ -124,7 +124,7 @@ def test_the_entries_that_are_kept_hold_today() -> None:
     read_accepted(ACCEPTED.read_text(encoding="utf-8"), datetime.now(UTC).date())
 
 
-# --- What follows
+# --- Consequences
 
 
 def test_only_what_is_grave_and_can_be_mended_is_in_the_way() -> None:
@@ -162,7 +162,7 @@ def test_what_is_no_answer_is_not_taken_for_none_found(text: str) -> None:
         read_findings(text)
 
 
-# --- All of it, with a scanner that is played
+# --- The whole command, with a fake scanner
 
 PLANTED = {
     "results": [
@@ -197,7 +197,7 @@ Play = Callable[..., str]
 
 @pytest.fixture
 def play(tmp_path: Path) -> Play:
-    """Make a scanner that answers so, and sees what is planted or does not."""
+    """Create a fake scanner with this output, which finds planted vulnerabilities or not."""
 
     def make(answer: str, *, code: int = 1, planted: str = json.dumps(PLANTED)) -> str:
         (tmp_path / "answer.json").write_text(answer)
@@ -215,7 +215,7 @@ def play(tmp_path: Path) -> Play:
 
 
 def run(scanner: str, accepted: Path = ACCEPTED) -> str | int | None:
-    """The exit code or last sentence; None where all is well."""
+    """Return the exit code or the last message, or None for success."""
     try:
         main(["--scanner", scanner, "--accepted", str(accepted), str(BILL)])
     except SystemExit as end:

@@ -1,4 +1,4 @@
-"""Every number is in the bin whose bounds say so, and bins stand side by side."""
+"""Every number is in the bin with matching bounds, and bins are adjacent."""
 
 from __future__ import annotations
 

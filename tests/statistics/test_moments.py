@@ -1,4 +1,4 @@
-"""Moments agree with exact arithmetic, whatever the numbers and however they come in parts."""
+"""Moments agree with exact arithmetic, for all numbers and all splits into parts."""
 
 from __future__ import annotations
 

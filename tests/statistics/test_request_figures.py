@@ -1,4 +1,4 @@
-"""What requests were like, from counters that workers and attempts have added up."""
+"""Figures about requests, from counters summed over workers and attempts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline.data.statistics.request_figures import (
     read_figures,
 )
 
-# Limits themselves are the times at which one may be off by one.
+# Include the limits, where off-by-one errors would show.
 times = st.lists(st.floats(0, 2000) | st.sampled_from(LIMITS), min_size=1, max_size=60)
 
 
@@ -28,7 +28,7 @@ def count(seconds: list[float]) -> Counter[str]:
 
 
 def find_percentile(seconds: list[float], share: float) -> float:
-    """The nearest rank."""
+    """Return the nearest-rank percentile."""
     return sorted(seconds)[max(1, math.ceil(share * len(seconds))) - 1]
 
 

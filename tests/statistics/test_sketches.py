@@ -1,4 +1,4 @@
-"""Sketches are near the truth by what they promise, also when they were joined of many."""
+"""Sketches keep their promised accuracy, even after many merges."""
 
 from __future__ import annotations
 

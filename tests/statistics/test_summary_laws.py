@@ -1,4 +1,4 @@
-"""What holds for every summary: joined in any order and grouping, parts say what the whole says."""
+"""Laws of every summary: merging parts in any order and grouping gives the whole's summary."""
 
 from __future__ import annotations
 
