@@ -29,7 +29,7 @@ def find_shared(modules: Iterable[Module]) -> dict[str, list[str]]:
         (["class A:\n    class Params: ...", "class B:\n    class Params: ..."], []),
     ],
 )
-def test_a_shared_name_is_seen(texts: list[str], expected: list[str]) -> None:
+def test_a_duplicate_name_is_found(texts: list[str], expected: list[str]) -> None:
     modules = [Module(f"{at}.py", text, ast.parse(text)) for at, text in enumerate(texts)]
     assert list(find_shared(modules)) == expected
 

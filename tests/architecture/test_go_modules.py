@@ -30,7 +30,7 @@ def find_differences(first: str, second: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("first", "second"), SHARED)
-def test_programs_that_share_packages_name_the_same_versions(first: str, second: str) -> None:
+def test_programs_with_shared_packages_require_the_same_versions(first: str, second: str) -> None:
     texts = [
         (ROOT / "e2e" / name / "go.mod").read_text(encoding="utf-8") for name in (first, second)
     ]
@@ -38,7 +38,7 @@ def test_programs_that_share_packages_name_the_same_versions(first: str, second:
     assert find_differences(*texts) == []
 
 
-def test_another_version_is_seen() -> None:
+def test_a_different_version_is_found() -> None:
     first = "module a.dev/a\n\nrequire k8s.io/api v0.37.1\n"
     second = "module a.dev/b\n\nrequire (\n\tk8s.io/api v0.37.0 // indirect\n\tb.dev/b v1.0.0\n)\n"
     assert find_differences(first, first) == []

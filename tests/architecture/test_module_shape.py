@@ -103,7 +103,7 @@ def find_undocumented(module: Module, known: frozenset[str]) -> Iterator[str]:
         ("class A:\n    async def long(self):\n" + "        x = 1\n" * 60, ["long has 61 lines"]),
     ],
 )
-def test_the_budget_sees_what_is_too_long(text: str, expected: list[str]) -> None:
+def test_long_modules_and_functions_are_found(text: str, expected: list[str]) -> None:
     assert [said.split(": ")[1] for said in find_long(make_module(text))] == expected
 
 
@@ -119,13 +119,13 @@ def test_the_budget_sees_what_is_too_long(text: str, expected: list[str]) -> Non
         ('"""Why."""\nclass A(io.RawIOBase):\n    """Who."""\n    def run(self): ...\n', []),
     ],
 )
-def test_missing_words_are_seen(text: str, expected: list[str]) -> None:
+def test_missing_docstrings_are_found(text: str, expected: list[str]) -> None:
     module = make_module(text)
     found = find_undocumented(module, frozenset({"take"}))
     assert [said.split(": ")[1] for said in found] == expected
 
 
-def test_an_empty_name_is_seen() -> None:
+def test_a_meaningless_name_is_found() -> None:
     assert list(find_empty_names(make_module("", "pipelines/strandline/cli/utils.py")))
     assert not list(find_empty_names(make_module("", "pipelines/strandline/cli/views/summary.py")))
 
@@ -137,7 +137,7 @@ def test_modules_and_functions_keep_to_the_budget() -> None:
     assert found == [], "\n".join(found)
 
 
-def test_code_in_a_conftest_is_seen() -> None:
+def test_code_in_a_conftest_is_found() -> None:
     text = '"""Why."""\nfrom fixtures import store\n\n__all__ = ["store"]\n'
     assert not list(find_definitions(make_module(text, "tests/ledger/conftest.py")))
     planted = make_module(f"{text}def more(): ...\n", "tests/ledger/conftest.py")
@@ -151,7 +151,7 @@ def test_conftests_only_import_fixtures_so_that_types_are_checked_once() -> None
     assert found == [], "\n".join(found)
 
 
-def test_names_say_what_lives_there() -> None:
+def test_module_names_are_meaningful() -> None:
     modules = list_modules(*EVERYWHERE)
     found = [said for module in modules for said in find_empty_names(module)]
     assert found == [], "\n".join(found)
@@ -164,7 +164,7 @@ def test_modules_and_everything_public_are_documented() -> None:
     assert found == [], "\n".join(found)
 
 
-def test_every_test_and_bench_says_what_it_is_for() -> None:
+def test_every_test_and_benchmark_has_a_docstring() -> None:
     modules = list_modules("bench", "tests")
     assert [module.path for module in modules if not ast.get_docstring(module.tree)] == []
 

@@ -38,11 +38,13 @@ def name_modules(room: str, count: int) -> list[str]:
         ([f"a/b/{letter}/module.py" for letter in "cdefghijklmno"], {"a/b": 13}),
     ],
 )
-def test_the_guard_sees_a_crowded_room(paths: list[str], expected: dict[str, int]) -> None:
+def test_a_package_with_too_many_entries_is_found(
+    paths: list[str], expected: dict[str, int]
+) -> None:
     assert find_crowded(paths) == expected
 
 
-def test_no_room_is_crowded() -> None:
+def test_no_package_has_too_many_entries() -> None:
     modules = list_modules(*PACKAGES, "bench", "e2e")
     assert len(modules) > 450
     found = find_crowded(module.path for module in modules)

@@ -70,7 +70,7 @@ def find_traces(text: str) -> Iterator[str]:
         (f"memory://{WORK}out and a{WORK}b", []),
     ],
 )
-def test_traces_are_seen(text: str, expected: list[str]) -> None:
+def test_traces_are_found(text: str, expected: list[str]) -> None:
     assert list(find_traces(text)) == expected
 
 
@@ -94,7 +94,7 @@ def test_constraints_are_versions_and_nothing_else() -> None:
     assert len(lines) > 20
 
 
-def test_what_is_pinned_installs_on_the_oldest_python() -> None:
+def test_pinned_packages_install_on_the_oldest_python() -> None:
     """Debian 12 has an early release of Python 3.11, on which a checkout must install."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     oldest = f"{project['requires-python'].removeprefix('>=')}.0"

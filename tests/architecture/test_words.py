@@ -152,11 +152,11 @@ def test_the_dictionary_has_words_of_each_kind() -> None:
         ("replaced = spelling_of(displace)", []),
     ],
 )
-def test_a_name_of_the_dialect_is_seen(text: str, expected: list[str]) -> None:
+def test_a_name_with_a_word_to_avoid_is_found(text: str, expected: list[str]) -> None:
     assert [found.split(": ")[1] for found in find_dialect(make_module(text))] == expected
 
 
-def test_a_module_of_the_dialect_is_seen() -> None:
+def test_a_module_name_with_a_word_to_avoid_is_found() -> None:
     assert list(find_dialect(make_module("", "crds/strandline_api/places.py")))
 
 
@@ -168,7 +168,7 @@ def test_a_module_of_the_dialect_is_seen() -> None:
         ("Return the place of a pod.", []),
     ],
 )
-def test_a_docstring_in_dialect_is_seen(line: str, expected: list[str]) -> None:
+def test_a_docstring_with_a_word_to_avoid_is_found(line: str, expected: list[str]) -> None:
     module = make_module(f'def run():\n    """{line}"""')
     assert [re.findall(r"'\w+'", found)[0] for found in find_spoken(module)] == expected
 
@@ -198,7 +198,7 @@ def test_a_finding_names_file_line_word_and_remedy() -> None:
         ("The program's help.", "@click.command()", False),
     ],
 )
-def test_a_docstring_without_a_verb_is_seen(line: str, decorator: str, is_found: bool) -> None:
+def test_a_docstring_without_a_verb_is_found(line: str, decorator: str, is_found: bool) -> None:
     module = make_module(f'{decorator}\ndef run():\n    """{line}"""')
     assert bool(list(find_no_verbs(module))) == is_found
 

@@ -47,7 +47,7 @@ def spell_commands(job: dict[str, Any]) -> str:
     ("text", "expected"),
     [("make test\nmake chart ARGS=-x", ["test", "chart"]), ("  make images | tee x", ["images"])],
 )
-def test_targets_are_seen(text: str, expected: list[str]) -> None:
+def test_targets_are_found(text: str, expected: list[str]) -> None:
     assert list_targets(text) == expected
 
 
@@ -94,7 +94,7 @@ def test_a_missing_server_is_a_failure() -> None:
     assert groups["server"].builds == ("cluster",)
 
 
-def test_every_python_that_is_named_is_tried() -> None:
+def test_every_declared_python_version_is_tested() -> None:
     """The first tier runs on each Python of the classifiers, and the wheel also on a newer one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = PYTHON.findall("\n".join(project["classifiers"]))
@@ -104,7 +104,7 @@ def test_every_python_that_is_named_is_tried() -> None:
     assert tried["wheel"][: len(named)] == named
 
 
-def test_every_group_is_made_of_targets_that_exist() -> None:
+def test_every_group_consists_of_existing_targets() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for group in read_groups().values():
         for target in (*group.words[:1], *group.builds):
@@ -133,17 +133,17 @@ def test_every_job_ends(path: Path) -> None:
         (f"actions/checkout@{'0a' * 20}", [f"actions/checkout@{'0a' * 20}"]),
     ],
 )
-def test_actions_that_can_move_are_seen(used: str, expected: list[str]) -> None:
+def test_unpinned_actions_are_found(used: str, expected: list[str]) -> None:
     assert find_movable(f"    steps:\n      - uses: {used}\n") == expected
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))
-def test_actions_are_pinned_and_rights_are_few(path: Path) -> None:
+def test_actions_are_pinned_and_permissions_are_minimal(path: Path) -> None:
     assert find_movable(path.read_text(encoding="utf-8")) == []
     assert read_workflow(path.stem)["permissions"] in ({}, {"contents": "read"})
 
 
-def test_kuberay_is_looked_for_where_its_manifests_put_it() -> None:
+def test_workflows_wait_for_kuberay_in_the_namespace_of_its_manifests() -> None:
     """`config/default` of v1.7.0 installs into `default`; a wait elsewhere would time out."""
     job = read_jobs()["node"]
     assert job["env"]["KUBERAY_VERSION"] == "v1.7.0"

@@ -12,7 +12,7 @@ from strandline_bench.asking.quick_server import ASKED, started_server
 from strandline_bench.engines.rivals.index import HOW_TO_INSTALL
 
 
-def test_each_product_that_is_installed_asks_for_all_rows(tmp_path: Path) -> None:
+def test_each_installed_product_requests_all_rows(tmp_path: Path) -> None:
     with started_server(0.001) as url:
         rows = products.measure_products("few", Asking(url, 40, 8, tmp_path), 1)
     assert len(rows) == len(PROGRAMS)
@@ -21,7 +21,7 @@ def test_each_product_that_is_installed_asks_for_all_rows(tmp_path: Path) -> Non
     assert all("requests/s" in measured for measured in found)
 
 
-def test_the_server_counts_answers_and_forgets_them_when_looked_at() -> None:
+def test_the_server_counts_responses_and_resets_the_counts_on_read() -> None:
     with started_server(0.001) as url, httpx.Client() as client:
         for _ in range(3):
             client.post(f"{url}/v1/chat/completions", json={"model": "quick"})

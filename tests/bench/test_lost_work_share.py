@@ -23,7 +23,7 @@ MARKS = {
 
 
 @pytest.mark.parametrize("case", MARKS)
-def test_law_the_share_is_what_was_begun_in_vain_or_ended_twice(case: str, tmp_path: Path) -> None:
+def test_law_the_share_counts_lost_starts_and_second_ends(case: str, tmp_path: Path) -> None:
     text, share = MARKS[case]
     (tmp_path / "marks-1").write_text(text)
     losses = [nodes.Loss("gone", 16.0)]
@@ -31,7 +31,7 @@ def test_law_the_share_is_what_was_begun_in_vain_or_ended_twice(case: str, tmp_p
     assert share * 100 == pytest.approx(found)
 
 
-def test_a_task_that_never_ended_is_no_result(tmp_path: Path) -> None:
+def test_a_task_without_an_end_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "marks-1").write_text("1 a 0 10\n")
     with pytest.raises(RuntimeError, match="0 of 1 tasks ended"):
         nodes._find_share(nodes._read_marks(tmp_path), [], 1)

@@ -21,7 +21,7 @@ def test_one_pipeline_of_ten_runs() -> None:
     assert Load(1000).what == "operator, 1,000 pipelines"
 
 
-def test_those_at_rest_are_neither_awaited_nor_run(tmp_path: Path) -> None:
+def test_idle_pipelines_are_neither_awaited_nor_run(tmp_path: Path) -> None:
     load = Load(2, rest=0.0, longest=150.0, beside=9, settings=NAMESPACES_ASK)
     try:
         findings = observe_many(load, tmp_path)

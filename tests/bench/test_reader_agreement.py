@@ -8,7 +8,7 @@ from strandline_bench.text.odd_crawl import list_pages, write_odd_crawl
 from strandline_bench.text.readers import count_right, format_rows, name_oddity, read_ours
 
 
-def test_ours_reads_every_body_and_what_is_told_of_a_charset(tmp_path: Path) -> None:
+def test_our_reader_handles_every_body_and_declared_charset(tmp_path: Path) -> None:
     pages = write_odd_crawl(tmp_path)
     right = count_right(pages, read_ours(tmp_path / "odd.warc.gz"))
     wrong = [name_oddity(page) for page in pages]
@@ -21,7 +21,7 @@ def test_ours_reads_every_body_and_what_is_told_of_a_charset(tmp_path: Path) -> 
     assert set(wrong) <= {"charset: told by nobody", "charset: told wrongly by the server"}
 
 
-def test_a_page_whose_text_is_another_is_not_right() -> None:
+def test_a_page_with_other_text_is_wrong() -> None:
     pages = list(list_pages())[:8]
     texts = {page.url: page.sentence for page in pages[:3]} | {pages[3].url: "�"}
     right = count_right(pages, texts)

@@ -157,7 +157,7 @@ def test_rival_writes_the_files_of_an_example(
 
 
 @pytest.mark.parametrize("name", ["processes", "processes-apart"])
-def test_rate_is_told_of_the_case_that_has_an_optimum(name: str, tmp_path: Path) -> None:
+def test_a_case_with_an_optimum_has_a_rate(name: str, tmp_path: Path) -> None:
     build = partial(build_ratio, 60, unit=0.0005)
     measured = run_apart(build_and_run, find_rival(name), build, tmp_path)
     assert measured["summary"] == build(tmp_path).expected
@@ -182,7 +182,7 @@ def test_profile_names_functions_and_not_folders(tmp_path: Path) -> None:
     assert [name for name in names if not name.startswith("yaml/")] == []
 
 
-def test_profile_is_the_same_wherever_things_lie_in_memory(tmp_path: Path) -> None:
+def test_the_profile_is_independent_of_memory_addresses(tmp_path: Path) -> None:
     import cProfile  # noqa: PLC0415 - the subject
 
     profile = cProfile.Profile()

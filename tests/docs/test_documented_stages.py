@@ -215,7 +215,7 @@ def list_shown_stages(page: str) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_no_stage_is_shown_that_no_pipeline_has(page: str) -> None:
+def test_every_shown_stage_is_in_a_pipeline(page: str) -> None:
     played = {
         use["use"]
         for name, source, stages, sink, _ in PIPELINES

@@ -42,7 +42,7 @@ def test_a_checkout_is_installed_by_its_path_alone(tmp_path: Path) -> None:
     assert {"strandline", "strandline_api"} <= {path.name for path in target.iterdir()}
 
 
-def test_no_page_installs_what_nobody_has_published() -> None:
+def test_no_page_installs_an_unpublished_package() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.*")]:
         if page.suffix in {".md", ".ipynb"}:
             assert "pip install 'strandline" not in page.read_text(), page.name
@@ -53,7 +53,7 @@ END = "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_blocks_run_in_the_order_they_stand(document: str, tmp_path: Path) -> None:
+def test_blocks_run_in_document_order(document: str, tmp_path: Path) -> None:
     write_files("README.md", tmp_path)
     shutil.copytree(ROOT / "pipelines/examples", tmp_path / "pipelines/examples")
     blocks = [block for block in read_blocks(document) if block.language != "text"]
@@ -79,7 +79,7 @@ def test_blocks_run_in_the_order_they_stand(document: str, tmp_path: Path) -> No
             assert done.returncode == 0, (command, done.stdout, done.stderr)
 
 
-def test_the_stages_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
+def test_the_stages_of_the_guide_behave_as_described(tmp_path: Path) -> None:
     write_files("docs/stages.md", tmp_path)
     write_files("docs/stateful.md", tmp_path)
     program = """
@@ -125,7 +125,7 @@ assert file.getvalue() == b'[{"text": "a"}]'
     assert done.returncode == 0, done.stderr
 
 
-def test_links_between_documents_lead_somewhere() -> None:
+def test_links_between_documents_have_targets() -> None:
     documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     for document in documents:
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
@@ -139,7 +139,7 @@ def test_every_exit_code_is_explained() -> None:
     assert explained == {int(code) for code in ExitCode}
 
 
-def test_the_oldest_kubernetes_is_the_same_wherever_it_is_named() -> None:
+def test_all_mentions_of_the_oldest_kubernetes_agree() -> None:
     chart = yaml.safe_load((ROOT / "charts/strandline/Chart.yaml").read_text(encoding="utf-8"))
     promised = re.search(r"[0-9]+\.[0-9]+", chart["kubeVersion"])
     assert promised is not None

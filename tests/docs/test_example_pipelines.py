@@ -106,7 +106,7 @@ def test_near_duplicates_are_dropped_in_two_passes_that_resume(folder: Path) -> 
     )
 
 
-def test_what_the_first_pass_gathered_is_beside_its_output(folder: Path) -> None:
+def test_artifacts_of_the_first_pass_are_beside_its_output(folder: Path) -> None:
     run_example(folder, "near-duplicates-1")
     artifacts = folder / DATA / "near-duplicates-1/latest/artifacts"
     (row,) = json.loads((artifacts / "count-tokens.token-counts.json").read_text())["rows"]
@@ -188,7 +188,7 @@ def test_pages_of_a_crawl_become_clean_text(folder: Path) -> None:
     assert told["finished"] == run_example(folder, "web-pages")["skipped"]
 
 
-def test_the_crawl_is_what_its_maker_writes_and_one_record_that_was_cut(folder: Path) -> None:
+def test_the_example_crawl_is_generated_except_for_one_truncated_record(folder: Path) -> None:
     records = list(format_archive(write_pages(72)))
     content = (folder / EXAMPLES / "crawl/pages.warc.gz").read_bytes()
     chunks = list(read_members(io.BytesIO(content), 0, None, 1 << 20))
@@ -273,7 +273,7 @@ def add_day(folder: Path, other: Path) -> None:
         shutil.copy(file, crawl / f"later-{file.name}")
 
 
-def test_a_crawl_without_duplicates_goes_through_all_passes(folder: Path) -> None:
+def test_a_crawl_without_duplicates_completes_all_passes(folder: Path) -> None:
     make_crawl(folder, "--pages", "2")
     run(folder, "run", f"{EXAMPLES}/fineweb.yaml", "--engine", "inline")
     assert 1 == len(read_kept(folder))  # of two pages, the second is truncated

@@ -81,7 +81,7 @@ def read_table() -> dict[str, str]:
 
 
 @pytest.mark.more
-def test_the_guide_leads_to_a_filter_that_passes_its_tests(tmp_path: Path) -> None:
+def test_a_filter_made_by_the_guide_passes_its_tests(tmp_path: Path) -> None:
     copy = Copy(tmp_path)
     for block in read_blocks(PAGE):
         if block.language == "diff":

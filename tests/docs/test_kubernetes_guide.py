@@ -44,13 +44,13 @@ def test_a_driver_takes_the_pipeline(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_misspelt_one_is_told_as_the_guide_says(tmp_path: Path) -> None:
+def test_a_misspelled_field_gives_the_message_of_the_guide(tmp_path: Path) -> None:
     done = validate(tmp_path, WRONG)
     shown = re.findall(r"^```text\n(strandline: error.*?)```$", GUIDE, re.MULTILINE | re.DOTALL)
     assert (done.returncode, [done.stderr]) == (64, shown)
 
 
-def test_the_refused_one_is_refused_with_the_guides_words(tmp_path: Path) -> None:
+def test_a_rejected_pipeline_gives_the_message_of_the_guide(tmp_path: Path) -> None:
     done = validate(tmp_path, REFUSED)
     (problem,) = re.findall(r"^(spec\.ray\.podTemplate.*)$", GUIDE, re.MULTILINE)
     assert done.returncode == 64
@@ -89,7 +89,7 @@ def test_every_kubectl_line_of_the_guide_is_run() -> None:
         ("16Gi\n", "12Gi\n", False),
     ],
 )
-def test_only_what_differs_from_run_to_run_is_masked(shown: str, seen: str, *, fits: bool) -> None:
+def test_only_varying_text_is_masked(shown: str, seen: str, *, fits: bool) -> None:
     assert is_shown(mask(shown), mask(seen)) is fits
 
 
@@ -111,11 +111,11 @@ def test_a_guide_is_read_in_order() -> None:
         ("kubectl apply", False),
     ],
 )
-def test_only_questions_are_asked_again(line: str, *, is_question: bool) -> None:
+def test_only_queries_are_repeated(line: str, *, is_question: bool) -> None:
     assert Command(line, "").is_question is is_question
 
 
-def test_every_pipeline_that_is_shown_and_not_applied_is_valid() -> None:
+def test_every_pipeline_that_the_guide_does_not_apply_is_valid() -> None:
     blocks = re.findall(r"^```yaml\n(apiVersion: .*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
     documents = [yaml.safe_load(block) for block in blocks]
     pipelines = [each for each in documents if each["kind"] == "CurationPipeline"]
@@ -124,7 +124,7 @@ def test_every_pipeline_that_is_shown_and_not_applied_is_valid() -> None:
         parse_pipeline(document)
 
 
-def test_the_defaults_of_a_namespace_that_are_shown_are_read() -> None:
+def test_the_shown_namespace_defaults_are_valid() -> None:
     shown = re.findall(r"^```yaml\n(apiVersion: v1\n.*?)^```$", SETTINGS, re.MULTILINE | re.DOTALL)
     (block,) = shown
     body = yaml.safe_load(block)

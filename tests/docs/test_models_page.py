@@ -88,7 +88,7 @@ def play_recipe(folder: Path, name: str, model: FakeModel) -> list[dict[str, Any
     return [json.loads(line) for each in files for line in read_lines(each)]
 
 
-def test_pairs_are_written_of_the_documents(tmp_path: Path) -> None:
+def test_pairs_are_written_from_the_documents(tmp_path: Path) -> None:
     pair = {"question": "What turns?", "answer": "The tide."}
     model = FakeModel(answer=lambda _: json.dumps(pair), model="smollm2")
     rows = play_recipe(tmp_path, "question-pairs", model)

@@ -133,7 +133,7 @@ def test_the_guide_runs_from_top_to_bottom(tmp_path: Path) -> None:
 
 
 @pytest.mark.more
-def test_an_interrupted_cell_leaves_kernel_ray_and_ledger_for_the_next(notebook: Notebook) -> None:
+def test_an_interrupted_cell_leaves_kernel_ray_and_ledger_usable(notebook: Notebook) -> None:
     assert read_errors(notebook.run(SETUP)) == []
 
     cell = notebook.begin(RUN)

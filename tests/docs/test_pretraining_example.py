@@ -95,7 +95,7 @@ def test_the_example_makes_a_mixture_and_pushes_it(folder: Path) -> None:
 # The first tier runs the first seed.
 @pytest.mark.more
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.more)])
-def test_a_run_that_is_killed_at_random_ends_the_same(folder: Path, seed: int) -> None:
+def test_a_randomly_killed_run_has_the_same_result(folder: Path, seed: int) -> None:
     volume = f"killed-{seed}"
     chance = random.Random(f"pretraining {seed}")
     steps = [chance.choice(STEPS) for _ in range(3)]

@@ -21,7 +21,7 @@ def needs_loaders(code: str) -> bool:
 
 
 @pytest.mark.slow
-def test_blocks_run_and_loops_read_what_was_written(tmp_path: Path) -> None:
+def test_blocks_run_and_loops_read_the_written_shards(tmp_path: Path) -> None:
     """Loops run only if `make trainers` has installed their loaders; other blocks always run."""
     shutil.copytree(ROOT / "pipelines/examples", tmp_path / "pipelines/examples")
     for block in read_blocks(PAGE):
@@ -45,6 +45,6 @@ def test_blocks_run_and_loops_read_what_was_written(tmp_path: Path) -> None:
             assert done.returncode == 0, (block.code, done.stdout, done.stderr)
 
 
-def test_the_loops_are_among_the_blocks() -> None:
+def test_the_page_contains_every_loop() -> None:
     loops = [block.code for block in read_blocks(PAGE) if needs_loaders(block.code)]
     assert {name for name in LOADERS for code in loops if f"from {name}" in code} == {*LOADERS}

@@ -58,7 +58,7 @@ def test_code_that_catches_a_removed_error_works_with_a_warning(name: str) -> No
         raise errors.LedgerError
 
 
-def test_signatures_hold_what_code_relies_on() -> None:
+def test_signatures_contain_everything_that_callers_rely_on() -> None:
     assert read(SAMPLE) == [
         "strandline.Sample: SinkStage",
         "strandline.Sample.suffix: str = '.txt'",
@@ -92,7 +92,7 @@ def test_a_change_to_a_name_changes_the_signatures(code: str, before: str, after
     assert read(code.replace(before, after), path) != read(code, path)
 
 
-def test_documents_and_examples_import_public_modules_alone() -> None:
+def test_documents_and_examples_import_only_public_modules() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     pages += (ROOT / "docs/journeys").glob("*.md")
     pages += [*(ROOT / "pipelines" / "examples").rglob("*.py")]

@@ -61,7 +61,7 @@ def build(times: int) -> Pipeline:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_after_an_interrupt_the_next_call_goes_on(tmp_path: Path, times: int) -> None:
+def test_after_an_interrupt_the_next_call_resumes(tmp_path: Path, times: int) -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         build(times).run(tmp_path, engine="inline")
     # The first interrupt waits for the work to end; the second does not.
@@ -116,7 +116,7 @@ def test_an_error_of_the_run_is_not_hidden_by_an_interrupt() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_who_listens_already_goes_on_listening() -> None:
+def test_an_existing_signal_handler_stays_installed() -> None:
     heard: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     with interruptible(lambda _: None) as is_asked:
@@ -125,7 +125,7 @@ def test_who_listens_already_goes_on_listening() -> None:
     assert heard == [signal.SIGINT]
 
 
-def test_in_a_thread_nobody_listens() -> None:
+def test_no_signal_handler_is_installed_in_a_thread() -> None:
     answers: list[bool] = []
 
     def work() -> None:

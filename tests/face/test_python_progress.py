@@ -52,7 +52,7 @@ def build(folder: Path) -> Pipeline:
     return Pipeline("notes", source=source, stages=[ReadFiles()], sink=JsonlSink())
 
 
-def test_a_cell_shows_a_run_from_its_beginning_to_its_end(
+def test_a_cell_shows_a_run_from_start_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell = Cell()
@@ -67,7 +67,7 @@ def test_a_cell_shows_a_run_from_its_beginning_to_its_end(
     assert cell.displays == 1
 
 
-def test_a_cell_shows_a_table_and_what_there_is_to_say() -> None:
+def test_a_cell_shows_a_table_and_messages() -> None:
     cell, seconds = Cell(), [100.0]
     reporter = NotebookReporter(cell, lambda: seconds[0])
     flow: Any = SimpleNamespace(failed=set(), list_stages=list)
@@ -98,7 +98,7 @@ def test_only_a_kernel_has_cells() -> None:
         (False, True, False, True),
     ],
 )
-def test_without_a_notebook_a_terminal_is_written_to(
+def test_without_a_notebook_progress_goes_to_the_terminal(
     monkeypatch: pytest.MonkeyPatch,
     is_terminal: bool,
     is_wanted: bool | None,

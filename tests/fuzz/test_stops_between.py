@@ -85,7 +85,7 @@ def read_rows(folder: Path, name: str) -> list[int]:
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))]
 )
-def test_law_a_stop_ends_all_and_the_next_run_goes_on(seed: int, tmp_path: Path) -> None:
+def test_law_a_stop_ends_all_pipelines_and_the_next_run_resumes(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     write(tmp_path)
     # Regression: a stop during the write of a pipeline's last source was lost. That pipeline

@@ -63,17 +63,17 @@ def _match_line(line: str) -> str:
         ("rows     11", "rows  10", False),
     ],
 )
-def test_an_output_that_differs_is_seen(output: str, expected: str, is_match: bool) -> None:
+def test_a_different_output_is_detected(output: str, expected: str, is_match: bool) -> None:
     assert matches(output.splitlines(), expected.splitlines()) is is_match
 
 
-def test_there_are_journeys() -> None:
+def test_journey_pages_are_found() -> None:
     assert len(PAGES) >= 2
 
 
 @pytest.mark.more
 @pytest.mark.parametrize("page", PAGES)
-def test_a_journey_goes_as_its_page_says(page: str, tmp_path: Path) -> None:
+def test_a_journey_matches_its_page(page: str, tmp_path: Path) -> None:
     commands = 0
     for block in read_blocks(page):
         if block.file:

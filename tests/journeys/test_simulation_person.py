@@ -20,7 +20,7 @@ def user(tmp_path: Path) -> Journey:
     return Journey(tmp_path)
 
 
-def test_steps_that_come_later_are_archived_beside_those_that_are_there(user: Journey) -> None:
+def test_later_steps_are_added_to_the_archive(user: Journey) -> None:
     file = user.folder / "fields.yaml"
     file.write_text(file.read_text().replace("steps: 44", "steps: 25"))
     said = user.time_first_result("run", "fields.yaml")

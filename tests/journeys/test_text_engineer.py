@@ -46,7 +46,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield server
 
 
-def test_a_run_that_is_killed_goes_on_in_the_store(store: Store, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_in_the_store(store: Store, tmp_path: Path) -> None:
     user = Journey(tmp_path, store.variables)
     files = store.open()
     files.mkdir("corpus")

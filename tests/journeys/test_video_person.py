@@ -83,12 +83,12 @@ def test_recordings_become_clips_and_dark_ones_are_counted(user: Journey) -> Non
     assert "dropped: dark" in said.text
 
 
-def test_a_package_that_is_missing_is_told_at_once(user: Journey) -> None:
+def test_a_missing_package_is_reported_at_once(user: Journey) -> None:
     user.write("pipeline.yaml", PIPELINE.format(last="use: clips:Caption"))
     assert_ends_at_once(user.strandline("run", "pipeline.yaml"), 64)
 
 
-def test_a_gpu_that_this_machine_does_not_have_is_told_at_once(user: Journey) -> None:
+def test_a_missing_gpu_is_reported_at_once(user: Journey) -> None:
     last = "{use: clips:DropDark, resources: {gpu: 0.5}}"
     user.write("pipeline.yaml", PIPELINE.format(last=last))
     said = user.strandline("run", "pipeline.yaml")
@@ -96,7 +96,7 @@ def test_a_gpu_that_this_machine_does_not_have_is_told_at_once(user: Journey) ->
     assert "asks for 0.5 GPU" in said.text
 
 
-def test_a_recording_that_is_broken_takes_no_other_along(user: Journey) -> None:
+def test_a_broken_recording_affects_no_other(user: Journey) -> None:
     (user.folder / "videos/1.raw").write_bytes(b"broken")
     user.write("pipeline.yaml", PIPELINE.format(last="use: clips:DropDark"))
     said = user.strandline("run", "pipeline.yaml", "--engine", "inline")

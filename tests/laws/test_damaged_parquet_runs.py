@@ -105,7 +105,7 @@ def list_groups(content: bytes) -> Sequence[range]:
 
 @settings(max_examples=scale_examples(60))
 @given(data=st.data(), first=files(), second=files())
-def test_law_every_row_is_out_as_it_was_or_its_source_failed_with_a_sentence(
+def test_law_every_row_is_written_intact_or_its_source_failed(
     tmp_path_factory: pytest.TempPathFactory,
     data: st.DataObject,
     first: tuple[pa.Table, bytes],

@@ -169,7 +169,7 @@ def test_id_collision_in_the_ledger(tmp_path: Path) -> None:
         assert {twin} == set(store.find_marks([SOURCE, twin]))
 
 
-def test_keys_are_whole() -> None:
+def test_keys_are_digested_as_a_whole() -> None:
     keys = ["a_b_c", "x_b_c", "b_c", "c", "a_b", "a"]  # no key is cut at its last separator
     assert len(keys) == len({digest_key(key) for key in keys})
     assert {16} == {len(digest_key(key)) for key in keys}

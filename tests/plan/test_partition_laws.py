@@ -91,7 +91,7 @@ def test_the_order_of_declaration_does_not_matter(shares: Shares, data: st.DataO
 
 
 @given(shares=SHARES)
-def test_a_chain_links_the_least_of_a_group_with_the_farthest(shares: Shares) -> None:
+def test_a_chain_links_the_first_of_a_group_with_the_farthest(shares: Shares) -> None:
     names = {f"item {n:02d}": share | other for n, (share, other) in enumerate(shares)}
     for group in join(names.values()):
         own = {key: names[key] for key in (f"item {item:02d}" for item in sorted(group))}
@@ -105,7 +105,7 @@ def test_a_chain_links_the_least_of_a_group_with_the_farthest(shares: Shares) ->
         assert len(chain) // 2 == steps[chain[-1]] == max(steps.values())
 
 
-def test_a_chain_through_very_many_items_takes_memory_for_its_length_alone() -> None:
+def test_memory_for_a_long_chain_grows_only_with_its_length() -> None:
     shares = {f"{n:05}": [f"{n:05}", f"{n + 1:05}"] for n in range(20_000)}
     tracemalloc.start()
     chain = find_chain(shares)
@@ -142,7 +142,7 @@ def test_the_largest_load_is_within_four_thirds_of_the_optimum(
 
 
 @given(sizes=SIZES, workers=st.integers(1, 4))
-def test_workers_that_take_the_next_group_when_they_are_free_come_to_the_same(
+def test_workers_that_take_the_next_group_when_free_get_the_same_loads(
     sizes: list[int], workers: int
 ) -> None:
     free_at = [(0, worker) for worker in range(workers)]
@@ -171,7 +171,7 @@ def test_groups_are_packed_largest_first(
     assert balance.ratio == pytest.approx(ratio)
 
 
-def test_intersecting_would_let_two_workers_write_one_chunk() -> None:
+def test_intersected_groups_would_let_two_workers_write_one_chunk() -> None:
     """With chunks of two steps over files of three, steps 2 and 3 share a chunk: one group."""
     shares = [{f"file {step // 3}", f"chunk {step // 2}"} for step in range(6)]
     assert join(shares) == {frozenset(range(6))}
@@ -181,7 +181,7 @@ def test_intersecting_would_let_two_workers_write_one_chunk() -> None:
 
 
 @given(shares=SHARES)
-def test_the_largest_group_is_a_chain_where_its_sources_share_nothing_in_common(
+def test_the_largest_group_is_a_chain_if_its_sources_have_nothing_in_common(
     shares: Shares,
 ) -> None:
     names = [share | other for share, other in shares]
@@ -197,7 +197,7 @@ def test_the_largest_group_is_a_chain_where_its_sources_share_nothing_in_common(
 
 
 @given(shares=SHARES)
-def test_no_size_of_a_group_is_more_usual(shares: Shares) -> None:
+def test_the_usual_size_is_the_most_frequent_size(shares: Shares) -> None:
     names = [share | other for share, other in shares]
     sizes = [len(group) for group in join_by_hand(names)]
     usual = find_usual_size(names)
@@ -214,7 +214,7 @@ def lay_out(steps: int, per_file: int, chunk: int) -> list[set[str]]:
     chunk=st.integers(2, 150),
     data=st.data(),
 )
-def test_a_chunk_that_chains_nothing_is_found_wherever_files_are_small_enough(
+def test_a_chunk_without_chains_is_found_if_files_are_small_enough(
     steps: int, per_file: int, chunk: int, data: st.DataObject
 ) -> None:
     most = data.draw(st.integers(1, steps))
@@ -245,7 +245,7 @@ def test_the_nearest_chunk_by_ratio_is_found(per_file: int, chunk: int, other: i
     ) == (other, find_largest(lay_out(2001, per_file, other)))
 
 
-def test_a_chunk_that_may_not_be_is_not_found() -> None:
+def test_a_disallowed_chunk_is_not_found() -> None:
     def measure(chunk: int) -> LargestGroup | None:
         return find_largest(lay_out(100, 12, chunk)) if chunk % 2 else None
 

@@ -27,7 +27,7 @@ def test_a_new_version_gets_a_new_root(source: bytes, old: bytes, new: bytes) ->
 
 
 @given(st.text(), st.text())
-def test_keys_and_versions_keep_apart(one: str, other: str) -> None:
+def test_different_keys_and_versions_have_different_digests(one: str, other: str) -> None:
     assert (digest_key(one) == digest_key(other)) == (one == other)
     assert (digest_version(one) == digest_version(other)) == (one == other)
 

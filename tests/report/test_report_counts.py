@@ -71,7 +71,7 @@ def build(fates: Counter[Fate], unlisted: int, *, is_running: bool, is_listed: b
     is_running=st.booleans(),
     is_listed=st.booleans(),
 )
-def test_law_each_listed_source_is_in_one_part_and_all_parts_are_the_listing(
+def test_law_each_listed_source_is_in_exactly_one_part(
     fates: Counter[Fate], unlisted: int, is_running: bool, is_listed: bool
 ) -> None:
     # Vanished sources are detected only after the listing has ended.
@@ -92,7 +92,9 @@ def test_law_each_listed_source_is_in_one_part_and_all_parts_are_the_listing(
 
 
 @given(numbers=st.lists(st.integers(0, 10**6), min_size=6, max_size=6), is_running=st.booleans())
-def test_law_no_part_is_negative_whatever_is_read(numbers: list[int], is_running: bool) -> None:
+def test_law_no_part_is_negative_for_inconsistent_numbers(
+    numbers: list[int], is_running: bool
+) -> None:
     """A ledger changes while it is read, so its numbers may be inconsistent."""
     finished, now, failed, failed_now, inflight, released = numbers
     ledger = RunLedger(
@@ -111,7 +113,7 @@ def test_law_no_part_is_negative_whatever_is_read(numbers: list[int], is_running
     assert counts.inflight + counts.interrupted == inflight
 
 
-def test_a_stopped_run_says_nowhere_that_it_is_at_work() -> None:
+def test_a_stopped_run_is_never_shown_as_running() -> None:
     fates = Counter({Fate.RELEASED_NOW: 229, Fate.FAILED_BEFORE: 28, Fate.FINISHED_NOW: 300})
     facts = build(fates, 0, is_running=False, is_listed=True)
     text = Outline(render_page(facts)).text
@@ -120,7 +122,7 @@ def test_a_stopped_run_says_nowhere_that_it_is_at_work() -> None:
     assert "28 failed before, not tried again yet" in text
 
 
-def test_an_attempt_that_wrote_nothing_down_has_done_what_others_know_of_it() -> None:
+def test_counts_of_an_attempt_without_an_outcome_come_from_the_ledger() -> None:
     silent = ended(LAST, Cause.KILLED)
     assert silent.record.outcome is not None
     outcome = silent.record.outcome.model_copy(update={"sources": SourceCounts()})

@@ -62,9 +62,7 @@ def look(page: Page, what: str) -> Any:
 
 
 @shown
-def test_nothing_leaves_the_window_or_lies_over_another(
-    page: Page, full: Path, width: int, scheme: str
-) -> None:
+def test_no_element_overflows_or_overlaps(page: Page, full: Path, width: int, scheme: str) -> None:
     page.open(full, width=width, scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert look(page, "findOverflow()") == []
@@ -74,7 +72,7 @@ def test_nothing_leaves_the_window_or_lies_over_another(
 
 
 @shown
-def test_all_text_can_be_read(page: Page, full: Path, width: int, scheme: str) -> None:
+def test_all_text_has_enough_contrast(page: Page, full: Path, width: int, scheme: str) -> None:
     page.open(full, width=width, scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     assert look(page, "findPale(4.5)") == []
@@ -87,7 +85,7 @@ def test_all_text_can_be_read(page: Page, full: Path, width: int, scheme: str) -
 
 
 @pytest.mark.parametrize("change", ["h1 { width: 2000px }", "h2 { margin-top: -60px }"])
-def test_a_layout_that_is_spoilt_is_seen(page: Page, full: Path, change: str) -> None:
+def test_a_broken_layout_is_found(page: Page, full: Path, change: str) -> None:
     page.open(
         write(full.parent, full.read_text().replace("</style>", f"{change}</style>")),
         width=360,
@@ -111,7 +109,7 @@ def read_focus(page: Page) -> str:
     return next((name for name in names if not name.startswith("body.")), "body")
 
 
-def test_tab_reaches_everything_in_order_and_shows_where_it_is(page: Page, full: Path) -> None:
+def test_tab_reaches_everything_in_order_with_visible_focus(page: Page, full: Path) -> None:
     page.open(full, scheme="light")
     wanted = look(page, "listInteractive()")
     assert len(wanted) > 12
@@ -146,7 +144,7 @@ def test_enter_opens_details_and_closes_them(page: Page, full: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", HARM)
-def test_nothing_that_means_harm_runs_or_fetches(page: Page, tmp_path: Path, harm: str) -> None:
+def test_no_hostile_text_runs_or_fetches(page: Page, tmp_path: Path, harm: str) -> None:
     page.open(write(tmp_path, render_page(harmful(harm))), scheme="light")
     # A sandboxed frame may log that it blocked a script. No other message is allowed.
     said = [trouble for trouble in page.troubles if "sandboxed" not in trouble]
@@ -156,7 +154,7 @@ def test_nothing_that_means_harm_runs_or_fetches(page: Page, tmp_path: Path, har
     assert page.evaluate("location.protocol") == "file:"
 
 
-def test_a_page_of_nothing_is_a_page(page: Page, tmp_path: Path) -> None:
+def test_a_page_without_data_is_valid(page: Page, tmp_path: Path) -> None:
     path = write(tmp_path, render_page(facts_of()))
     for width in WIDTHS:
         page.open(path, width=width, scheme="dark")

@@ -109,7 +109,7 @@ def test_the_observable_state_equals_that_of_an_interpreter(
     assert forked.stdout.splitlines() == new.stdout.splitlines()
 
 
-def test_a_command_of_the_product_gives_the_same_in_both_ways(tmp_path: Path) -> None:
+def test_a_command_of_the_product_gives_the_same_result_in_both_ways(tmp_path: Path) -> None:
     for words in (["validate", "missing.yaml"], ["stages", "--json"], ["--help"], ["nonsense"]):
         forked = command_server.execute_strandline(*words, cwd=tmp_path)
         new = execute_interpreter(
@@ -163,7 +163,7 @@ def test_random_numbers_differ_between_commands(server: CommandServer) -> None:
     assert run_code(server, code) != run_code(server, code)
 
 
-def test_warnings_are_errors_if_an_option_or_the_environment_says_so(server: CommandServer) -> None:
+def test_an_option_or_a_variable_turns_warnings_into_errors(server: CommandServer) -> None:
     code = "import warnings; warnings.warn('old')"
     assert server.execute([sys.executable, "-c", code]).returncode == 0
     assert server.execute([sys.executable, "-W", "error", "-c", code]).returncode == 1

@@ -54,7 +54,7 @@ def assert_refused(done: CompletedProcess[str], place: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("engine", "refused"), [("inline", "GET"), ("inline", "PUT"), ("ray", "GET")]
 )
-def test_a_run_ends_keeps_what_is_finished_and_goes_on_with_others(
+def test_a_run_ends_keeps_finished_sources_and_resumes_with_new_credentials(
     cloud: Store, runs: StoreRuns, tmp_path: Path, engine: str, refused: str
 ) -> None:
     if engine == "ray" and cloud.protocol != "abfs":
@@ -89,7 +89,7 @@ def test_a_run_ends_keeps_what_is_finished_and_goes_on_with_others(
     assert len(rows) == sum(range(COUNT + 1))
 
 
-def test_a_right_that_one_file_lacks_fails_its_source_alone(
+def test_a_missing_permission_for_one_file_fails_only_its_source(
     cloud: Store, runs: StoreRuns, tmp_path: Path
 ) -> None:
     words = ("run", "--engine", "inline", "--volume", str(tmp_path / "volume"))
@@ -108,7 +108,7 @@ def test_a_right_that_one_file_lacks_fails_its_source_alone(
     assert answer.said in shown
 
 
-def test_files_that_may_be_skipped_are_not_where_nobody_is_let_in(
+def test_skippable_files_are_not_skipped_for_expired_credentials(
     cloud: Store, runs: StoreRuns, tmp_path: Path
 ) -> None:
     words = ("run", "--engine", "inline", "--volume", str(tmp_path / "volume"))
@@ -126,9 +126,7 @@ def test_files_that_may_be_skipped_are_not_where_nobody_is_let_in(
     assert not runs.read_finished(tmp_path / "volume")
 
 
-def test_a_token_of_azure_that_has_expired_is_told(
-    cloud: Store, runs: StoreRuns, tmp_path: Path
-) -> None:
+def test_an_expired_azure_token_is_reported(cloud: Store, runs: StoreRuns, tmp_path: Path) -> None:
     if not isinstance(cloud, AzureStore):
         pytest.skip("only Azure has tokens that are signed beforehand")
     words = ("run", "--engine", "inline", "--volume", str(tmp_path / "volume"))
@@ -197,7 +195,7 @@ def google_account(tmp_path: Path) -> Iterator[Path]:
     thread.join()
 
 
-def test_an_account_of_google_that_gets_no_token_is_told(
+def test_a_google_account_without_a_token_is_reported(
     cloud: Store, runs: StoreRuns, tmp_path: Path, google_account: Path
 ) -> None:
     if cloud.protocol != "gs":

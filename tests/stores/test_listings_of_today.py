@@ -48,7 +48,7 @@ def run(
     return outcome
 
 
-def test_a_second_run_of_the_process_sees_what_came_changed_and_went(
+def test_a_second_run_of_the_process_sees_new_changed_and_removed_files(
     cloud: Store, bucket: str, tmp_path: Path
 ) -> None:
     for number in range(3):
@@ -65,7 +65,7 @@ def test_a_second_run_of_the_process_sees_what_came_changed_and_went(
 
 
 @pytest.mark.parametrize("target_bytes", [None, 100_000], ids=["a file each", "shared files"])
-def test_a_second_pass_of_the_process_sees_what_the_first_has_written(
+def test_a_second_pass_of_the_process_sees_files_written_by_the_first(
     cloud: Store, bucket: str, tmp_path: Path, target_bytes: int | None
 ) -> None:
     sink = {} if target_bytes is None else {"target_bytes": target_bytes}

@@ -40,7 +40,7 @@ def read_kept(folder: Path) -> list[Row]:
 
 
 @pytest.mark.timeout(1200)  # ten drivers in sequence, possibly on a busy machine
-def test_a_recipe_in_a_store_keeps_the_pages_of_one_in_folders(
+def test_a_recipe_keeps_the_same_pages_in_a_store_and_in_folders(
     store: Store, tmp_path: Path
 ) -> None:
     crawl, files = tmp_path / "crawl", store.open()

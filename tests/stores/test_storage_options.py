@@ -68,7 +68,7 @@ def run(
 
 
 @pytest.mark.parametrize("engine", ["inline", "ray"])
-def test_listing_and_readers_ask_as_the_source_says(
+def test_listing_and_readers_use_the_sources_store_options(
     filled: Store, tmp_path: Path, engine: str
 ) -> None:
     options, variables = choose_options(filled)
@@ -77,7 +77,7 @@ def test_listing_and_readers_ask_as_the_source_says(
     assert rows == [1, 2]
 
 
-def test_a_secret_that_is_not_in_the_environment_is_named(filled: Store, tmp_path: Path) -> None:
+def test_a_missing_secret_variable_is_named(filled: Store, tmp_path: Path) -> None:
     options, variables = choose_options(filled)
     if "credentials" not in options:
         pytest.skip("the server that plays Google's stores asks for none")
