@@ -1,4 +1,4 @@
-"""Errors of image builds, each a sentence for the person who builds."""
+"""Errors of image builds, each a sentence for the builder."""
 
 
 class ImagesError(Exception):

@@ -1,4 +1,4 @@
-"""Where and how the progress of a run started from Python is shown."""
+"""Display of the progress of a run that was started from Python."""
 
 from __future__ import annotations
 

@@ -33,8 +33,7 @@ def list_groups(test_folders: Sequence[str]) -> list[Group]:
 
     Args:
         test_folders: the folders below `tests`. Folders of no other group belong to `commands`, so
-            no
-            test is left out.
+            no test is left out.
     """
     taken = {*ENGINE_FOLDERS, *FOLDERS_OF_MORE}
     rest = tuple(folder for folder in test_folders if folder not in taken)

@@ -1,4 +1,4 @@
-"""A folder in memory for what tests write: a sync to a busy disk takes 8 ms instead of 0.3.
+"""A folder in memory for test files: a sync to a busy disk takes 8 ms instead of 0.3.
 
 Power losses, full disks, and kinds of file systems are simulated, so no test needs a disk.
 """

@@ -64,8 +64,7 @@ def find_stale(
     Args:
         names: of all groups.
         count_commits: returns the number of commits after a commit, or a negative number if HEAD
-            does
-            not descend from it.
+            does not descend from it.
     """
     found = []
     for name in names:

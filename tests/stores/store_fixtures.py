@@ -21,7 +21,7 @@ S3_FIRST = ["s3", *(pytest.param(name, marks=pytest.mark.full) for name in CLOUD
 
 @pytest.fixture(autouse=True)
 def fresh_file_systems() -> Iterator[None]:
-    """Open stores anew: fsspec may have cached a server of earlier tests, which has ended."""
+    """Clear cached stores: fsspec may have cached a server of earlier tests, which has ended."""
     _forget()
     yield
     _forget()

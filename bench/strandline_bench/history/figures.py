@@ -58,8 +58,7 @@ def read_commands(text: str, what: str) -> dict[str, float]:
 
     Args:
         what: start of the rows; a colon and the command's name follow. Commands that did not end
-            are
-            left out.
+            are left out.
     """
     rows = (row for row in _ROW.findall(text) if row[0].startswith(what) and _TIME.match(row[1]))
     return {

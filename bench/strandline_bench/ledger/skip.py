@@ -27,8 +27,8 @@ from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, bound, format_number
 
 _MEGABYTE = 1_000_000
-# Sources are created in batches outside the timed part. Pending lookups, about a
-# hundredth of a batch, continue meanwhile.
+# Sources are created in batches outside the timed part. Pending lookups, about a hundredth of a
+# batch, continue meanwhile.
 _SEGMENT = 1_000_000
 _WARM = 100  # batches before memory is compared, until imports, caches, and arenas have settled
 

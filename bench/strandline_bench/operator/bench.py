@@ -96,8 +96,7 @@ class Findings:
 
     Attributes:
         begun, ended, rested: readings before the first pipeline, after the last has ended, and
-            after
-            the rest.
+            after the rest.
         late: delays of the observing loop itself, in seconds.
     """
 

@@ -93,7 +93,7 @@ class SimulatedFork:
         self.simulation.plan(self, content)
 
     def kill(self) -> None:
-        """End."""
+        """Do nothing: there is no process to end."""
 
 
 class SimulatedServer:
@@ -109,7 +109,7 @@ class SimulatedServer:
         return fork
 
     def stop(self) -> None:
-        """End."""
+        """Do nothing: there is no process to end."""
 
 
 class SimulatedPools(ForkedPools):

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def furnish(root: Path) -> None:
-    """Mount what a container runtime mounts, and make everything else read-only."""
+    """Mount the same folders as a container runtime, and make everything else read-only."""
     _run("ip", "link", "set", "lo", "up")
     _run("mount", "--bind", str(root), str(root))
     _run("mount", "-t", "proc", "proc", str(root / "proc"))

@@ -1,6 +1,6 @@
 """The programs of a node with their arguments, in the order of their start.
 
-This module must not depend on how the programs are started or on what they write.
+This module must not depend on how the programs are started or on their output.
 """
 
 from __future__ import annotations

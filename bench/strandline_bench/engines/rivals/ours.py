@@ -47,8 +47,7 @@ def plan_case(case: Case, output: Path, *, is_apart: bool = False) -> PipelinePl
 
     Args:
         is_apart: whether each stage has its own workers, with the case's sizes. Otherwise the
-            stages
-            share workers, and the engine chooses their number.
+            stages share workers, and the engine chooses their number.
     """
     plan = _plan_case(case, output, is_sized=is_apart and case.is_sized)
     stages = tuple(replace(stage, isolate=is_apart or stage.isolate) for stage in plan.stages)
