@@ -137,7 +137,7 @@ def _is_well_under_way(story: Story) -> bool:
 
 
 def _read_columns(story: Story) -> list[tuple[object, ...]]:
-    """Read the columns worth a new line; ages change all the time."""
+    """Read the columns whose changes are printed. Ages change all the time, so omit them."""
     statuses = [(each["spec"]["number"], each.get("status") or {}) for each in story.attempts]
     return [
         (

@@ -69,7 +69,7 @@ def test_a_failing_run_has_a_card_with_its_known_numbers() -> None:
         assert words in text, words
 
 
-def test_what_was_asked_of_models_is_told() -> None:
+def test_model_requests_are_shown() -> None:
     text = render_card(card_of(facts_of(definition=STAGES, requests=asked_requests())))
     assert f"A model was asked by ask: {ASKED}." in text
     assert "A model was asked" not in render_card(card_of(facts_of(definition=STAGES)))

@@ -51,7 +51,7 @@ def test_only_markup_is_markup() -> None:
     assert len(escape("x" * 5000)) == 1001
 
 
-def test_what_was_asked_of_models_is_told() -> None:
+def test_model_requests_are_shown() -> None:
     text = read(facts_of(requests=asked_requests())).text
     assert f"ask, over all attempts: {ASKED}." in text
     assert "requests" not in read(facts_of(funnel=funnel_of(20))).text

@@ -138,7 +138,7 @@ class _Sources:
 
 
 class _Growth:
-    """Measures a process's memory growth from a settled state, by number of sources."""
+    """Measures a process's memory growth from a settled state. All readings include sources."""
 
     def __init__(self) -> None:
         self.bytes = self._looks = self._settled = 0

@@ -64,7 +64,7 @@ class Simulation:
         heapq.heappush(self._due, (fork.free_at, next(self._numbers), fork, request))
 
     def proceed(self, limit: float) -> Iterator[tuple[SimulatedFork, CallRequest | None]]:
-        """Advance to the next response, and yield all responses due by then."""
+        """Advance at most `limit` seconds to the next response, and yield all due responses."""
         now = self.read()
         due = self._due[0][0] if self._due else now + limit
         self.waited += min(limit, max(0.0, due - now))
